@@ -1,0 +1,49 @@
+"""What a handler is given: the broker's parts, and who is asking.
+
+`node.py` fills the `Broker` in; handlers read it and call its parts, and own nothing themselves.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.controller.controller import Controller
+    from moldau.coordinator.service import GroupCoordinator
+    from moldau.core.clock import Clock
+    from moldau.core.settings.broker import BrokerSettings
+    from moldau.core.timers import Timers
+    from moldau.log.manager import LogManager
+    from moldau.metadata.view import MetadataView
+    from moldau.replication.fetch_session import FetchSessions
+    from moldau.replication.manager import ReplicaManager
+
+
+@dataclass(slots=True)
+class Broker:
+    """The parts of one running broker that a request may need."""
+
+    node_id: int
+    settings: "BrokerSettings"
+    clock: "Clock"
+    timers: "Timers"
+    random: random.Random
+    metadata: "MetadataView"
+    controller: "Controller"
+    replicas: "ReplicaManager"
+    log_manager: "LogManager"
+    groups: "GroupCoordinator"
+    fetch_sessions: "FetchSessions"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """One request's circumstances: which version it speaks and who sent it."""
+
+    api_version: int
+    correlation_id: int
+    client_id: str
+    client_host: str
+    client_port: int
+    listener: str
+    principal: str = "User:ANONYMOUS"
