@@ -1,0 +1,35 @@
+"""Pytest fixtures that give a test its own Moldau broker; installed with the package, so no conftest is needed.
+
+    moldau_broker           a fresh broker for one test
+    moldau_session_broker   one broker for the whole test session: use topics with names of their own
+
+The broker's code is imported when a fixture is first used, so a project that merely has Moldau installed pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from moldau.testing.broker import Broker
+
+
+@pytest.fixture
+def moldau_broker() -> Iterator[Broker]:
+    """Give a fresh broker to one test, and remove it with its data afterwards."""
+    from moldau.testing.broker import Broker
+
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def moldau_session_broker() -> Iterator[Broker]:
+    """Give one broker to all tests of a session (of a worker, under xdist)."""
+    from moldau.testing.broker import Broker
+
+    with Broker() as broker:
+        yield broker
