@@ -1,0 +1,63 @@
+"""The command line of the benchmarks: one subcommand a figure, `kafka` to run the peer, `report` for the table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from bench import apache_kafka
+from bench.brokers import KINDS, ApacheKafka
+
+
+def main() -> None:
+    """Parse the command line and run one subcommand."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    _add_peer_commands(commands)
+    arguments = parser.parse_args()
+    sys.exit(arguments.run(arguments))
+
+
+def _add_peer_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    start = commands.add_parser("start", help="start a broker in the background and print its address")
+    start.add_argument("kind", choices=sorted(KINDS))
+    start.add_argument("--port", type=int, default=19092)
+    start.add_argument("--dir", type=Path, required=True, help="data folder; also keeps the process id")
+    start.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting")
+    start.set_defaults(run=_start)
+    stop = commands.add_parser("stop", help="stop a broker started with `start`")
+    stop.add_argument("--dir", type=Path, required=True)
+    stop.set_defaults(run=_stop)
+    tool = commands.add_parser("kafka-tool", help="run one of Apache Kafka's own tools by its main class")
+    tool.add_argument("main_class")
+    tool.add_argument("arguments", nargs=argparse.REMAINDER)
+    tool.set_defaults(run=_kafka_tool)
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    settings = dict(pair.split("=", 1) for pair in arguments.set)
+    if arguments.kind == "kafka" and (reason := apache_kafka.available()):
+        print(reason, file=sys.stderr)
+        return 1
+    broker = KINDS[arguments.kind](arguments.dir, settings, arguments.port)
+    if isinstance(broker, ApacheKafka):
+        broker.controller_port = arguments.port + 1
+    broker.start()
+    (arguments.dir / "pid").write_text(str(broker.pid))
+    print(f"{broker.name} pid {broker.pid} listens on {broker.address}, output in {broker.output}")
+    return 0
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    pid = int((arguments.dir / "pid").read_text())
+    os.kill(pid, signal.SIGTERM)
+    (arguments.dir / "pid").unlink()
+    return 0
+
+
+def _kafka_tool(arguments: argparse.Namespace) -> int:
+    return subprocess.call(apache_kafka.java_command(arguments.main_class, arguments.arguments))
