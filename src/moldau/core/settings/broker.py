@@ -1,0 +1,62 @@
+"""BrokerSettings: every setting of one broker, put together from its parts."""
+
+from moldau.core.settings.cluster import ClusterSettings, TransactionSettings
+from moldau.core.settings.groups import GroupCoordinatorSettings
+from moldau.core.settings.network import NetworkSettings
+from moldau.core.settings.security import SecuritySettings
+from moldau.core.settings.storage import StorageSettings
+from moldau.core.settings.table import table
+
+
+@table
+class BrokerSettings(
+    ClusterSettings,
+    NetworkSettings,
+    StorageSettings,
+    GroupCoordinatorSettings,
+    TransactionSettings,
+    SecuritySettings,
+):
+    """The settings of one broker; attribute = Kafka's name with `_` for `.`."""
+
+    @property
+    def data_directories(self) -> tuple[str, ...]:
+        """The folders that hold partitions: log.dirs, or log.dir alone."""
+        return self.log_dirs or (self.log_dir,)
+
+
+REMOVED_NAMES = frozenset(
+    {
+        "inter.broker.protocol.version",
+        "control.plane.listener.name",
+        "broker.id.generation.enable",
+        "reserved.broker.max.id",
+        "controlled.shutdown.max.retries",
+        "controlled.shutdown.retry.backoff.ms",
+        "leader.imbalance.per.broker.percentage",
+        "log.message.format.version",
+        "log.message.downconversion.enable",
+        "log.message.timestamp.difference.max.ms",
+        "eligible.leader.replicas.enable",
+        "group.coordinator.new.enable",
+        "offsets.commit.required.acks",
+    }
+)
+REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
+"""Settings that Kafka 4 no longer has: accepted with a warning, so that an old server.properties still starts."""
+
+OPEN_PREFIXES = (
+    "listener.name.",
+    "ssl.",
+    "sasl.",
+    "config.providers",
+    "metrics.context.",
+    "remote.log.",
+    "rsm.config.",
+    "rlmm.config.",
+    "share.coordinator.",
+    "group.share.",
+    "group.streams.",
+    "controller.",
+)
+"""Families of Kafka settings that Moldau has nothing to do with yet: accepted, and warned of as without effect."""

@@ -1,0 +1,86 @@
+"""What a value may be: small functions that return a complaint in Kafka's wording, or None when all is well."""
+
+from collections.abc import Sequence
+
+from moldau.core.settings.rows import Check
+
+
+def at_least(low: float) -> tuple[Check, str]:
+    """Numbers from `low` upwards."""
+
+    def check(value: float) -> str | None:
+        return f"Value must be at least {low}" if value < low else None
+
+    return check, f"[{low},...]"
+
+
+def between(low: float, high: float) -> tuple[Check, str]:
+    """Numbers from `low` to `high`, both included."""
+
+    def check(value: float) -> str | None:
+        if value < low:
+            return f"Value must be at least {low}"
+        return f"Value must be no more than {high}" if value > high else None
+
+    return check, f"[{low},...,{high}]"
+
+
+def one_of(*choices: str) -> tuple[Check, str]:
+    """One of these words."""
+    listed = ", ".join(choices)
+
+    def check(value: str) -> str | None:
+        return None if value in choices else f"String must be one of: {listed}"
+
+    return check, f"[{listed}]"
+
+
+def one_of_any_case(*choices: str) -> tuple[Check, str]:
+    """One of these words, in upper or lower case."""
+    listed = ", ".join(choices)
+    lowered = {choice.lower() for choice in choices}
+
+    def check(value: str) -> str | None:
+        return None if value.lower() in lowered else f"String must be one of (case insensitive): {listed}"
+
+    return check, f"(case insensitive) [{listed}]"
+
+
+def each_of(*choices: str) -> tuple[Check, str]:
+    """A list (it may be empty) of these words, each at most once."""
+    listed = ", ".join(choices)
+
+    def check(values: Sequence[str]) -> str | None:
+        if any(value not in choices for value in values):
+            return f"String must be one of: {listed}"
+        return "The list must not hold a value twice" if len(set(values)) < len(values) else None
+
+    return check, f"[{listed}]"
+
+
+def filled() -> tuple[Check, str]:
+    """A list with at least one entry, and no empty one."""
+
+    def check(values: Sequence[str]) -> str | None:
+        if not values:
+            return "The list must not be empty"
+        return None if all(values) else "The list must not hold an empty entry"
+
+    return check, "non-empty list"
+
+
+def throttled_replicas() -> tuple[Check, str]:
+    """`*`, or a list of partition:broker pairs."""
+
+    def check(values: Sequence[str]) -> str | None:
+        if tuple(values) in ((), ("*",), ("none",)):
+            return None
+        for value in values:
+            left, colon, right = value.partition(":")
+            if not (colon and left.isdigit() and right.isdigit()):
+                return (
+                    "Value must be the literal '*' or a list of partitionId:brokerId,partitionId:brokerId,..."
+                )
+        return None
+
+    return check, "[partitionId]:[brokerId],[partitionId]:[brokerId],... or *"

@@ -1,0 +1,155 @@
+"""The broker's settings about sockets, threads, request limits and its own HTTP port."""
+
+from moldau.core.settings.checks import at_least, one_of
+from moldau.core.settings.rows import MAX_INT, Scope
+from moldau.core.settings.table import SettingsObject, boolean, double, integer, listing, long, part, text
+
+_CLUSTER = Scope.CLUSTER_WIDE
+
+
+@part
+class NetworkSettings(SettingsObject):
+    """Listeners, connections and requests."""
+
+    listeners: tuple[str, ...] = listing(
+        ("PLAINTEXT://127.0.0.1:9092",),
+        "Where the broker listens: name://host:port, several separated by commas. An empty host means every "
+        "interface; port 0 takes any free one. Moldau's default is the loopback interface, Kafka's is all.",
+    )
+    advertised_listeners: tuple[str, ...] | None = listing(
+        None,
+        "The addresses that clients are told to use; unset, they are those of listeners. A client that "
+        "bootstraps and then hangs was almost always told an address that it cannot reach.",
+    )
+    listener_security_protocol_map: tuple[str, ...] = listing(
+        ("PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"),
+        "Which security protocol each named listener speaks. Only PLAINTEXT can be served in this version.",
+    )
+    inter_broker_listener_name: str | None = text(
+        None, "The listener that brokers use among themselves.", effective=False
+    )
+    security_inter_broker_protocol: str = text(
+        "PLAINTEXT",
+        "The security protocol among brokers, when inter.broker.listener.name is unset.",
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        effective=False,
+    )
+    controller_listener_names: tuple[str, ...] | None = listing(
+        None, "Listeners of a KRaft controller; Moldau has none, so these are left out of listeners."
+    )
+    num_network_threads: int = integer(
+        3,
+        "Threads that read requests; Moldau reads them on its event loop.",
+        at_least(1),
+        scope=_CLUSTER,
+        effective=False,
+    )
+    num_io_threads: int = integer(
+        8,
+        "Threads that serve requests; Moldau serves them on its event loop.",
+        at_least(1),
+        scope=_CLUSTER,
+        effective=False,
+    )
+    background_threads: int = integer(
+        10, "Threads for background work.", at_least(1), scope=_CLUSTER, effective=False
+    )
+    queued_max_requests: int = integer(
+        500, "Requests that may wait before the network is no longer read.", at_least(1), effective=False
+    )
+    queued_max_request_bytes: int = long(
+        -1,
+        "Bytes of requests that may wait before the network is no longer read; -1: no limit.",
+        effective=False,
+    )
+    socket_send_buffer_bytes: int = integer(
+        102_400, "The send buffer of a socket, in bytes; -1 leaves it to the operating system.", at_least(-1)
+    )
+    socket_receive_buffer_bytes: int = integer(
+        102_400,
+        "The receive buffer of a socket, in bytes; -1 leaves it to the operating system.",
+        at_least(-1),
+    )
+    socket_request_max_bytes: int = integer(
+        104_857_600,
+        "The largest request that is read, in bytes; a longer one closes its connection.",
+        at_least(1),
+    )
+    socket_listen_backlog_size: int = integer(
+        50, "How many connections may wait to be accepted.", at_least(1)
+    )
+    max_connections: int = integer(
+        MAX_INT, "The most connections that the broker holds at once.", at_least(0), scope=_CLUSTER
+    )
+    max_connections_per_ip: int = integer(
+        MAX_INT, "The most connections that the broker holds from one address.", at_least(0), scope=_CLUSTER
+    )
+    max_connections_per_ip_overrides: str = text(
+        "",
+        "Exceptions from max.connections.per.ip: address:count pairs, separated by commas.",
+        scope=_CLUSTER,
+    )
+    max_connection_creation_rate: int = integer(
+        MAX_INT, "The most connections that are accepted in a second.", at_least(0), scope=_CLUSTER
+    )
+    connections_max_idle_ms: int = long(
+        600_000, "After how many idle milliseconds a connection is closed; negative: never."
+    )
+    connection_failed_authentication_delay_ms: int = integer(
+        100,
+        "How long the close of a connection that failed to authenticate is put off.",
+        at_least(0),
+        effective=False,
+    )
+    request_timeout_ms: int = integer(
+        30_000, "How long the broker waits for an answer of another broker, in milliseconds.", at_least(0)
+    )
+    fetch_max_bytes: int = integer(
+        57_671_680, "The most bytes that one Fetch request may ask for.", at_least(1024)
+    )
+    max_incremental_fetch_session_cache_slots: int = integer(
+        1000, "How many fetch sessions (KIP-227) the broker remembers.", at_least(0)
+    )
+    max_request_partition_size_limit: int = integer(
+        2000, "The most partitions in one answer of DescribeTopicPartitions.", at_least(1)
+    )
+    quota_window_num: int = integer(
+        11, "How many samples a quota is measured over.", at_least(1), effective=False
+    )
+    quota_window_size_seconds: int = integer(
+        1, "How many seconds each sample of a quota covers.", at_least(1), effective=False
+    )
+    metric_reporters: tuple[str, ...] = listing(
+        ("org.apache.kafka.common.metrics.JmxReporter",),
+        "Classes that report metrics; Moldau reports them over HTTP.",
+        scope=_CLUSTER,
+        effective=False,
+    )
+    metrics_num_samples: int = integer(2, "How many samples a metric keeps.", at_least(1), effective=False)
+    metrics_sample_window_ms: int = long(
+        30_000, "How many milliseconds each sample of a metric covers.", at_least(1), effective=False
+    )
+    metrics_recording_level: str = text(
+        "INFO", "How much is measured.", one_of("INFO", "DEBUG", "TRACE"), effective=False
+    )
+    telemetry_max_bytes: int = integer(
+        1_048_576, "The most bytes of metrics that a client may push.", at_least(1), effective=False
+    )
+    unstable_api_versions_enable: bool = boolean(
+        False, "Whether API versions that are still changing are served.", effective=False
+    )
+    unstable_feature_versions_enable: bool = boolean(
+        False, "Whether feature versions that are still changing may be used.", effective=False
+    )
+    moldau_http_listener: str = text(
+        "127.0.0.1:9640",
+        "Where health and metrics are served over HTTP: host:port; port 0 takes any free one, empty switches it off.",
+    )
+    moldau_health_disk_min_free_ratio: float = double(
+        0.05, "The share of a disk that must be free; below it the health verdict is degraded."
+    )
+    moldau_connection_max_pending_bytes: int = integer(
+        67_108_864,
+        "How many bytes of answers one connection may leave unread before no more of its requests are read.",
+        at_least(1024),
+    )
