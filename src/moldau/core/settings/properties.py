@@ -1,0 +1,76 @@
+"""The syntax of Java property files, in which every Kafka user's server.properties is written.
+
+    key=value   key: value   key value      # comment   ! comment      a line that ends in \\ goes on in the next
+    \\t \\n \\r \\f \\uXXXX and any other escaped character stand for themselves, in keys too
+
+A later line wins over an earlier one of the same key.
+"""
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BLANKS = " \t\f"
+
+
+def parse_properties(content: str) -> dict[str, str]:
+    """The pairs of a property file, in order; ValueError (with the line) on a broken \\u escape."""
+    pairs: dict[str, str] = {}
+    for number, line in _logical_lines(content):
+        key, value = _split(line)
+        try:
+            pairs[_unescape(key)] = _unescape(value)
+        except ValueError:
+            raise ValueError(f"line {number}: a \\u escape needs four hexadecimal digits: {line}") from None
+    return pairs
+
+
+def _logical_lines(content: str) -> list[tuple[int, str]]:
+    lines: list[tuple[int, str]] = []
+    pending, first = "", 0
+    for number, raw in enumerate(content.splitlines(), start=1):
+        line = raw.lstrip(_BLANKS)
+        if not pending:
+            if not line or line[0] in "#!":
+                continue
+            first = number
+        trailing = len(line) - len(line.rstrip("\\"))
+        if trailing % 2 == 1:
+            pending += line[:-1]
+            continue
+        lines.append((first, pending + line))
+        pending = ""
+    if pending:
+        lines.append((first, pending))
+    return lines
+
+
+def _split(line: str) -> tuple[str, str]:
+    end = 0
+    while end < len(line) and line[end] not in _BLANKS + "=:":
+        end += 2 if line[end] == "\\" else 1
+    rest = line[end:].lstrip(_BLANKS)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_BLANKS)
+    return line[:end], rest
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character != "\\" or position == len(text):
+            out.append(character)
+            continue
+        escaped = text[position]
+        position += 1
+        if escaped == "u":
+            digits = text[position : position + 4]
+            if len(digits) < 4:
+                raise ValueError("short escape")
+            out.append(chr(int(digits, 16)))
+            position += 4
+        else:
+            out.append(_ESCAPES.get(escaped, escaped))
+    return "".join(out)

@@ -1,0 +1,155 @@
+"""Where a broker's settings come from before any dynamic change: file, environment, overrides, in that order.
+
+`load` merges the three (a later one wins), checks every value, and gives a `StaticSettings`: the typed settings, the texts
+that were set explicitly (DescribeConfigs tells a value that somebody set from a default), and warnings. A name that is
+not known is never dropped silently: the warning names the nearest known one. Settings that Kafka 4 removed are accepted
+with a warning, so that an old server.properties still starts.
+
+Environment names are those of Kafka's container image: KAFKA_LOG_RETENTION_MS is log.retention.ms; `_` stands for `.`,
+`__` for `_`, `___` for `-`.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from moldau.core.settings.broker import OPEN_PREFIXES, REMOVED_NAMES, REMOVED_PREFIXES, BrokerSettings
+from moldau.core.settings.properties import parse_properties
+from moldau.core.settings.rows import SettingError
+from moldau.core.settings.table import parse_all
+from moldau.core.settings.topic import TopicSettings
+
+_NOT_SETTINGS = frozenset(
+    {
+        "KAFKA_VERSION",
+        "KAFKA_HOME",
+        "KAFKA_OPTS",
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_JMX_OPTS",
+        "KAFKA_JMX_PORT",
+        "KAFKA_JMX_HOSTNAME",
+        "KAFKA_GC_LOG_OPTS",
+        "KAFKA_LOG4J_OPTS",
+        "KAFKA_LOG4J_ROOT_LOGLEVEL",
+        "KAFKA_LOG4J_LOGGERS",
+        "KAFKA_LOG4J_CMD_OPTS",
+        "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+        "KAFKA_JVM_PERFORMANCE_OPTS",
+        "KAFKA_DEBUG",
+        "KAFKA_CLUSTER_ID",
+        "KAFKA_BOOTSTRAP_SERVERS",
+    }
+)
+"""Variables of the container image and its scripts that are no settings."""
+
+
+class StaticSettings:
+    """What a broker was started with. Immutable by convention.
+
+    `broker`: the typed settings; `texts`: the explicitly set ones as text, by name; `warnings`: sentences for the log.
+    """
+
+    __slots__ = ("broker", "texts", "warnings")
+
+    def __init__(
+        self, broker: BrokerSettings, texts: Mapping[str, str], warnings: tuple[str, ...] = ()
+    ) -> None:
+        self.broker = broker
+        self.texts = texts
+        self.warnings = warnings
+
+    @classmethod
+    def of(cls, broker: BrokerSettings) -> "StaticSettings":
+        """Static settings in which all that differs from the defaults counts as set (for tests and embedding)."""
+        texts: dict[str, str] = {}
+        for name, row in BrokerSettings.ROWS.items():
+            value = broker.get(name)
+            if value != row.default and (text := row.text(value)) is not None:
+                texts[name] = text
+        return cls(broker, texts)
+
+
+def load(
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    overrides: Iterable[str] = (),
+) -> StaticSettings:
+    """Settings from a property file, the environment (KAFKA_*, MOLDAU_*) and `name=value` overrides.
+
+    Raises SettingError for a value that a setting cannot take and for an override without `=`, OSError when the file
+    cannot be read.
+    """
+    texts: dict[str, str] = {}
+    if file is not None:
+        try:
+            texts.update(parse_properties(file.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise SettingError(str(file), f"{file}: {error}") from None
+    texts.update(from_environment(environment or {}))
+    texts.update(from_overrides(overrides))
+    return from_texts(texts)
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings among environment variables, by setting name."""
+    texts: dict[str, str] = {}
+    for variable, value in environment.items():
+        if variable.startswith("KAFKA_") and variable not in _NOT_SETTINGS:
+            texts[_setting_name(variable.removeprefix("KAFKA_"))] = value
+        elif variable.startswith("MOLDAU_"):
+            name = _setting_name(variable)
+            if name in BrokerSettings.ROWS:
+                texts[name] = value
+    return texts
+
+
+def _setting_name(variable: str) -> str:
+    text = variable.lower().replace("___", "-").replace("__", "\0").replace("_", ".")
+    return text.replace("\0", "_")
+
+
+def from_overrides(overrides: Iterable[str]) -> dict[str, str]:
+    """`name=value` arguments as pairs; SettingError where the `=` is missing."""
+    texts: dict[str, str] = {}
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        if not equals or not name.strip():
+            raise SettingError(override, f"'{override}' is not of the form name=value")
+        texts[name.strip()] = value.strip()
+    return texts
+
+
+def from_texts(texts: Mapping[str, str]) -> StaticSettings:
+    """Static settings from (name, text) pairs of any origin."""
+    known: dict[str, str] = {}
+    warnings: list[str] = []
+    for name, value in texts.items():
+        if name in BrokerSettings.ROWS:
+            known[name] = value
+        else:
+            warnings.append(_warning(name))
+    if "broker.id" in known and "node.id" not in known and known["broker.id"].strip() != "-1":
+        known["node.id"] = known["broker.id"]
+    cleared = {
+        name for name, value in known.items() if not value.strip() and BrokerSettings.ROWS[name].nullable
+    }
+    given = {name: value for name, value in known.items() if name not in cleared}
+    warnings += [
+        f"{name} is set, but has no effect in this version of Moldau"
+        for name in given
+        if name.startswith(("ssl.", "sasl.", "authorizer.")) and not BrokerSettings.ROWS[name].effective
+    ]
+    return StaticSettings(parse_all(BrokerSettings, given.items()), given, tuple(warnings))
+
+
+def _warning(name: str) -> str:
+    if name in REMOVED_NAMES or name.startswith(REMOVED_PREFIXES):
+        return f"{name} was removed in Kafka 4 and is ignored"
+    if name.startswith(OPEN_PREFIXES):
+        return f"{name} is a Kafka setting that Moldau does not have yet; it is ignored"
+    for topic_name, row in TopicSettings.ROWS.items():
+        if topic_name == name and row.synonyms:
+            return f"{name} is a topic setting; the default of all topics is set by {row.synonyms[0]}. It is ignored"
+    near = difflib.get_close_matches(name, BrokerSettings.ROWS, n=1, cutoff=0.6)
+    return f"unknown setting {name} is ignored" + (f"; did you mean {near[0]}?" if near else "")
