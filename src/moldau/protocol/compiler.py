@@ -1,0 +1,62 @@
+"""Compiles declarations on first use: a class's constructor, and the encoder and decoder of each version that
+is spoken.
+
+A broker meets only a handful of the several hundred pairs of message and version, so nothing is compiled
+before it is needed; a pair costs about a millisecond, once. What is compiled is kept in the message class
+(`DECODERS`, `ENCODERS`), where a hand-tuned twin may be put in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.protocol.declare import IMPLICIT, Message, Struct
+from moldau.protocol.schema import Nested, columns
+from moldau.protocol.source import SourceWriter
+
+
+def _check_version(cls: type[Message], version: int) -> None:
+    low, high = cls.VERSIONS
+    if not low <= version <= high:
+        raise ValueError(f"{cls.__name__} has versions {low} to {high}, not {version}")
+
+
+def decoder_of(cls: type[Message], version: int) -> Callable[[bytes | memoryview, int], Any]:
+    """The decoder of one version, compiled now if need be. ValueError for a version not declared."""
+    if version not in cls.DECODERS:
+        from moldau.protocol.decoder import compile_decoder
+
+        _check_version(cls, version)
+        cls.DECODERS[version] = compile_decoder(cls, version)
+    return cls.DECODERS[version]
+
+
+def encoder_of(cls: type[Message], version: int) -> Callable[[Any], list[bytes | memoryview]]:
+    """The encoder of one version, compiled now if need be. ValueError for a version not declared."""
+    if version not in cls.ENCODERS:
+        from moldau.protocol.encoder import compile_encoder
+
+        _check_version(cls, version)
+        cls.ENCODERS[version] = compile_encoder(cls, version)
+    return cls.ENCODERS[version]
+
+
+def compile_init(cls: type[Struct]) -> Callable[..., None]:
+    """The constructor of a struct: keywords with defaults; lists and structs are new for each instance."""
+    writer = SourceWriter()
+    parameters = []
+    for column in columns(cls):
+        name = column.name
+        if column.default is not IMPLICIT:
+            parameters.append(f"{name}={column.default!r}")
+            writer.line(f"self.{name} = {name}")
+            continue
+        fresh = f"{writer.constant('T', column.type.struct)}()" if isinstance(column.type, Nested) else "[]"
+        parameters.append(f"{name}=IMPLICIT")
+        writer.line(f"self.{name} = {fresh} if {name} is IMPLICIT else {name}")
+    if not parameters:
+        writer.line("pass")
+    writer.names["IMPLICIT"] = IMPLICIT
+    star = ", *, " if parameters else ""
+    return writer.function(f"def codec(self{star}{', '.join(parameters)}):")

@@ -1,0 +1,71 @@
+"""The few pieces of wire format that compiled codecs call rather than spell out: variable-length integers and
+tag sections.
+
+Everything else (fixed-width integers, strings, arrays) is written out in the code that `decoder.py` and
+`encoder.py` generate, because a function call costs more than the work it does.
+
+Invariant: no length from the wire is believed. It is compared with what the frame still holds before anything
+of that size is allocated or looped over, so a hostile length costs nothing but the connection that sent it.
+
+    unsigned varint   7 bits a byte, lowest first; the high bit says that another byte follows
+    tag section       | count uvarint | then count times: | tag uvarint | size uvarint | size bytes |
+"""
+
+from __future__ import annotations
+
+UVARINT_BYTES_MAX = 5
+_SMALL = [bytes([value]) for value in range(128)]
+
+
+class MalformedMessage(ValueError):
+    """The peer's bytes are not a valid message: cut short, longer than they say, or lying about a length."""
+
+
+def uvarint(value: int) -> bytes:
+    """The unsigned varint form of `value`, which must not be negative."""
+    if value < 128:
+        return _SMALL[value]
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def finish_uvarint(data: bytes | memoryview, offset: int, first: int) -> tuple[int, int]:
+    """Read on a varint whose first byte, `first` >= 128, is read already; give value and offset behind it.
+
+    Raises IndexError where the data ends early (compiled decoders turn it into MalformedMessage).
+    """
+    value, shift = first & 127, 7
+    while True:
+        byte = data[offset]
+        offset += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, offset
+        shift += 7
+        if shift >= 7 * UVARINT_BYTES_MAX:
+            raise MalformedMessage(f"varint of more than {UVARINT_BYTES_MAX} bytes at offset {offset}")
+
+
+def read_uvarint(data: bytes | memoryview, offset: int) -> tuple[int, int]:
+    """An unsigned varint and the offset behind it; IndexError where the data ends early."""
+    first = data[offset]
+    if first < 128:
+        return first, offset + 1
+    return finish_uvarint(data, offset + 1, first)
+
+
+def skip_tags(data: bytes | memoryview, offset: int, count: int, end: int) -> int:
+    """Step over `count` tagged fields that nobody asked for; give the offset behind them."""
+    if count * 2 > end - offset:
+        raise MalformedMessage(f"{count} tagged fields announced in {end - offset} bytes")
+    for _ in range(count):
+        _, offset = read_uvarint(data, offset)
+        size, offset = read_uvarint(data, offset)
+        offset += size
+        if offset > end:
+            raise MalformedMessage(f"tagged field of {size} bytes ends {offset - end} bytes too late")
+    return offset
