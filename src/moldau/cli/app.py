@@ -1,0 +1,99 @@
+"""The typer application behind every command except a running `serve`.
+
+`COMMANDS` is the table of what exists. A command's module offers `register(root)`, which adds itself to the
+application; only the module of the command that was named is imported, all of them when help or completion
+is wanted. Errors that a person can meet end here, as one sentence on standard error and an exit code, never
+as a traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from moldau.cli.errors import CommandError, explain_kafka_failure
+
+COMMANDS: dict[str, str] = {
+    "serve": "moldau.cli.serve_help",
+    "topics": "moldau.cli.topics",
+    "produce": "moldau.cli.produce",
+    "consume": "moldau.cli.consume",
+    "groups": "moldau.cli.groups",
+    "configs": "moldau.cli.configs",
+    "dump-log": "moldau.cli.dump_log",
+    "status": "moldau.cli.status",
+    "demo": "moldau.cli.demo",
+    "version": "moldau.cli.version",
+}
+"""Every command and the module that holds it, in the order in which help lists them."""
+
+EPILOG = (
+    "Client commands find the broker by --bootstrap-server, else MOLDAU_BOOTSTRAP, else 127.0.0.1:9092.\n\n"
+    "Try: moldau serve --data /tmp/moldau   then: echo hello | moldau produce greetings   "
+    "and: moldau consume greetings -e"
+)
+
+
+def build(names: Sequence[str]) -> typer.Typer:
+    """Give the application with the commands in `names`."""
+    root = typer.Typer(
+        name="moldau",
+        help="Kafka, installable with pip: a broker for every Kafka client, and the commands around it.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    root.callback()(_global_options)
+    for name in names:
+        importlib.import_module(COMMANDS[name]).register(root)
+    return root
+
+
+def _global_options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        import moldau
+
+        typer.echo(f"moldau {moldau.__version__}")
+        raise typer.Exit(0)
+
+
+def run(words: Sequence[str]) -> int:
+    """Run the command line `words` and return its exit code."""
+    named = (
+        [words[0]]
+        if words and words[0] in COMMANDS and "_MOLDAU_COMPLETE" not in os.environ
+        else list(COMMANDS)
+    )
+    try:
+        build(named)(args=list(words), prog_name="moldau")
+    except SystemExit as finished:
+        return finished.code if isinstance(finished.code, int) else 1
+    except CommandError as failure:
+        _complain(str(failure))
+        return failure.exit_code
+    except BrokenPipeError:
+        # The reader of our output (`head`, a pager) went away: nothing is wrong, and nobody is left to tell.
+        # Standard output is replaced so that the interpreter does not fail when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+    except Exception as failure:
+        message = explain_kafka_failure(failure)
+        if message is None:
+            raise
+        _complain(message)
+        return 1
+    return 0
+
+
+def _complain(message: str) -> None:
+    print(f"moldau: {message}", file=sys.stderr)

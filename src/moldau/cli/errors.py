@@ -1,0 +1,66 @@
+"""What can go wrong for the person at the terminal, said in one sentence that ends with what to do.
+
+`CommandError` is raised by commands; `explain_kafka_failure` translates what confluent-kafka raises.
+Kafka's error names stay in the sentence, since that is what a search finds.
+"""
+
+from __future__ import annotations
+
+FAILED = 1
+MISUSED = 2
+
+
+class CommandError(Exception):
+    """A command cannot go on.
+
+    The text is the whole message; `exit_code` is 1 (failed) or 2 (called wrongly).
+    """
+
+    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class UsageError(CommandError):
+    """The command line itself makes no sense."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, MISUSED)
+
+
+ADVICE: dict[str, str] = {
+    "UNKNOWN_TOPIC_OR_PART": "`moldau topics list` names what exists, `moldau topics create` makes one",
+    "TOPIC_ALREADY_EXISTS": "add --if-not-exists to accept that, or change it with `moldau topics alter`",
+    "INVALID_REPLICATION_FACTOR": "it can be at most the number of brokers: see `moldau status`",
+    "NON_EMPTY_GROUP": "stop its members first: `moldau groups members GROUP` names them",
+    "GROUP_ID_NOT_FOUND": "list the groups with `moldau groups list`",
+    "UNKNOWN_MEMBER_ID": "stop the group's members first: `moldau groups members GROUP` names them",
+    "_TIMED_OUT": "see whether the broker is well with `moldau status`, or allow more with --timeout",
+    "_ALL_BROKERS_DOWN": "see whether the broker is well with `moldau status`",
+    "_TRANSPORT": "see whether the broker is well with `moldau status`",
+    "MSG_SIZE_TOO_LARGE": "raise the topic's max.message.bytes (and the client's message.max.bytes)",
+}
+"""What to do about an error, by librdkafka's name for it."""
+
+
+def explain_kafka_failure(failure: BaseException) -> str | None:
+    """Give the sentence for a failure that confluent-kafka raised; None for anything else."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    if isinstance(failure, KafkaException) and failure.args and isinstance(failure.args[0], KafkaError):
+        return explain_kafka_error(failure.args[0])
+    if isinstance(failure, KafkaException):
+        return str(failure)
+    return None
+
+
+def explain_kafka_error(error: object) -> str:
+    """Give the sentence for one KafkaError.
+
+    What the broker (or librdkafka) says, its name, and what to do.
+    """
+    name = error.name()  # type: ignore[attr-defined]
+    text = (error.str() or "").strip().rstrip(".")  # type: ignore[attr-defined]
+    sentence = f"{text} ({name})" if text else str(name)
+    advice = ADVICE.get(name)
+    return f"{sentence}: {advice}" if advice else sentence

@@ -1,0 +1,81 @@
+"""How commands print: a rich table on a terminal, aligned plain text when piped, JSON for programs.
+
+Plain headings are those of Kafka's own tools (GROUP TOPIC PARTITION CURRENT-OFFSET ...), so scripts that
+cut columns from their output keep working. Rich is imported only where a terminal looks.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def on_terminal() -> bool:
+    """Tell whether standard output is a terminal, where colour and tables are welcome."""
+    return sys.stdout.isatty()
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def print_table(rows: Sequence[Row], columns: Mapping[str, str], *, title: str = "", empty: str = "") -> None:
+    """Print `rows`.
+
+    `columns` maps a row's key to its heading, in order. `empty` is said when there is no row.
+    """
+    if not rows:
+        note(empty)
+        return
+    if on_terminal():
+        _print_rich_table(rows, columns, title)
+    else:
+        print(plain_table(rows, columns))
+
+
+def plain_table(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
+    """Lay `rows` out with spaces: the headings, then a line a row; what is absent is a dash."""
+    lines = [list(columns.values()), *([_cell(row.get(key)) or "-" for key in columns] for row in rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _print_rich_table(rows: Sequence[Row], columns: Mapping[str, str], title: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, header_style="bold cyan")
+    for key, heading in columns.items():
+        numeric = all(isinstance(row.get(key), int | float | None) for row in rows)
+        table.add_column(
+            heading.lower().replace("-", " "), justify="right" if numeric else "left", overflow="fold"
+        )
+    for row in rows:
+        # Brackets in names and values are text, not rich's markup.
+        table.add_row(*(_cell(row.get(key)).replace("[", "\\[") or "[dim]-[/dim]" for key in columns))
+    Console().print(table)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def note(text: str) -> None:
+    """Say something to the person that is not the command's output (standard error)."""
+    if text:
+        print(text, file=sys.stderr)

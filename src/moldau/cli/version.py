@@ -1,0 +1,28 @@
+"""`moldau version`: which Moldau, Python and client library this is."""
+
+from __future__ import annotations
+
+import platform
+
+import typer
+
+from moldau.cli.options import Json
+from moldau.cli.output import print_json
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the application."""
+    root.command("version")(version)
+
+
+def version(as_json: Json = False) -> None:
+    """Print the versions of Moldau, Python and librdkafka."""
+    from confluent_kafka import libversion
+
+    import moldau
+
+    facts = {"moldau": moldau.__version__, "python": platform.python_version(), "librdkafka": libversion()[0]}
+    if as_json:
+        print_json(facts)
+    else:
+        print(", ".join(f"{name} {number}" for name, number in facts.items()))
