@@ -120,15 +120,17 @@ def listing(
 
 
 class SettingsObject:
-    """What every settings object can do."""
+    """What every settings object can do. `memo` holds what was derived from the object, which never changes."""
 
-    __slots__ = ()
+    __slots__ = ("memo",)
+    memo: dict[Any, Any]
     ROWS: ClassVar[Mapping[str, Setting]] = {}
     _ATTRIBUTES: ClassVar[Mapping[str, Setting]] = {}
     _DEFAULTS: ClassVar[tuple[tuple[str, Any], ...]] = ()
 
     def __init__(self, **values: Any) -> None:
         assign = object.__setattr__
+        assign(self, "memo", {})
         for attribute, default in self._DEFAULTS:
             assign(self, attribute, default)
         for attribute, value in values.items():

@@ -1,0 +1,251 @@
+"""The changes that metadata is made of, and replay: the only way from one image to the next.
+
+A change is plain data with one method, `apply`, which edits a draft. A draft copies a table of the image the first time
+that a change touches it, so that an append of a thousand topics costs one copy, not a thousand.
+
+    image --replay(version, changes)--> image'        same changes, same image, on every broker and after every restart
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from moldau.metadata.image import BrokerState, ConfigKey, Image, PartitionState, ResourceType, TopicState
+
+
+class Draft:
+    """An image in the making."""
+
+    __slots__ = ("_base", "_copied", "brokers", "configs", "scalars", "topic_names", "topics")
+
+    def __init__(self, base: Image) -> None:
+        self._base = base
+        self._copied: set[str] = set()
+        self.brokers = base.brokers
+        self.topics = base.topics
+        self.topic_names = base.topic_names
+        self.configs = base.configs
+        self.scalars: dict[str, str | int] = {}
+
+    def edit_brokers(self) -> dict[int, BrokerState]:
+        """The brokers, to be changed."""
+        if "brokers" not in self._copied:
+            self._copied.add("brokers")
+            self.brokers = dict(self.brokers)
+        return self.brokers  # type: ignore[return-value]
+
+    def edit_topics(self) -> dict[str, TopicState]:
+        """The topics by name, to be changed."""
+        if "topics" not in self._copied:
+            self._copied.add("topics")
+            self.topics = dict(self.topics)
+        return self.topics  # type: ignore[return-value]
+
+    def edit_topic_names(self) -> dict[bytes, str]:
+        """The names by topic id, to be changed."""
+        if "topic_names" not in self._copied:
+            self._copied.add("topic_names")
+            self.topic_names = dict(self.topic_names)
+        return self.topic_names  # type: ignore[return-value]
+
+    def edit_configs(self) -> dict[ConfigKey, Mapping[str, str]]:
+        """The settings by resource, to be changed."""
+        if "configs" not in self._copied:
+            self._copied.add("configs")
+            self.configs = dict(self.configs)
+        return self.configs  # type: ignore[return-value]
+
+    def finish(self, version: int) -> Image:
+        """The image, at this version."""
+        return self._base._replace(
+            version=version,
+            brokers=self.brokers,
+            topics=self.topics,
+            topic_names=self.topic_names,
+            configs=self.configs,
+            **self.scalars,  # type: ignore[arg-type]
+        )
+
+
+class Change(Protocol):
+    """One step of the cluster's history. Its fields are what the stores write down."""
+
+    KIND: ClassVar[str]
+
+    def apply(self, draft: Draft) -> None:
+        """Make the step."""
+
+
+def replay(image: Image, version: int, changes: Sequence[Change]) -> Image:
+    """The image after these changes, which were appended together as `version`."""
+    draft = Draft(image)
+    for change in changes:
+        change.apply(draft)
+    return draft.finish(version)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCreated:
+    """The cluster got its id; always the first change."""
+
+    KIND: ClassVar[str] = "cluster-created"
+    cluster_id: str
+
+    def apply(self, draft: Draft) -> None:
+        draft.scalars["cluster_id"] = self.cluster_id
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerElected:
+    """A broker became the controller."""
+
+    KIND: ClassVar[str] = "controller-elected"
+    node_id: int
+    controller_epoch: int
+
+    def apply(self, draft: Draft) -> None:
+        draft.scalars["controller_id"] = self.node_id
+        draft.scalars["controller_epoch"] = self.controller_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistered:
+    """A broker started and told its addresses.
+
+    What it led before, it now leads in a new leader epoch: between its two lives it may have lost the unsynced end of a
+    log, and an epoch must never hold two different records at one offset.
+    """
+
+    KIND: ClassVar[str] = "broker-registered"
+    node_id: int
+    broker_epoch: int
+    endpoints: Mapping[str, tuple[str, int]]
+    rack: str | None
+
+    def apply(self, draft: Draft) -> None:
+        draft.edit_brokers()[self.node_id] = BrokerState(
+            self.node_id, self.broker_epoch, self.endpoints, self.rack
+        )
+        led = [t for t in draft.topics.values() if any(p.leader == self.node_id for p in t.partitions)]
+        for topic in led:
+            draft.edit_topics()[topic.name] = topic._replace(
+                partitions=tuple(
+                    PartitionState(p.leader, p.leader_epoch + 1, p.partition_epoch + 1, p.replicas, p.isr)
+                    if p.leader == self.node_id
+                    else p
+                    for p in topic.partitions
+                )
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFenced:
+    """A broker's right to lead was taken away, or given back."""
+
+    KIND: ClassVar[str] = "broker-fenced"
+    node_id: int
+    fenced: bool
+
+    def apply(self, draft: Draft) -> None:
+        brokers = draft.edit_brokers()
+        brokers[self.node_id] = brokers[self.node_id]._replace(fenced=self.fenced)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUnregistered:
+    """A broker left for good."""
+
+    KIND: ClassVar[str] = "broker-unregistered"
+    node_id: int
+
+    def apply(self, draft: Draft) -> None:
+        draft.edit_brokers().pop(self.node_id, None)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreated:
+    """A topic came into being, with its first partitions."""
+
+    KIND: ClassVar[str] = "topic-created"
+    name: str
+    topic_id: bytes
+    partitions: tuple[PartitionState, ...]
+
+    def apply(self, draft: Draft) -> None:
+        draft.edit_topics()[self.name] = TopicState(self.name, self.topic_id, self.partitions)
+        draft.edit_topic_names()[self.topic_id] = self.name
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    """A topic went, and its settings with it."""
+
+    KIND: ClassVar[str] = "topic-deleted"
+    name: str
+
+    def apply(self, draft: Draft) -> None:
+        topic = draft.edit_topics().pop(self.name)
+        draft.edit_topic_names().pop(topic.topic_id)
+        key = (ResourceType.TOPIC, self.name)
+        if key in draft.configs:
+            del draft.edit_configs()[key]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAdded:
+    """A topic got further partitions, behind those it has."""
+
+    KIND: ClassVar[str] = "partitions-added"
+    topic: str
+    partitions: tuple[PartitionState, ...]
+
+    def apply(self, draft: Draft) -> None:
+        topic = draft.topics[self.topic]
+        draft.edit_topics()[self.topic] = topic._replace(partitions=topic.partitions + self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChanged:
+    """A partition's leader, epochs, replicas or in-sync set changed."""
+
+    KIND: ClassVar[str] = "partition-changed"
+    topic: str
+    index: int
+    state: PartitionState
+
+    def apply(self, draft: Draft) -> None:
+        topic = draft.topics[self.topic]
+        partitions = (*topic.partitions[: self.index], self.state, *topic.partitions[self.index + 1 :])
+        draft.edit_topics()[self.topic] = topic._replace(partitions=partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsChanged:
+    """Settings of one resource were set, or (None) removed."""
+
+    KIND: ClassVar[str] = "configs-changed"
+    resource_type: ResourceType
+    resource_name: str
+    values: Mapping[str, str | None]
+
+    def apply(self, draft: Draft) -> None:
+        key = (self.resource_type, self.resource_name)
+        merged: dict[str, str | None] = {**draft.configs.get(key, {}), **self.values}
+        kept = {name: value for name, value in merged.items() if value is not None}
+        configs = draft.edit_configs()
+        if kept:
+            configs[key] = kept
+        else:
+            configs.pop(key, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsAllocated:
+    """A broker took a block of producer ids; the next block starts at `next_producer_id`."""
+
+    KIND: ClassVar[str] = "producer-ids-allocated"
+    node_id: int
+    next_producer_id: int
+
+    def apply(self, draft: Draft) -> None:
+        draft.scalars["next_producer_id"] = self.next_producer_id

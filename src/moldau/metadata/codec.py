@@ -1,0 +1,130 @@
+"""Changes and images as JSON, which is how stores write them: readable, and open to further fields.
+
+A change is a list: its kind, then its fields in order. Ids are text, tuples are lists. Unknown kinds are refused, because
+skipping a change would give another image than everyone else's.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from moldau.core.ids import uuid_from_text, uuid_to_text
+from moldau.metadata import changes as ch
+from moldau.metadata.image import BrokerState, Image, PartitionState, ResourceType, TopicState
+
+
+class UnknownChange(ValueError):
+    """A change that this version of Moldau does not know; a newer one wrote it."""
+
+
+def encode_changes(changes: Sequence[ch.Change]) -> list[list[Any]]:
+    """Changes as JSON values."""
+    return [[change.KIND, *_ENCODERS.get(change.KIND, _plain)(change)] for change in changes]
+
+
+def decode_changes(values: Sequence[Sequence[Any]]) -> list[ch.Change]:
+    """The changes behind JSON values; UnknownChange for a kind that is not known."""
+    decoded: list[ch.Change] = []
+    for kind, *fields in values:
+        decoder = _DECODERS.get(kind)
+        if decoder is None:
+            raise UnknownChange(
+                f"the metadata holds a change of the unknown kind {kind!r}; a newer version wrote it"
+            )
+        decoded.append(decoder(*fields))
+    return decoded
+
+
+def to_json(value: object) -> bytes:
+    """The bytes of a JSON value, without blanks."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _plain(change: Any) -> list[Any]:
+    return [getattr(change, field) for field in change.__slots__]
+
+
+def _encode_partitions(partitions: Sequence[PartitionState]) -> list[list[Any]]:
+    return [[p.leader, p.leader_epoch, p.partition_epoch, p.replicas, p.isr] for p in partitions]
+
+
+def _partition(fields: Sequence[Any]) -> PartitionState:
+    leader, leader_epoch, partition_epoch, replicas, isr = fields
+    return PartitionState(leader, leader_epoch, partition_epoch, tuple(replicas), tuple(isr))
+
+
+def _decode_partitions(values: Sequence[Sequence[Any]]) -> tuple[PartitionState, ...]:
+    return tuple(_partition(value) for value in values)
+
+
+def _endpoints(value: Mapping[str, Sequence[Any]]) -> dict[str, tuple[str, int]]:
+    return {name: (host, port) for name, (host, port) in value.items()}
+
+
+_ENCODERS: dict[str, Callable[[Any], list[Any]]] = {
+    ch.TopicCreated.KIND: lambda c: [c.name, uuid_to_text(c.topic_id), _encode_partitions(c.partitions)],
+    ch.PartitionsAdded.KIND: lambda c: [c.topic, _encode_partitions(c.partitions)],
+    ch.PartitionChanged.KIND: lambda c: [c.topic, c.index, _encode_partitions([c.state])[0]],
+    ch.ConfigsChanged.KIND: lambda c: [int(c.resource_type), c.resource_name, c.values],
+}
+_DECODERS: dict[str, Callable[..., ch.Change]] = {
+    ch.ClusterCreated.KIND: ch.ClusterCreated,
+    ch.ControllerElected.KIND: ch.ControllerElected,
+    ch.BrokerRegistered.KIND: lambda node, epoch, ends, rack: ch.BrokerRegistered(
+        node, epoch, _endpoints(ends), rack
+    ),
+    ch.BrokerFenced.KIND: ch.BrokerFenced,
+    ch.BrokerUnregistered.KIND: ch.BrokerUnregistered,
+    ch.TopicCreated.KIND: lambda name, id_, parts: ch.TopicCreated(
+        name, uuid_from_text(id_), _decode_partitions(parts)
+    ),
+    ch.TopicDeleted.KIND: ch.TopicDeleted,
+    ch.PartitionsAdded.KIND: lambda topic, parts: ch.PartitionsAdded(topic, _decode_partitions(parts)),
+    ch.PartitionChanged.KIND: lambda topic, index, state: ch.PartitionChanged(
+        topic, index, _partition(state)
+    ),
+    ch.ConfigsChanged.KIND: lambda type_, name, values: ch.ConfigsChanged(ResourceType(type_), name, values),
+    ch.ProducerIdsAllocated.KIND: ch.ProducerIdsAllocated,
+}
+
+
+def encode_image(image: Image) -> dict[str, Any]:
+    """An image as a JSON value."""
+    return {
+        "version": image.version,
+        "cluster_id": image.cluster_id,
+        "controller_id": image.controller_id,
+        "controller_epoch": image.controller_epoch,
+        "next_producer_id": image.next_producer_id,
+        "brokers": [
+            [b.node_id, b.broker_epoch, b.endpoints, b.rack, b.fenced] for b in image.brokers.values()
+        ],
+        "topics": [
+            [t.name, uuid_to_text(t.topic_id), _encode_partitions(t.partitions)]
+            for t in image.topics.values()
+        ],
+        "configs": [[int(kind), name, values] for (kind, name), values in image.configs.items()],
+    }
+
+
+def decode_image(value: Mapping[str, Any]) -> Image:
+    """The image behind a JSON value."""
+    topics = [
+        TopicState(name, uuid_from_text(topic_id), _decode_partitions(partitions))
+        for name, topic_id, partitions in value["topics"]
+    ]
+    brokers = [
+        BrokerState(node_id, broker_epoch, _endpoints(endpoints), rack, fenced)
+        for node_id, broker_epoch, endpoints, rack, fenced in value["brokers"]
+    ]
+    return Image(
+        version=value["version"],
+        cluster_id=value["cluster_id"],
+        controller_id=value["controller_id"],
+        controller_epoch=value["controller_epoch"],
+        next_producer_id=value["next_producer_id"],
+        brokers={broker.node_id: broker for broker in brokers},
+        topics={topic.name: topic for topic in topics},
+        topic_names={topic.topic_id: topic.name for topic in topics},
+        configs={(ResourceType(kind), name): values for kind, name, values in value["configs"]},
+    )

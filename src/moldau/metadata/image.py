@@ -1,0 +1,98 @@
+"""The cluster's metadata at one version: immutable, so that whoever holds an image holds a consistent picture.
+
+An image is never edited. `changes.replay` makes the next one from it; what did not change is shared between both, so that
+`old.topics["a"] is new.topics["a"]` says that nothing about the topic changed, and `old.configs is new.configs` that no
+setting did.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+NO_LEADER = -1
+NO_NODE = -1
+
+GROUP_OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset({GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC})
+
+
+class ResourceType(IntEnum):
+    """What a setting belongs to, numbered as in the Kafka protocol."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class PartitionState(NamedTuple):
+    """One partition: who leads it, who holds it, who is in sync. The first replica is the preferred leader."""
+
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    @classmethod
+    def fresh(cls, replicas: tuple[int, ...], isr: tuple[int, ...] | None = None) -> "PartitionState":
+        """A new partition on these replicas; its leader is the first that is in sync."""
+        in_sync = replicas if isr is None else isr
+        return cls(in_sync[0] if in_sync else NO_LEADER, 0, 0, replicas, in_sync)
+
+
+class TopicState(NamedTuple):
+    """One topic and its partitions, by index."""
+
+    name: str
+    topic_id: bytes
+    partitions: tuple[PartitionState, ...]
+
+    @property
+    def internal(self) -> bool:
+        """Whether the topic belongs to the broker itself."""
+        return self.name in INTERNAL_TOPICS
+
+
+class BrokerState(NamedTuple):
+    """One registered broker. A fenced one is known, but must not lead."""
+
+    node_id: int
+    broker_epoch: int
+    endpoints: Mapping[str, tuple[str, int]]
+    rack: str | None = None
+    fenced: bool = False
+
+
+ConfigKey = tuple[ResourceType, str]
+Configs = Mapping[ConfigKey, Mapping[str, str]]
+
+
+class Image(NamedTuple):
+    """Everything at one version. `topic_names` leads from topic id to name; version 0 is the empty image."""
+
+    version: int = 0
+    cluster_id: str = ""
+    controller_id: int = NO_NODE
+    controller_epoch: int = 0
+    brokers: Mapping[int, BrokerState] = {}
+    topics: Mapping[str, TopicState] = {}
+    topic_names: Mapping[bytes, str] = {}
+    configs: Configs = {}
+    next_producer_id: int = 0
+
+    def topic_by_id(self, topic_id: bytes) -> TopicState | None:
+        """The topic of this id."""
+        name = self.topic_names.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def live_brokers(self) -> list[BrokerState]:
+        """The brokers that may lead, by node id."""
+        return [self.brokers[node] for node in sorted(self.brokers) if not self.brokers[node].fenced]
+
+
+EMPTY_IMAGE = Image()

@@ -1,0 +1,39 @@
+"""The current image, and who wants to hear of a new one.
+
+Everything in a broker reads metadata here. Subscribers are called in the order in which they subscribed, on the event
+loop, once for each append, with the image before, the image after and the changes between them; when one of them fails,
+that is logged and the others still hear.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from moldau.metadata.changes import Change
+from moldau.metadata.image import EMPTY_IMAGE, Image
+
+log = logging.getLogger("moldau.metadata")
+
+Subscriber = Callable[[Image, Image, Sequence[Change]], None]
+
+
+class MetadataView:
+    """Holds the newest image; `image` may be read at any time."""
+
+    __slots__ = ("_subscribers", "image")
+
+    def __init__(self, image: Image = EMPTY_IMAGE) -> None:
+        self.image = image
+        self._subscribers: list[Subscriber] = []
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Call `subscriber(old, new, changes)` for every new image from now on."""
+        self._subscribers.append(subscriber)
+
+    def publish(self, new: Image, changes: Sequence[Change]) -> None:
+        """Make `new` the current image and tell the subscribers. Only the controller loop calls this."""
+        old, self.image = self.image, new
+        for subscriber in self._subscribers:
+            try:
+                subscriber(old, new, changes)
+            except Exception:
+                log.exception("a subscriber failed on metadata version %d", new.version)
