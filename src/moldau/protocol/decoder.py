@@ -131,7 +131,7 @@ class _DecoderWriter(SourceWriter):
             self.flush()
 
     def length(self, letter: str, nullable: bool, target: str, read: Callable[[], None]) -> None:
-        """Read a length or count into `n`, deal with null, go on with `read`, which may trust that `n` >= 0."""
+        """Read a length or count into `n`, deal with null, go on with `read`, for which `n` is >= 0."""
         self.run.append(("B" if self.flexible else letter, "n"))
         self.flush()
         if self.flexible:

@@ -4,10 +4,10 @@
     v2   generation_id (KIP-792)
     v3   rack_id (KIP-881)
 
-The bytes in JoinGroup begin with the version as two bytes, then this. New versions only add fields at the end, so a
-newer one can be read as the newest known by whoever strips what is left over; `decode` itself insists on an exact
-fit. To the broker the bytes are opaque, except where it must know a group's topics (OffsetDelete, the upgrade to a
-KIP-848 group).
+The bytes in JoinGroup begin with the version as two bytes, then this. New versions only add fields at the
+end, so a newer one can be read as the newest known by whoever strips what is left over; `decode` itself
+insists on an exact fit. To the broker the bytes are opaque, except where it must know a group's topics
+(OffsetDelete, the upgrade to a KIP-848 group).
 """
 
 from __future__ import annotations

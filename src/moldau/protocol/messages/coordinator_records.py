@@ -1,14 +1,15 @@
-"""What stands in `__consumer_offsets`: keys and values of offsets and groups, byte for byte as Kafka writes them.
+"""What stands in `__consumer_offsets`: keys and values of offsets and groups, byte for byte as Kafka writes
+them.
 
-A key is `| record type 2 | key |`, a value `| version 2 | value |`; a null value deletes. For a key the record type
-takes the version's place, so `key.encode(key.KEY)` behind two bytes of `KEY` is the whole of it. Values are written
-in the version that 4.3 writes, and read in any:
+A key is `| record type 2 | key |`, a value `| version 2 | value |`; a null value deletes. For a key the
+record type takes the version's place, so `key.encode(key.KEY)` behind two bytes of `KEY` is the whole of it.
+Values are written in the version that 4.3 writes, and read in any:
 
     type  key                                      value written in
     0, 1  OffsetCommitKey (0 is the old form)      3
     2     GroupMetadataKey                         3
     3     ConsumerGroupMetadataKey                 0
-    4     ConsumerGroupPartitionMetadataKey        0 (deleted since 4.1, where the group's metadata_hash replaced it)
+    4     ConsumerGroupPartitionMetadataKey        0 (deleted since 4.1)
     5     ConsumerGroupMemberMetadataKey           0
     6     ConsumerGroupTargetAssignmentMetadataKey 0
     7     ConsumerGroupTargetAssignmentMemberKey   0
@@ -225,7 +226,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
 
 
 class TopicPartitions(Struct):
-    """Partitions of a topic, each with the member epoch in which it was assigned (4.3, KIP-1251; null: unknown)."""
+    """Partitions of a topic, each with the member epoch that it was assigned in (KIP-1251), if known."""
 
     topic_id: Uuid = ZERO_UUID
     partitions: list[Int32] = array()

@@ -1,4 +1,5 @@
-"""What stands in `__transaction_state`: one key and value a transactional id, byte for byte as Kafka writes them.
+"""What stands in `__transaction_state`: one key and value a transactional id, byte for byte as Kafka writes
+them.
 
 A key is `| record type 2 = 0 | key |`, a value `| version 2 | value |`; a null value deletes.
 
@@ -23,8 +24,8 @@ class TransactionLogKey(Message):
 class TransactionLogValue(Message):
     """A transaction's state: its producer, its partitions (null once it is complete), and when it last moved.
 
-    transaction_status: 0 empty, 1 ongoing, 2 prepare commit, 3 prepare abort, 4 complete commit, 5 complete abort,
-    6 dead, 7 prepare epoch fence.
+    transaction_status: 0 empty, 1 ongoing, 2 prepare commit, 3 prepare abort, 4 complete commit, 5 complete
+    abort, 6 dead, 7 prepare epoch fence.
     """
 
     producer_id: Int64 = 0
