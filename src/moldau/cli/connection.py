@@ -42,6 +42,7 @@ class Connection:
         self.timeout_seconds = timeout_seconds
         self.extra_settings = parse_assignments(client_settings, "-X")
         self.addresses = [parse_address(part) for part in bootstrap.split(",") if part.strip()]
+        self._admin: AdminClient | None = None
         require_listener(self.addresses)
 
     def settings(self, **more: Any) -> dict[str, Any]:
@@ -55,8 +56,13 @@ class Connection:
         }
 
     def admin(self) -> AdminClient:
-        """Give an admin client."""
-        return AdminClient(self.settings())
+        """Give the admin client, one for the whole command.
+
+        An answer dies with the client it was asked through.
+        """
+        if self._admin is None:
+            self._admin = AdminClient(self.settings())
+        return self._admin
 
     def producer(self, **more: Any) -> Producer:
         """Give a producer with the settings `more`, named with underscores for dots."""

@@ -148,7 +148,9 @@ def _facts(description: Any) -> TopicFacts:
         )
         for each in sorted(description.partitions, key=lambda each: each.id)
     ]
-    return TopicFacts(description.name, str(description.topic_id), partitions)
+    # librdkafka writes ids in plain base64; every Kafka tool shows the url-safe alphabet.
+    topic_id = str(description.topic_id).replace("+", "-").replace("/", "_")
+    return TopicFacts(description.name, topic_id, partitions)
 
 
 def _keep(topic: TopicFacts, wanted: Filter) -> bool:
@@ -168,7 +170,8 @@ def _add_offsets(admin: Any, connection: Connection, topics: list[TopicFacts]) -
     led = [(topic.name, each) for topic in topics for each in topic.partitions if each.leader is not None]
     if not led:
         return
-    for spec, attribute in ((OffsetSpec.earliest(), "start_offset"), (OffsetSpec.latest(), "end_offset")):
+    earliest, latest = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    for spec, attribute in ((earliest, "start_offset"), (latest, "end_offset")):
         asked = {TopicPartition(name, each.index): spec for name, each in led}
         answers = {
             (at.topic, at.partition): future

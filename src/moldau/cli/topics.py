@@ -208,9 +208,7 @@ def describe(
 
 
 def _show(topic: TopicFacts, all_settings: bool) -> None:
-    print(
-        f"{topic.name}   id {topic.topic_id}   {len(topic.partitions)} partitions, {topic.replication_factor} replicas"
-    )
+    print(f"{topic.name}   id {topic.topic_id}   {topic.replication_factor} replicas")
     columns = {
         "partition": "PARTITION",
         "leader": "LEADER",
