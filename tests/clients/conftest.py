@@ -35,7 +35,13 @@ from client_model import Client
 
 KIND = os.environ.get("MOLDAU_TEST_BROKER", "moldau")
 CLIENT_NAMES = ("confluent", "kafka-python", "aiokafka", "kcat", "kafkajs", "java")
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
+# Short intervals, so that a rebalance takes a fraction of a second; everything else is as shipped.
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "300",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "offsets.topic.num.partitions": "5",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
