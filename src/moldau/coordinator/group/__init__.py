@@ -1,0 +1,2 @@
+"""Consumer groups of both protocols and their committed offsets, as state machines without input or
+output."""

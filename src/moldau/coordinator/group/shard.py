@@ -1,0 +1,139 @@
+"""The groups of one partition of `__consumer_offsets`: a state machine that the runtime drives.
+
+Groups of both protocols live in `groups` under one name space, their offsets in `offsets`. A record changes
+the state through the one function that its key's type names; the table of these functions is put together
+from the parts.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from moldau.coordinator.deadlines import Deadlines
+from moldau.coordinator.group.classic_requests import ClassicGroups
+from moldau.coordinator.group.group import Client, Group
+from moldau.coordinator.group.offsets import Offsets
+from moldau.coordinator.journal import Journal
+from moldau.coordinator.records import Record, decode, encode
+from moldau.coordinator.result import Answer, Result
+from moldau.core.settings.broker import BrokerSettings
+from moldau.metadata.image import Image
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.coordinator_records import GroupMetadataKey, OffsetCommitKey
+from moldau.protocol.messages.delete_groups import DeletableGroupResult
+from moldau.protocol.messages.list_groups import ListedGroup
+
+Replay = Callable[[Any, Any], None]
+
+
+class ConsumerProtocolGroups(Protocol):
+    """The KIP-848 groups of a shard (group/consumer_service.py)."""
+
+    def replays(self) -> dict[type, Replay]: ...
+
+    def heartbeat(self, request: Any, client: Client, now_ms: int) -> Result[Any]: ...
+
+    def describe(self, group_id: str, now_ms: int) -> Any: ...
+
+    def metadata_changed(self, old_image: Image, new_image: Image, now_ms: int) -> Result[None]: ...
+
+
+class GroupShard:
+    """The state of one shard."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], BrokerSettings],
+        image: Callable[[], Image],
+        random_source: random.Random,
+        consumer_groups: Callable[["GroupShard"], ConsumerProtocolGroups],
+    ) -> None:
+        self.settings = settings
+        self.image = image
+        self.random = random_source
+        self.journal = Journal()
+        self.deadlines = Deadlines()
+        self.groups: dict[str, Group] = self.journal.dict()
+        self.orphans: list[Group] = []
+        self.offsets = Offsets(self)
+        self.classic = ClassicGroups(self)
+        self.consumer = consumer_groups(self)
+        self._replays: dict[type, Replay] = {
+            GroupMetadataKey: self.classic.replay,
+            OffsetCommitKey: self.offsets.replay,
+            **self.consumer.replays(),
+        }
+
+    # What the runtime needs.
+
+    def encode(self, record: Record) -> tuple[bytes, bytes | None]:
+        return encode(record)
+
+    def replay(self, record: Record) -> None:
+        self._replays[type(record.key)](record.key, record.value)
+
+    def load(self, key: bytes, value: bytes) -> None:
+        record = decode(key, value)
+        if record is not None and type(record.key) in self._replays:
+            self.replay(record)
+
+    def loaded(self, now_ms: int) -> Result[None]:
+        together: Result[None] = Result()
+        for group in list(self.groups.values()):
+            one = group.loaded(now_ms)
+            together.records += one.records
+            together.answers += one.answers
+        return together
+
+    def unloaded(self, error_code: int) -> list[Answer]:
+        return [answer for group in self.groups.values() for answer in group.unloaded(error_code)]
+
+    def rolled_back(self, error_code: int) -> list[Answer]:
+        """Groups whose creation was undone are given up, with everybody who was waiting in them."""
+        orphans, self.orphans = self.orphans, []
+        return [answer for group in orphans for answer in group.unloaded(error_code)]
+
+    def due(self, key: tuple[str, str, str], now_ms: int) -> Result[None]:
+        group_id, name, member_id = key
+        group = self.groups.get(group_id)
+        return Result() if group is None else group.on_deadline(name, member_id, now_ms)
+
+    # What concerns groups of both protocols.
+
+    def expects_members(self, group_id: str) -> bool:
+        """Whether somebody has announced itself to an empty group and is about to join."""
+        group = self.classic.get(group_id)
+        return group is not None and bool(group.pending_joins)
+
+    def list_groups(self, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
+        """All groups in one of `states` and of one of `types` (both in lower case; empty means any)."""
+        return [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state_name(),
+                group_type=group.kind.value,
+            )
+            for group in self.groups.values()
+            if (not states or group.state_name().lower() in states)
+            and (not types or group.kind.value in types)
+        ]
+
+    def delete_group(self, group_id: str) -> Result[DeletableGroupResult]:
+        """Delete an empty group with its offsets."""
+        group = self.groups.get(group_id)
+        error_code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.validate_delete()
+        if group is None or error_code:
+            return Result(DeletableGroupResult(group_id=group_id, error_code=error_code))
+        records: list[Any] = [*self.offsets.tombstones(group_id), *group.tombstones()]
+        return Result(DeletableGroupResult(group_id=group_id), records)
+
+    def metadata_changed(
+        self, old_image: Image, new_image: Image, deleted: frozenset[str], now_ms: int
+    ) -> Result[None]:
+        """Topics changed: offsets of those in `deleted` are dropped, consumer groups are assigned anew."""
+        result = self.consumer.metadata_changed(old_image, new_image, now_ms)
+        if deleted:
+            result.records += self.offsets.topics_deleted(deleted)
+        return result

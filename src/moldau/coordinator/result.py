@@ -1,0 +1,75 @@
+"""What a coordinator decides: records to write, answers to give once they are safe, and the callers who wait
+for them.
+
+A handler decides and does nothing. It returns a `Result`, and the runtime does the rest: it replays and
+appends the records, and releases the answers when everything that they rest on is committed.
+
+Some callers cannot be answered by their own request: a member that joins waits for the others. Such a caller
+is `Parked`, and a later result, perhaps of another client's request or of a timer, carries its answer.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+R = TypeVar("R")
+
+
+class Parked(Generic[R]):
+    """A caller that waits for its answer. Answering twice keeps the first answer, as a network connection
+    would."""
+
+    __slots__ = ("_future", "response")
+
+    def __init__(self) -> None:
+        self.response: R | None = None
+        self._future: asyncio.Future[R] | None = None
+
+    def answer(self, response: R) -> None:
+        """Give the answer, unless there is one."""
+        if self.response is None:
+            self.response = response
+            if self._future is not None and not self._future.done():
+                self._future.set_result(response)
+
+    def outcome(self) -> "R | asyncio.Future[R]":
+        """The answer if it is there, else a future of it (which needs a running event loop)."""
+        if self.response is not None:
+            return self.response
+        if self._future is None:
+            self._future = asyncio.get_running_loop().create_future()
+        return self._future
+
+
+class Answer(NamedTuple):
+    """What a parked caller is to be told."""
+
+    parked: Parked[Any]
+    response: Any
+
+
+class Result(Generic[R]):
+    """The outcome of one decision.
+
+    records      written and replayed in this order, all or none (message objects, see `records.Record`)
+    response     the answer to the caller itself; None leaves it parked answers      answers to callers parked
+    earlier, released together with `response` on_failure   called with the error code after a failed append
+    was rolled back, to mend what is kept in memory only
+    """
+
+    __slots__ = ("answers", "on_failure", "records", "response")
+
+    def __init__(
+        self,
+        response: R | None = None,
+        records: list[Any] | None = None,
+        answers: list[Answer] | None = None,
+        on_failure: Callable[[int], None] | None = None,
+    ) -> None:
+        self.response = response
+        self.records: list[Any] = [] if records is None else records
+        self.answers: list[Answer] = [] if answers is None else answers
+        self.on_failure = on_failure
+
+    def __repr__(self) -> str:
+        return f"Result({self.response!r}, records={self.records!r}, answers={self.answers!r})"

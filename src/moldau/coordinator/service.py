@@ -1,0 +1,353 @@
+"""The group coordinator as the handlers see it: one method an API, taking the decoded request and who sent
+it.
+
+A method finds the shard of the group, lets it decide, and returns the response, or a future of it where it
+has to wait. Requests about several groups are spread over their shards and put together again.
+
+    partition of a group = java_hash(group id) mod number of partitions of __consumer_offsets
+
+Not here: what a request means (group/), how records get written (runtime.py), topic creation
+(handlers/find_coordinator.py).
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, TypeVar
+
+from moldau.coordinator.group.consumer_service import ConsumerGroups
+from moldau.coordinator.group.group import Client, Group
+from moldau.coordinator.group.offsets import refuse_commit
+from moldau.coordinator.group.shard import GroupShard
+from moldau.coordinator.result import Parked, Result
+from moldau.coordinator.runtime import CoordinatorLog, CoordinatorRuntime
+from moldau.core.clock import Clock
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.timers import TimerHandle, Timers
+from moldau.metadata.changes import Change, PartitionsAdded, TopicCreated, TopicDeleted
+from moldau.metadata.image import Image
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from moldau.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from moldau.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from moldau.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from moldau.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class CommittedOffset(NamedTuple):
+    """One committed offset, for lag export."""
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+    metadata: str
+
+
+@lru_cache(maxsize=16384)
+def java_hash(text: str) -> int:
+    """Java's String.hashCode, which decides the shard of a group: over UTF-16 units, in 32 bits with sign."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    return value - 0x100000000 if value & 0x80000000 else value
+
+
+class GroupCoordinator:
+    """Coordinates the groups whose shards this broker leads."""
+
+    def __init__(
+        self,
+        *,
+        log: CoordinatorLog,
+        image: Callable[[], Image],
+        settings: Callable[[], BrokerSettings],
+        clock: Clock,
+        timers: Timers,
+        random_source: random.Random,
+    ) -> None:
+        self._image = image
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self._expiry: TimerHandle | None = None
+
+        def make_state(_partition: int) -> GroupShard:
+            return GroupShard(
+                settings=settings, image=image, random_source=random_source, consumer_groups=ConsumerGroups
+            )
+
+        self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            OFFSETS_TOPIC, log=log, make_state=make_state, clock=clock, timers=timers
+        )
+
+    # Life.
+
+    def start(self) -> None:
+        """Begin to look for expired offsets from time to time. Shards are started by `elected`."""
+        interval_ms = self._settings().offsets_retention_check_interval_ms
+        self._expiry = self._timers.call_later(interval_ms, self._expire)
+
+    def stop(self) -> None:
+        """Give up all shards; whoever waits is told that the coordinator is not available."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for partition in self.runtime.partitions():
+            self.runtime.stop(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def elected(self, partition: int) -> None:
+        """This broker leads `partition` of __consumer_offsets now: load its shard."""
+        self.runtime.start(partition)
+
+    def resigned(self, partition: int) -> None:
+        """This broker leads `partition` of __consumer_offsets no longer."""
+        self.runtime.stop(partition)
+
+    def metadata_changed(self, old_image: Image, new_image: Image, changes: Sequence[Change]) -> None:
+        """Topics may have come, changed or gone. Subscribe this to the metadata."""
+        if not any(isinstance(change, (TopicCreated, TopicDeleted, PartitionsAdded)) for change in changes):
+            return
+        deleted = frozenset(change.name for change in changes if isinstance(change, TopicDeleted))
+
+        def operation(shard: GroupShard, now_ms: int) -> Result[None]:
+            return shard.metadata_changed(old_image, new_image, deleted, now_ms)
+
+        for partition, _ in self.runtime.states():
+            self.runtime.submit(partition, operation)
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of __consumer_offsets that holds the group."""
+        topic = self._image().topics.get(OFFSETS_TOPIC)
+        count = self._settings().offsets_topic_num_partitions if topic is None else len(topic.partitions)
+        value = java_hash(group_id)
+        return (0 if value == -0x80000000 else abs(value)) % count
+
+    # The classic protocol.
+
+    def join_group(self, request: JoinGroupRequest, client: Client) -> Any:
+        """JoinGroup; the answer waits for the other members."""
+        parked: Parked[JoinGroupResponse] = Parked()
+        return self._decide(
+            request.group_id,
+            lambda shard, now_ms: shard.classic.join(request, client, parked, now_ms),
+            lambda error_code: JoinGroupResponse(error_code=error_code, member_id=request.member_id),
+            parked,
+        )
+
+    def sync_group(self, request: SyncGroupRequest, client: Client) -> Any:
+        """SyncGroup; the answer waits for the leader's assignment."""
+        parked: Parked[SyncGroupResponse] = Parked()
+        return self._decide(
+            request.group_id,
+            lambda shard, now_ms: shard.classic.sync(request, parked, now_ms),
+            lambda error_code: SyncGroupResponse(error_code=error_code),
+            parked,
+        )
+
+    def heartbeat(self, request: HeartbeatRequest, client: Client) -> Any:
+        """Heartbeat. While the shard loads, the member is not sent away: it would only come back at once."""
+
+        def refuse(error_code: int) -> HeartbeatResponse:
+            loading = error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return HeartbeatResponse(error_code=ErrorCode.NONE if loading else error_code)
+
+        return self._decide(
+            request.group_id, lambda shard, now_ms: shard.classic.heartbeat(request, now_ms), refuse
+        )
+
+    def leave_group(self, request: LeaveGroupRequest, client: Client) -> Any:
+        """LeaveGroup."""
+        return self._decide(
+            request.group_id,
+            lambda shard, now_ms: shard.classic.leave(request, now_ms),
+            lambda error_code: LeaveGroupResponse(error_code=error_code),
+        )
+
+    # The consumer protocol (KIP-848).
+
+    def consumer_group_heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> Any:
+        """ConsumerGroupHeartbeat."""
+        return self._decide(
+            request.group_id,
+            lambda shard, now_ms: shard.consumer.heartbeat(request, client, now_ms),
+            lambda error_code: ConsumerGroupHeartbeatResponse(error_code=error_code),
+        )
+
+    def consumer_group_describe(self, request: ConsumerGroupDescribeRequest, client: Client) -> Any:
+        """ConsumerGroupDescribe."""
+        outcomes = [self._describe_consumer(group_id) for group_id in request.group_ids]
+        return together(outcomes, lambda groups: ConsumerGroupDescribeResponse(groups=groups))
+
+    def _describe_consumer(self, group_id: str) -> Any:
+        return self._decide(
+            group_id,
+            lambda shard, now_ms: Result(shard.consumer.describe(group_id, now_ms)),
+            lambda error_code: DescribedConsumerGroup(group_id=group_id, error_code=error_code),
+        )
+
+    # Offsets.
+
+    def offset_commit(self, request: OffsetCommitRequest, client: Client) -> Any:
+        """OffsetCommit."""
+        return self._decide(
+            request.group_id,
+            lambda shard, now_ms: shard.offsets.commit(request, client, now_ms),
+            lambda error_code: refuse_commit(request, error_code),
+        )
+
+    def offset_fetch(self, request: OffsetFetchRequest, client: Client) -> Any:
+        """OffsetFetch, as versions 8 and up have it: `request.groups` in, `response.groups` out."""
+        outcomes = [self._fetch(group, client.api_version) for group in request.groups]
+        return together(outcomes, lambda groups: OffsetFetchResponse(groups=groups))
+
+    def _fetch(self, group: OffsetFetchRequestGroup, api_version: int) -> Any:
+        return self._decide(
+            group.group_id,
+            lambda shard, now_ms: Result(shard.offsets.fetch(group, api_version)),
+            lambda error_code: OffsetFetchResponseGroup(group_id=group.group_id, error_code=error_code),
+        )
+
+    def offset_delete(self, request: OffsetDeleteRequest, client: Client) -> Any:
+        """OffsetDelete."""
+        return self._decide(
+            request.group_id,
+            lambda shard, now_ms: shard.offsets.delete(request),
+            lambda error_code: OffsetDeleteResponse(error_code=error_code),
+        )
+
+    # Groups of both kinds.
+
+    def describe_groups(self, request: DescribeGroupsRequest, client: Client) -> Any:
+        """DescribeGroups: classic groups only."""
+        outcomes = [self._describe_classic(group_id, client.api_version) for group_id in request.groups]
+        return together(outcomes, lambda groups: DescribeGroupsResponse(groups=groups))
+
+    def _describe_classic(self, group_id: str, api_version: int) -> Any:
+        return self._decide(
+            group_id,
+            lambda shard, now_ms: Result(shard.classic.describe(group_id, api_version)),
+            lambda error_code: DescribedGroup(group_id=group_id, error_code=error_code),
+        )
+
+    def list_groups(self, request: ListGroupsRequest, client: Client) -> Any:
+        """ListGroups: the groups of all shards here. While one of them loads, the list would be wrong: the
+        client is told to come back."""
+        states = frozenset(state.lower() for state in request.states_filter)
+        types = frozenset(kind.lower() for kind in request.types_filter)
+        if self.runtime.loading():
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        outcomes = [
+            self.runtime.decide(
+                partition,
+                lambda shard, now_ms: Result(shard.list_groups(states, types)),
+                lambda error_code: [],
+            )
+            for partition, _ in self.runtime.states()
+        ]
+        return together(
+            outcomes, lambda lists: ListGroupsResponse(groups=[group for groups in lists for group in groups])
+        )
+
+    def delete_groups(self, request: DeleteGroupsRequest, client: Client) -> Any:
+        """DeleteGroups: empty groups, with their offsets."""
+        outcomes = [self._delete_group(group_id) for group_id in request.groups_names]
+        return together(outcomes, lambda results: DeleteGroupsResponse(results=results))
+
+    def _delete_group(self, group_id: str) -> Any:
+        return self._decide(
+            group_id,
+            lambda shard, now_ms: shard.delete_group(group_id),
+            lambda error_code: DeletableGroupResult(group_id=group_id, error_code=error_code),
+        )
+
+    # For metrics and the monitor.
+
+    def groups(self) -> Iterator[Group]:
+        """Every group here, of both kinds."""
+        return (group for _, shard in self.runtime.states() for group in list(shard.groups.values()))
+
+    def group_counts(self) -> Counter[tuple[str, str]]:
+        """How many groups there are, by (kind, state), such as ("classic", "Stable")."""
+        return Counter((group.kind.value, group.state_name()) for group in self.groups())
+
+    def member_count(self) -> int:
+        """How many members all groups here have together."""
+        return sum(group.member_count() for group in self.groups())
+
+    def committed_offsets(self) -> Iterator[CommittedOffset]:
+        """Every committed offset here."""
+        return (CommittedOffset(*row) for _, shard in self.runtime.states() for row in list(shard.offsets))
+
+    # Inside.
+
+    def _decide(
+        self,
+        group_id: str,
+        operation: Callable[[GroupShard, int], Result[R]],
+        refuse: Callable[[int], R],
+        parked: Parked[R] | None = None,
+    ) -> Any:
+        return self.runtime.decide(self.partition_for(group_id), operation, refuse, parked)
+
+    def _expire(self) -> None:
+        """Drop what has expired: one shard a turn of the loop, one group a result, to keep batches small."""
+        self.start()
+        for order, (partition, _) in enumerate(self.runtime.states()):
+            self._timers.call_later(order, partial(self._expire_shard, partition))
+
+    def _expire_shard(self, partition: int) -> None:
+        shard = self.runtime.state(partition)
+        for group_id in [] if shard is None else list(shard.groups):
+            self.runtime.submit(partition, partial(_expire_group, group_id))
+
+
+def _expire_group(group_id: str, shard: GroupShard, now_ms: int) -> Result[None]:
+    records: list[Any] = [*shard.offsets.expire(group_id, now_ms)] if group_id in shard.groups else []
+    return Result(records=records)
+
+
+def together(outcomes: Iterable[Any], combine: Callable[[list[Any]], T]) -> Any:
+    """`combine` of all outcomes: at once if none of them is a future, else a coroutine."""
+    items = list(outcomes)
+    if not any(isinstance(item, asyncio.Future) for item in items):
+        return combine(items)
+
+    async def wait() -> T:
+        return combine([await item if isinstance(item, asyncio.Future) else item for item in items])
+
+    return wait()
