@@ -4,7 +4,7 @@
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from moldau.metadata.view import MetadataView
     from moldau.replication.fetch_session import FetchSessions
     from moldau.replication.manager import ReplicaManager
+    from moldau.replication.producer_ids import ProducerIds
 
 
 @dataclass(slots=True)
@@ -34,6 +35,8 @@ class Broker:
     log_manager: "LogManager"
     groups: "GroupCoordinator"
     fetch_sessions: "FetchSessions"
+    producer_ids: "ProducerIds"
+    request_counts: dict[tuple[int, int], int] = field(default_factory=dict)  # (API key, version) -> requests
 
 
 @dataclass(frozen=True, slots=True)

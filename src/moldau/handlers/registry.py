@@ -1,44 +1,99 @@
 """The handler table: which APIs this broker answers, in which versions, and with which function.
 
-A handler file registers itself by decorating its function; ApiVersions is built from this table, so what is advertised is
-what exists. A handler takes `(broker, context, request)` and returns the response message, or an awaitable of it when the
-answer has to wait (a join, a long poll): only then does a request cost a task.
+A handler file registers itself by decorating its function; ApiVersions is built from this table, so what is
+advertised is what exists. There are two forms:
+
+    @handles(HeartbeatRequest)      (broker, context, request) -> response message, or an awaitable of it
+                                    when the answer has to wait: only then does a request cost a task.
+    @serves_frames(FetchRequest)    (broker, exchange, view, body offset, version, correlation id) -> the
+                                    whole answer frame, or None when a slot is filled later. For the hot APIs.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from moldau.handlers.broker import Broker, RequestContext
 
-Handler = Callable[[Broker, RequestContext, Any], Any | Awaitable[Any]]
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
+_NEVER_FLEXIBLE = 1 << 15
+
+AnswerFrame = bytes | list[bytes | memoryview]
+
+
+class AnswerSlot(Protocol):
+    """The place of one answer in its connection's order."""
+
+    def fill(self, parts: AnswerFrame | None) -> None:
+        """Give the answer, as a whole frame; None when the client wants none."""
+
+
+class Exchange(Protocol):
+    """What a frame handler may do with the connection that its frame came on."""
+
+    def park(self, *, blocking: bool, on_lost: Callable[[], None] | None = None) -> AnswerSlot:
+        """Keep a place in the order; `blocking` holds this connection's next frames back until it is filled.
+
+        `on_lost` is called if the connection ends before that.
+        """
+
+    def close(self) -> None:
+        """End the connection."""
+
+
+Handler = Callable[[Broker, RequestContext, Any], Any]
+FrameHandler = Callable[[Broker, Any, memoryview, int, int, int], "AnswerFrame | None"]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row of the table: an API key, the versions that are served (inclusive), the request type, the function."""
+    """One row of the table: an API key, the versions that are served (inclusive), the types, the function."""
 
     api_key: int
     name: str
     min_version: int
     max_version: int
+    flexible_from: int
     request_type: type[Any]
-    handler: Handler
+    handler: Any
+    raw: Any = None
 
 
 TABLE: dict[int, Entry] = {}
 
 
 def handles(request_type: type[Any]) -> Callable[[HandlerT], HandlerT]:
-    """Register the decorated function as the handler of `request_type`, in all versions that the message declares."""
+    """Register the decorated function for `request_type`, in all versions that the message declares."""
 
     def register(function: HandlerT) -> HandlerT:
-        api_key, (low, high) = request_type.KEY, request_type.VERSIONS
-        if api_key in TABLE:
-            raise ValueError(f"two handlers for API {api_key}: {TABLE[api_key].handler} and {function}")
-        name = request_type.__name__.removesuffix("Request")
-        TABLE[api_key] = Entry(api_key, name, low, high, request_type, function)
+        _add(request_type, handler=function, raw=None)
         return function
 
     return register
+
+
+def serves_frames(request_type: type[Any]) -> Callable[[HandlerT], HandlerT]:
+    """Register the decorated function as one that decodes and encodes `request_type` by itself."""
+
+    def register(function: HandlerT) -> HandlerT:
+        _add(request_type, handler=None, raw=function)
+        return function
+
+    return register
+
+
+def _add(request_type: type[Any], *, handler: Any, raw: Any) -> None:
+    api_key, (low, high) = request_type.KEY, request_type.VERSIONS
+    if api_key in TABLE:
+        raise ValueError(f"two handlers for API {api_key}: {TABLE[api_key]} and {handler or raw}")
+    flexible_from = request_type.FLEXIBLE_FROM
+    TABLE[api_key] = Entry(
+        api_key,
+        request_type.__name__.removesuffix("Request"),
+        low,
+        high,
+        _NEVER_FLEXIBLE if flexible_from is None else flexible_from,
+        request_type,
+        handler,
+        raw,
+    )

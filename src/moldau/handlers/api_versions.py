@@ -1,0 +1,42 @@
+"""ApiVersions, versions 0-4: what this broker serves, read from the handler table.
+
+    v3  flexible; the client says which software it is
+    v4  (KIP-1022) ranges that begin at 0 are shown in full
+
+The response header never has tagged fields, so that a client can read an answer in a version it does not
+know; and a version this broker does not know is answered in version 0 (server/dispatch.py). No tagged field
+is sent: librdkafka before 2.3 misreads them here. Produce is shown from version 0, although 0 to 2 are
+refused: librdkafka takes a higher minimum as a sign that the broker knows no compression (KAFKA-18659).
+"""
+
+import re
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import TABLE, handles
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+_PRODUCE = 0
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
+
+
+def advertised() -> list[ApiVersion]:
+    """Every API that is served, with its range of versions."""
+    return [
+        ApiVersion(
+            api_key=key,
+            min_version=0 if key == _PRODUCE else entry.min_version,
+            max_version=entry.max_version,
+        )
+        for key, entry in sorted(TABLE.items())
+    ]
+
+
+@handles(ApiVersionsRequest)
+def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if context.api_version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(api_keys=advertised())

@@ -1,0 +1,271 @@
+"""Fetch, versions 4-18: batches of partitions, from an offset on.
+
+    v4  isolation level   v5  log start offset   v7  sessions (KIP-227)   v9  leader epochs   v11 racks
+    v12 flexible          v13 topic ids          v15 replica state        v16 node endpoints
+
+Each partition answers with whole batches, beginning with the one that contains the offset (clients skip what
+lies before it), and ending below the high watermark, or the last stable offset for read_committed. The first
+batch of an answer is always given whole, however small the limits are, or a consumer could never get past it.
+The bytes are the log's own and are not copied on their way to the socket.
+
+An answer with fewer than `min_bytes` waits until more has come, for `max_wait_ms` at most; one with an error,
+or of a session in which something changed, does not. An idle consumer's turn comes round: within a session,
+partitions that gave records go to the end of the order, so that a busy one does not starve the rest.
+
+Not here: followers (replica ids are answered as consumers), preferred read replicas.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from moldau.core.timers import TimerHandle
+from moldau.handlers.broker import Broker
+from moldau.handlers.registry import AnswerFrame, AnswerSlot, Exchange, serves_frames
+from moldau.log.log import OffsetOutOfRange
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.hot_fetch import FetchBody, FetchedPartition, decode_fetch, encode_fetch_response
+from moldau.protocol.hot_wire import frame_answer_parts
+from moldau.protocol.messages.fetch import FetchRequest
+from moldau.replication.fetch_session import FetchTarget, Targets, targets_of, update
+from moldau.replication.partition import Partition
+
+log = logging.getLogger("moldau.handlers")
+
+_FLEXIBLE_FROM = 12
+_TOPIC_ID_FROM = 13
+_READ_COMMITTED = 1
+_NO_RECORDS = b""
+
+
+class _Fetch:
+    """One Fetch request: what it wants, and how its answer is collected."""
+
+    __slots__ = (
+        "broker",
+        "correlation_id",
+        "incremental",
+        "lookup",
+        "max_bytes",
+        "min_bytes",
+        "missing_bytes",
+        "read_committed",
+        "session_id",
+        "slot",
+        "targets",
+        "timer",
+        "version",
+        "watched",
+    )
+
+    def __init__(self, broker: Broker, version: int, correlation_id: int, body: FetchBody) -> None:
+        self.broker = broker
+        self.version = version
+        self.correlation_id = correlation_id
+        self.min_bytes = body[2]
+        self.max_bytes = min(body[3], broker.settings.fetch_max_bytes)
+        self.read_committed = body[4] == _READ_COMMITTED
+        by_id = version >= _TOPIC_ID_FROM
+        self.lookup = broker.replicas.by_topic_id if by_id else broker.replicas.by_name_bytes
+        self.targets: Targets = {}
+        self.session_id = 0
+        self.incremental = False
+        self.slot: AnswerSlot | None = None
+        self.timer: TimerHandle | None = None
+        self.watched: list[Partition] = []
+        self.missing_bytes = 0
+
+    # Collecting
+
+    def collect(self) -> tuple[list[tuple[FetchTarget, FetchedPartition]], int, bool]:
+        """The rows of an answer, how many bytes of records they hold, and whether one has an error."""
+        rows: list[tuple[FetchTarget, FetchedPartition]] = []
+        left_bytes = self.max_bytes
+        total_bytes = 0
+        failed = False
+        for target in self.targets.values():
+            row = self._read(target, left_bytes, total_bytes == 0)
+            size_bytes = len(row[6])
+            total_bytes += size_bytes
+            left_bytes -= size_bytes
+            failed = failed or row[1] != 0
+            rows.append((target, row))
+        return rows, total_bytes, failed
+
+    def _read(self, target: FetchTarget, left_bytes: int, first: bool) -> FetchedPartition:
+        held = self.lookup.get(target.key)
+        partition = None if held is None else held.get(target.index)
+        if partition is None:
+            by_id = self.version >= _TOPIC_ID_FROM and held is None
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return (target.index, unknown, -1, -1, -1, None, _NO_RECORDS)
+        error_code = self._refusal(partition, target.leader_epoch)
+        if error_code:
+            return (target.index, error_code, -1, -1, -1, None, _NO_RECORDS)
+        partition_log = partition.log
+        high_watermark = partition.high_watermark
+        stable = partition.last_stable_offset
+        end_offset = stable if self.read_committed else high_watermark
+        start_offset = partition_log.log_start_offset
+        offset = target.offset
+        if offset == end_offset and offset >= start_offset:
+            records: bytes | memoryview = _NO_RECORDS
+        else:
+            limit_bytes = min(target.limit_bytes, left_bytes)
+            if limit_bytes <= 0 and not first and start_offset <= offset <= partition_log.log_end_offset:
+                records = _NO_RECORDS
+            else:
+                try:
+                    records = partition_log.read(
+                        offset, limit_bytes, end_offset=end_offset, min_one_batch=first
+                    )
+                except OffsetOutOfRange:
+                    partition.stats.failed_fetches += 1
+                    out_of_range = ErrorCode.OFFSET_OUT_OF_RANGE
+                    return (target.index, out_of_range, -1, -1, start_offset, None, _NO_RECORDS)
+                except OSError as error:
+                    self.broker.replicas.storage_failed(partition, error)
+                    return (target.index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None, _NO_RECORDS)
+        aborted: Sequence[tuple[int, int]] | None = None
+        if self.read_committed:
+            aborted = partition_log.aborted_transactions(offset, end_offset) if records else ()
+        return (target.index, 0, high_watermark, stable, start_offset, aborted, records)
+
+    def _refusal(self, partition: Partition, leader_epoch: int) -> int:
+        if not partition.online:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if partition.leader != self.broker.node_id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if leader_epoch >= 0 and leader_epoch != partition.leader_epoch:
+            older = leader_epoch < partition.leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return 0
+
+    # Answering
+
+    def frame(self, rows: list[tuple[FetchTarget, FetchedPartition]]) -> AnswerFrame:
+        """The answer; an incremental one leaves out what the client already knows."""
+        topics: list[tuple[bytes, list[FetchedPartition]]] = []
+        last_key: bytes | None = None
+        for target, row in rows:
+            if self.session_id:
+                news = (
+                    row[6]
+                    or row[1]
+                    or row[2] != target.told_high_watermark
+                    or row[4] != target.told_start_offset
+                )
+                if self.incremental and not news and not target.told_error:
+                    continue
+                target.told_error, target.told_high_watermark, target.told_start_offset = (
+                    row[1],
+                    row[2],
+                    row[4],
+                )
+                if row[6]:
+                    self._move_to_end(target)
+            if target.key != last_key:
+                last_key = target.key
+                topics.append((last_key, []))
+            topics[-1][1].append(row)
+            if row[6]:
+                self._count(target, len(row[6]))
+        parts = encode_fetch_response(self.version, topics, session_id=self.session_id)
+        return frame_answer_parts(self.correlation_id, self.version >= _FLEXIBLE_FROM, parts)
+
+    def _move_to_end(self, target: FetchTarget) -> None:
+        if len(self.targets) > 1:
+            key = (target.key, target.index)
+            self.targets[key] = self.targets.pop(key)
+
+    def _count(self, target: FetchTarget, size_bytes: int) -> None:
+        held = self.lookup.get(target.key)
+        partition = None if held is None else held.get(target.index)
+        if partition is not None:
+            partition.stats.bytes_out += size_bytes
+
+    # Waiting
+
+    def wait(self, exchange: Exchange, max_wait_ms: int, total_bytes: int) -> None:
+        """Park until enough bytes have come, something changed, or the time is up."""
+        self.missing_bytes = max(1, self.min_bytes - total_bytes)
+        self.slot = exchange.park(blocking=True, on_lost=self.forget)
+        for target in self.targets.values():
+            held = self.lookup.get(target.key)
+            partition = None if held is None else held.get(target.index)
+            if partition is not None:
+                if partition.fetch_waiters is None:
+                    partition.fetch_waiters = set()
+                partition.fetch_waiters.add(self)
+                self.watched.append(partition)
+        self.timer = self.broker.timers.call_later(max_wait_ms, self.finish)
+
+    def more(self, bytes_added: int) -> None:
+        """A watched partition has `bytes_added` more to read; 0: it changed in another way."""
+        self.missing_bytes -= bytes_added
+        if self.missing_bytes <= 0 or not bytes_added:
+            self.finish()
+
+    def finish(self) -> None:
+        slot = self.slot
+        if slot is None:
+            return
+        self.forget()
+        rows, _, _ = self.collect()
+        slot.fill(self.frame(rows))
+
+    def forget(self) -> None:
+        """Stop waiting, without an answer."""
+        self.slot = None
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        for partition in self.watched:
+            if partition.fetch_waiters is not None:
+                partition.fetch_waiters.discard(self)
+        self.watched = []
+
+
+@serves_frames(FetchRequest)
+def fetch(
+    broker: Broker, exchange: Exchange, view: memoryview, body_offset: int, version: int, correlation_id: int
+) -> AnswerFrame | None:
+    body = decode_fetch(view, body_offset, version)
+    _, max_wait_ms, min_bytes, _, _, session_id, session_epoch, topics, forgotten, _ = body
+    request = _Fetch(broker, version, correlation_id, body)
+    error_code = _choose_targets(broker, request, session_id, session_epoch, topics, forgotten)
+    if error_code:
+        parts = encode_fetch_response(version, (), error_code=error_code)
+        return frame_answer_parts(correlation_id, version >= _FLEXIBLE_FROM, parts)
+    rows, total_bytes, failed = request.collect()
+    if total_bytes >= min_bytes or failed or max_wait_ms <= 0 or not request.targets:
+        return request.frame(rows)
+    request.wait(exchange, max_wait_ms, total_bytes)
+    return None
+
+
+def _choose_targets(
+    broker: Broker,
+    request: _Fetch,
+    session_id: int,
+    session_epoch: int,
+    topics: list[tuple[bytes, list[tuple[int, int, int, int, int, int]]]],
+    forgotten: list[tuple[bytes, list[int]]],
+) -> int:
+    """Set which partitions the request reads; an error code where its session is not what it thinks."""
+    by_id = request.version >= _TOPIC_ID_FROM
+    sessions = broker.fetch_sessions
+    if session_epoch > 0:
+        session = sessions.resume(session_id, session_epoch, by_id, broker.clock.monotonic_ms())
+        if isinstance(session, int):
+            return session
+        update(session.targets, topics, forgotten)
+        request.targets = session.targets
+        request.session_id = session_id
+        request.incremental = True
+        return 0
+    if session_id:
+        sessions.close(session_id)
+    request.targets = targets_of(topics)
+    if session_epoch == 0:
+        request.session_id = sessions.open(by_id, request.targets, broker.clock.monotonic_ms())
+    return 0

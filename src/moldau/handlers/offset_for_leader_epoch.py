@@ -1,0 +1,47 @@
+"""OffsetForLeaderEpoch, versions 2-4: where a leader epoch ended (KIP-101, KIP-320).
+
+    v3  replica id    v4  flexible
+
+A consumer that knows the epoch of the last record it read learns here whether the log was truncated behind
+it.
+"""
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.list_offsets import refusal
+from moldau.handlers.registry import handles
+from moldau.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+@handles(OffsetForLeaderEpochRequest)
+def offset_for_leader_epoch(
+    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_answer(broker, topic.topic, asked) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition = broker.replicas.partition(topic, asked.partition)
+    answer = EpochEndOffset(partition=asked.partition)
+    answer.error_code = refusal(broker, partition, asked.current_leader_epoch)
+    if partition is None or answer.error_code:
+        return answer
+    if asked.leader_epoch == partition.leader_epoch:
+        # The current epoch has no end yet; consumers may go as far as the high watermark.
+        answer.leader_epoch, answer.end_offset = asked.leader_epoch, partition.high_watermark
+    else:
+        answer.leader_epoch, answer.end_offset = partition.log.epoch_end_offset(asked.leader_epoch)
+    return answer

@@ -1,0 +1,142 @@
+"""Incremental fetch sessions (KIP-227): a consumer of many partitions does not repeat them every time.
+
+The broker keeps, for each session, the partitions and where the client has got to in each; a request names
+only what changed, and the answer only the partitions with something new: records, an error, a moved high
+watermark or start offset.
+
+    request            id 0, epoch 0       -> full request, opens a session   (answer carries its id)
+                       id 0, epoch -1      -> full request, no session
+                       id n, epoch e > 0   -> incremental; e must be the one that is expected next
+                       id n, epoch -1      -> full request, ends session n
+                       id n, epoch 0       -> full request, replaces session n
+
+Sessions are many at most (`max.incremental.fetch.session.cache.slots`); the one unused for the longest time
+gives way once it has been idle for two minutes, else the new client goes without.
+"""
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.hot_fetch import FetchTopic
+
+_EVICTION_IDLE_MS = 120_000
+_FINAL_EPOCH = -1
+_INITIAL_EPOCH = 0
+_EPOCH_MAX = (1 << 31) - 1
+
+
+class FetchTarget:
+    """One partition of a fetch: where the client is, and what it was last told."""
+
+    __slots__ = (
+        "index",
+        "key",
+        "leader_epoch",
+        "limit_bytes",
+        "offset",
+        "told_error",
+        "told_high_watermark",
+        "told_start_offset",
+    )
+
+    def __init__(self, key: bytes, index: int, leader_epoch: int, offset: int, limit_bytes: int) -> None:
+        self.key = key
+        self.index = index
+        self.leader_epoch = leader_epoch
+        self.offset = offset
+        self.limit_bytes = limit_bytes
+        self.told_high_watermark = -1
+        self.told_start_offset = -1
+        self.told_error = 0
+
+
+Targets = dict[tuple[bytes, int], FetchTarget]
+
+
+class FetchSession:
+    """One client's partitions."""
+
+    __slots__ = ("by_id", "epoch", "last_used_ms", "session_id", "targets")
+
+    def __init__(self, session_id: int, by_id: bool, targets: Targets, now_ms: float) -> None:
+        self.session_id = session_id
+        self.by_id = by_id  # keyed by topic ids (version 13 on) or by names; the two do not mix
+        self.targets = targets
+        self.epoch = 1
+        self.last_used_ms = now_ms
+
+
+class FetchSessions:
+    """All sessions, the least recently used first."""
+
+    def __init__(self, slots_max: int, rng: random.Random) -> None:
+        self._slots_max = slots_max
+        self._random = rng
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self.evicted_count = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, by_id: bool, targets: Targets, now_ms: float) -> int:
+        """The id of a new session, or 0 when there is no room for one."""
+        if not targets or self._slots_max <= 0:
+            return 0
+        if len(self._sessions) >= self._slots_max:
+            oldest = next(iter(self._sessions.values()))
+            if now_ms - oldest.last_used_ms < _EVICTION_IDLE_MS:
+                return 0
+            del self._sessions[oldest.session_id]
+            self.evicted_count += 1
+        session_id = 0
+        while session_id == 0 or session_id in self._sessions:
+            session_id = self._random.randrange(1, _EPOCH_MAX)
+        self._sessions[session_id] = FetchSession(session_id, by_id, targets, now_ms)
+        return session_id
+
+    def close(self, session_id: int) -> None:
+        """The client ends its session; an unknown one is already over."""
+        self._sessions.pop(session_id, None)
+
+    def resume(self, session_id: int, epoch: int, by_id: bool, now_ms: float) -> FetchSession | int:
+        """The session that an incremental request goes on with, or an error code."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.by_id != by_id:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        session.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session_id)
+        return session
+
+
+def targets_of(topics: Iterable[FetchTopic]) -> Targets:
+    """The partitions that a full request names."""
+    return {
+        (key, index): FetchTarget(key, index, leader_epoch, offset, limit_bytes)
+        for key, partitions in topics
+        for index, leader_epoch, offset, _, _, limit_bytes in partitions
+    }
+
+
+def update(
+    targets: Targets, topics: Iterable[FetchTopic], forgotten: Iterable[tuple[bytes, list[int]]]
+) -> None:
+    """Take over what an incremental request changes; a partition keeps its place in the order."""
+    for key, partitions in topics:
+        for index, leader_epoch, offset, _, _, limit_bytes in partitions:
+            target = targets.get((key, index))
+            if target is None:
+                targets[key, index] = FetchTarget(key, index, leader_epoch, offset, limit_bytes)
+            else:
+                target.leader_epoch = leader_epoch
+                target.offset = offset
+                target.limit_bytes = limit_bytes
+    for key, indexes in forgotten:
+        for index in indexes:
+            targets.pop((key, index), None)

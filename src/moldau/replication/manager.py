@@ -1,0 +1,225 @@
+"""The partitions that live on this broker, kept in step with the metadata image.
+
+The image says which partitions exist and who leads them; `apply` compares it with what is open here, opens
+what is new, closes and deletes what is gone, and hands changed settings to the logs. A handler asks for a
+partition by topic name or by topic id, as text or as the raw bytes that stand in a frame, and gets it, or
+None.
+
+Coordinators append through `append_records` and read their partitions back with `committed_records`; they
+know no more of replication than that.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+
+from moldau.core.clock import Clock
+from moldau.core.settings.broker import BrokerSettings
+from moldau.log.log import Log, Origin
+from moldau.log.manager import LogManager
+from moldau.metadata.changes import Change
+from moldau.metadata.configs import topic_settings
+from moldau.metadata.image import Image, PartitionState, TopicState
+from moldau.protocol.errors import ErrorCode
+from moldau.records.batch import iter_batches
+from moldau.records.builder import build_batch
+from moldau.records.record import Record
+from moldau.replication.partition import Partition, TopicStats
+from moldau.replication.turn import Turn
+
+log = logging.getLogger("moldau.replication")
+
+_LOAD_READ_BYTES = 1024 * 1024
+
+
+class ReplicaError(Exception):
+    """An append that will not be committed; `error_code` says why."""
+
+    def __init__(self, error_code: int) -> None:
+        super().__init__(ErrorCode(error_code).name)
+        self.error_code = error_code
+
+
+class _AppendWaiter:
+    """A coordinator's append, waiting for the high watermark."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: "asyncio.Future[None]") -> None:
+        self.future = future
+
+    def settle(self, error_code: int, partition: Partition) -> None:
+        if self.future.done():
+            return
+        if error_code:
+            self.future.set_exception(ReplicaError(error_code))
+        else:
+            self.future.set_result(None)
+
+
+class ReplicaManager:
+    """All partitions of this broker."""
+
+    def __init__(
+        self,
+        node_id: int,
+        static_settings: BrokerSettings,
+        log_manager: LogManager,
+        clock: Clock,
+        turn: Turn,
+    ) -> None:
+        self._node_id = node_id
+        self._static = static_settings
+        self._log_manager = log_manager
+        self._clock = clock
+        self._turn = turn
+        self._by_name: dict[str, dict[int, Partition]] = {}
+        self.by_name_bytes: dict[bytes, dict[int, Partition]] = {}
+        self.by_topic_id: dict[bytes, dict[int, Partition]] = {}
+        self.stats: dict[str, TopicStats] = {}
+        self.group_commit = static_settings.moldau_durability == "group"
+
+    # Looking up
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        """The partition, if this broker holds it."""
+        partitions = self._by_name.get(topic)
+        return None if partitions is None else partitions.get(index)
+
+    def partitions(self) -> Iterator[Partition]:
+        """All partitions that this broker holds."""
+        for partitions in self._by_name.values():
+            yield from partitions.values()
+
+    def is_leader(self, topic: str, index: int) -> bool:
+        """Whether this broker leads the partition and can serve it."""
+        partition = self.partition(topic, index)
+        return partition is not None and partition.online and partition.leader == self._node_id
+
+    # Following the metadata
+
+    def apply(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
+        """Bring what is open here in step with `new`."""
+        for name in [name for name in self._by_name if name not in new.topics]:
+            self._delete_topic(name)
+        configs_changed = old.configs is not new.configs
+        for name, topic in new.topics.items():
+            known = old.topics.get(name)
+            if known is topic and name in self._by_name and not configs_changed:
+                continue
+            if known is not None and known.topic_id != topic.topic_id and name in self._by_name:
+                self._delete_topic(name)  # deleted and created again between two images
+            self._apply_topic(new, topic, configs_changed)
+
+    def _apply_topic(self, image: Image, topic: TopicState, configs_changed: bool) -> None:
+        settings = topic_settings(image, self._static, topic.name)
+        partitions = self._by_name.get(topic.name)
+        if partitions is None:
+            partitions = {}
+            self._by_name[topic.name] = partitions
+            self.by_name_bytes[topic.name.encode()] = partitions
+            self.by_topic_id[topic.topic_id] = partitions
+        stats = self.stats.setdefault(topic.name, TopicStats())
+        for index, state in enumerate(topic.partitions):
+            partition = partitions.get(index)
+            if partition is None:
+                if self._node_id not in state.replicas:
+                    continue
+                opened = self._open(topic, index, settings)
+                if opened is None:
+                    continue
+                partition = Partition(topic.name, topic.topic_id, index, opened, self._turn, stats)
+                partition.group_commit = self.group_commit
+                partitions[index] = partition
+            elif configs_changed and partition.log.settings is not settings:
+                partition.log.reconfigure(settings)
+            self._apply_state(partition, state)
+
+    def _open(self, topic: TopicState, index: int, settings: "object") -> Log | None:
+        opened = self._log_manager.get(topic.name, index)
+        if opened is not None:
+            opened.reconfigure(settings)  # type: ignore[arg-type]
+            return opened
+        try:
+            return self._log_manager.create(topic.name, index, topic.topic_id, settings)  # type: ignore[arg-type]
+        except OSError as error:
+            log.error("%s-%d cannot be created: %s", topic.name, index, error)
+            return None
+
+    def _apply_state(self, partition: Partition, state: PartitionState) -> None:
+        partition.replicas = state.replicas
+        partition.isr = state.isr
+        if (partition.leader, partition.leader_epoch) != (state.leader, state.leader_epoch):
+            partition.leader = state.leader
+            partition.leader_epoch = state.leader_epoch
+            partition.changed()
+
+    def _delete_topic(self, name: str) -> None:
+        partitions = self._by_name.pop(name)
+        self.by_name_bytes.pop(name.encode(), None)
+        self.stats.pop(name, None)
+        for partition in partitions.values():
+            self.by_topic_id.pop(partition.topic_id, None)
+            partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self._log_manager.delete_async(name, partition.index)
+
+    # Errors of the disk
+
+    def storage_failed(self, partition: Partition, error: OSError) -> None:
+        """A write or fsync failed; the log manager decides whether the whole directory is lost."""
+        self._log_manager.failed(partition.log, error)
+        self.close_offline()
+
+    def close_offline(self) -> None:
+        """Close every partition whose log directory has gone offline."""
+        offline = self._log_manager.offline_dirs
+        if not offline:
+            return
+        for partition in self.partitions():
+            if partition.online and partition.log.directory.parent in offline:
+                partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    # For the coordinators
+
+    def append_records(
+        self, topic: str, index: int, records: Sequence[tuple[bytes | None, bytes | None]]
+    ) -> "asyncio.Future[None]":
+        """Append `(key, value)` pairs as one batch; the future is done when they are committed.
+
+        It fails with ReplicaError when they are refused or lost.
+        """
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        partition = self.partition(topic, index)
+        if partition is None or partition.leader != self._node_id:
+            future.set_exception(ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            return future
+        now_ms = self._clock.now_ms()
+        batch = build_batch([Record(i, now_ms, key, value, ()) for i, (key, value) in enumerate(records)])
+        result = partition.append(memoryview(batch), now_ms, -1, Origin.COORDINATOR)
+        if isinstance(result, int):
+            future.set_exception(ReplicaError(result))
+        elif result.error_code:
+            future.set_exception(ReplicaError(result.error_code))
+        else:
+            partition.wait_for(result.last_offset + 1, _AppendWaiter(future))
+        return future
+
+    def committed_records(self, topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Every `(key, value)` of the partition, from its start to its high watermark."""
+        partition = self.partition(topic, index)
+        if partition is None:
+            return
+        offset = partition.log.log_start_offset
+        while offset < partition.high_watermark:
+            data = partition.log.read(
+                offset, _LOAD_READ_BYTES, end_offset=partition.high_watermark, min_one_batch=True
+            )
+            if not data:
+                return
+            for batch in iter_batches(data):
+                if not batch.is_control:
+                    for record in batch.records():
+                        if record.offset >= offset:
+                            yield record.key, record.value
+                last_offset = batch.last_offset
+            offset = last_offset + 1

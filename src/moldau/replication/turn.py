@@ -1,0 +1,98 @@
+"""The end of an event-loop turn: one write for all that came in it, then the answers.
+
+Requests that arrive together are handled together. Each appends its batch to its partition's log, which
+stages it; the first one asks the loop to call `flush` when the turn's requests are through. One `pwritev` per
+partition then carries all their batches, and only after it do the high watermarks move and the answers leave.
+A failed write takes back what it should have carried, and each of those requests is told so.
+
+With durability `group`, an fsync on a worker thread follows; all partitions that were written while one fsync
+was on its way share the next. The loop never waits for a disk.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.replication.partition import Partition
+
+log = logging.getLogger("moldau.replication")
+
+
+class Turn:
+    """Collects the partitions that were appended to, and writes them when the turn ends."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        executor: Executor,
+        on_error: "Callable[[Partition, OSError], None]",
+    ) -> None:
+        self._loop = loop
+        self._executor = executor
+        self._on_error = on_error
+        self._written: list[Partition] = []
+        self._to_fsync: set[Partition] = set()
+        self._fsync_runs = False
+        self.fsync_count = 0
+        self.fsync_last_ms = 0.0
+
+    def add(self, partition: "Partition") -> None:
+        """The partition's log has staged batches; write them when this turn ends."""
+        if not self._written:
+            self._loop.call_soon(self.flush)
+        self._written.append(partition)
+
+    def flush(self) -> None:
+        """Write what is staged, then let each partition answer."""
+        partitions, self._written = self._written, []
+        for partition in partitions:
+            error = None
+            try:
+                partition.log.flush_staged()
+            except OSError as failure:
+                error = failure
+                self._on_error(partition, failure)
+            partition.after_write(error)
+
+    def fsync_soon(self, partition: "Partition") -> None:
+        """Have the partition's written batches fsynced, together with all others of the moment."""
+        self._to_fsync.add(partition)
+        if not self._fsync_runs:
+            self._fsync_runs = True
+            self._start_fsync()
+
+    def _start_fsync(self) -> None:
+        partitions, self._to_fsync = list(self._to_fsync), set()
+        jobs = [(partition, partition.log.fsync_job()) for partition in partitions]
+        started = self._loop.time()
+        future = self._loop.run_in_executor(self._executor, _run_fsyncs, jobs)
+        future.add_done_callback(lambda done: self._fsynced(done.result(), started))
+
+    def _fsynced(self, results: "list[tuple[Partition, int, OSError | None]]", started: float) -> None:
+        self.fsync_count += len(results)
+        self.fsync_last_ms = (self._loop.time() - started) * 1000
+        for partition, end_offset, error in results:
+            if error is None:
+                partition.log.mark_flushed(end_offset)
+                partition.advance(partition.log.flushed_end_offset)
+            else:
+                self._on_error(partition, error)
+        if self._to_fsync:
+            self._start_fsync()
+        else:
+            self._fsync_runs = False
+
+
+def _run_fsyncs(
+    jobs: "list[tuple[Partition, Callable[[], int]]]",
+) -> "list[tuple[Partition, int, OSError | None]]":
+    results: list[tuple[Partition, int, OSError | None]] = []
+    for partition, job in jobs:
+        try:
+            results.append((partition, job(), None))
+        except OSError as error:
+            results.append((partition, -1, error))
+    return results

@@ -1,0 +1,311 @@
+"""One client's connection: bytes become frames, frames answers, and the answers leave in the requests' order.
+
+    bytes -> [ shared receive buffer ] -> whole frames -> dispatch -> bytes, or a `Slot` that is filled later
+
+A request is a function call. Only an answer that must wait gets a `Slot` in the connection's queue: the write
+of this turn (a Produce request), a long poll, a join. While a slot *blocks* (anything but Produce), no
+further frame of this connection is looked at, as in Kafka; bytes that come meanwhile are kept, and reading
+stops.
+
+Memory is bounded: an idle connection owns no receive buffer (all share one), a started frame grows with the
+bytes that really came and not with the length it claims, and a client that does not read its answers gets no
+further ones.
+
+Invariant: slots leave the queue from the left, and only once filled, so that answers cannot overtake one
+another. Not here: what a frame means (dispatch.py).
+"""
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from moldau.server.listener import Listener
+
+log = logging.getLogger("moldau.server")
+
+Parts = bytes | list[bytes | memoryview]
+
+_FRAME_SIZE = struct.Struct(">i").unpack_from
+_SHARED_BUFFER_BYTES = 256 * 1024
+_GROWTH_BYTES_MIN = 64 * 1024
+_PARKED_MAX = (
+    256  # answers of one connection that wait for this turn's write, before its next frames wait too
+)
+_WRITE_HIGH_BYTES = 1024 * 1024
+
+# One event loop, one thread: a read fills this buffer and is consumed before the next read begins.
+_shared = bytearray(_SHARED_BUFFER_BYTES)
+_shared_view = memoryview(_shared)
+
+
+class Slot:
+    """The place of one answer in its connection's order."""
+
+    __slots__ = ("blocking", "connection", "filled", "on_lost", "parts")
+
+    def __init__(
+        self, connection: "Connection", blocking: bool, on_lost: Callable[[], None] | None = None
+    ) -> None:
+        self.connection = connection
+        self.blocking = blocking
+        self.on_lost = on_lost
+        self.filled = False
+        self.parts: Parts | None = None
+
+    def fill(self, parts: Parts | None) -> None:
+        """Give the answer: a whole frame, in one piece or in parts; None when the client wants no answer."""
+        if self.filled:
+            return
+        self.filled = True
+        self.parts = parts
+        self.connection.slot_filled()
+
+
+class Dispatcher(Protocol):
+    """Gives each frame its meaning."""
+
+    def frame(self, connection: "Connection", view: memoryview) -> Parts | None:
+        """Handle one request; the view is valid only during the call. None: nothing to send now."""
+
+    def foreign(self, connection: "Connection", first_bytes: bytes) -> None:
+        """The bytes are no Kafka frame: say so, in the log and if possible to the client."""
+
+
+class PeerError(Exception):
+    """The client broke the protocol; its connection is closed, and the sentence goes to the log."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The broker's end of one client's TCP connection."""
+
+    __slots__ = (
+        "blocked",
+        "client_host",
+        "client_port",
+        "closed",
+        "consuming",
+        "dispatcher",
+        "idle_tick",
+        "listener",
+        "own",
+        "own_end",
+        "paused",
+        "queue",
+        "transport",
+        "write_paused",
+    )
+
+    def __init__(self, listener: "Listener", dispatcher: Dispatcher) -> None:
+        self.listener = listener
+        self.dispatcher = dispatcher
+        self.transport: asyncio.Transport | None = None
+        self.client_host = ""
+        self.client_port = 0
+        self.queue: deque[Slot] = deque()
+        self.blocked = False  # a slot at the queue's end waits for something slow
+        self.paused = False  # reading is off
+        self.write_paused = False  # the client does not take what it was sent
+        self.closed = False
+        self.consuming = False
+        self.own: bytearray | None = None  # bytes of a frame that has not come whole
+        self.own_end = 0
+        self.idle_tick = listener.tick
+
+    # The transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.client_host, self.client_port = peer[0], peer[1]
+        transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
+        if not self.listener.admit(self):
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self.own = None
+        self.listener.forget(self)
+        queue, self.queue = self.queue, deque()
+        for slot in queue:
+            if slot.on_lost is not None and not slot.filled:
+                slot.on_lost()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self.own is None:
+            return _shared_view
+        own, end = self.own, self.own_end
+        if end == len(own):
+            own = self._grow()
+        return memoryview(own)[end:]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.idle_tick = self.listener.tick
+        if self.own is None:
+            used = self._consume(_shared_view, nbytes)
+            if used < nbytes and not self.closed:
+                self._keep(_shared_view[used:nbytes])
+        else:
+            self.own_end += nbytes
+            self._consume_own()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        self._go_on()
+
+    # Frames
+
+    def _consume(self, view: memoryview, end: int) -> int:
+        """Handle the whole frames in `view[:end]`; the count of bytes used up."""
+        self.consuming = True  # an answer given at once must not start a second round inside this one
+        try:
+            return self._frames(view, end)
+        finally:
+            self.consuming = False
+
+    def _frames(self, view: memoryview, end: int) -> int:
+        position = 0
+        handle = self.dispatcher.frame
+        write = self.transport.write  # type: ignore[union-attr]
+        queue = self.queue
+        while end - position >= 4 and not (self.blocked or self.write_paused or self.closed):
+            (size_bytes,) = _FRAME_SIZE(view, position)
+            if not 0 < size_bytes <= self.listener.frame_bytes_max:
+                self.dispatcher.foreign(self, bytes(view[position : min(end, position + 64)]))
+                return end
+            after = position + 4 + size_bytes
+            if after > end:
+                break
+            try:
+                parts = handle(self, view[position + 4 : after])
+            except PeerError as error:
+                self.listener.peer_failed(self, str(error))
+                self.close()
+                return end
+            position = after
+            if parts is not None:
+                if queue:
+                    slot = Slot(self, False)
+                    slot.filled, slot.parts = True, parts
+                    queue.append(slot)
+                elif type(parts) is bytes:
+                    write(parts)
+                else:
+                    self.transport.writelines(parts)  # type: ignore[union-attr]
+            elif len(queue) >= _PARKED_MAX:
+                self.blocked = True
+        return position
+
+    def _consume_own(self) -> None:
+        own, end = self.own, self.own_end
+        if own is None:
+            return
+        used = self._consume(memoryview(own)[:end], end)
+        if self.closed:
+            return
+        if used == end:
+            self.own, self.own_end = None, 0
+            self._resume()
+        elif used:
+            rest = bytes(memoryview(own)[used:end])
+            self.own, self.own_end = None, 0
+            self._keep(memoryview(rest))
+        elif self.blocked or self.write_paused:
+            self._pause()
+
+    def _keep(self, rest: memoryview) -> None:
+        """Bytes that cannot be handled now: part of a frame, or frames behind a blocked one."""
+        count = len(rest)
+        own = bytearray(max(self._wanted_bytes(rest), count))
+        own[:count] = rest
+        self.own, self.own_end = own, count
+        if self.blocked or self.write_paused:
+            self._pause()
+
+    def _wanted_bytes(self, start: memoryview) -> int:
+        """How large a buffer to begin with: the frame's size, but never far more than what really came."""
+        if len(start) < 4:
+            return _GROWTH_BYTES_MIN
+        (size_bytes,) = _FRAME_SIZE(start, 0)
+        return min(max(size_bytes + 4, 4), max(_GROWTH_BYTES_MIN, 4 * len(start)))
+
+    def _grow(self) -> bytearray:
+        own, end = self.own, self.own_end
+        assert own is not None
+        size_bytes = 2 * end
+        if end >= 4:
+            (frame_bytes,) = _FRAME_SIZE(own, 0)
+            if 0 < frame_bytes <= self.listener.frame_bytes_max and frame_bytes + 4 > end:
+                size_bytes = min(frame_bytes + 4, 4 * end)
+        grown = bytearray(max(size_bytes, _GROWTH_BYTES_MIN))
+        grown[:end] = own
+        self.own = grown
+        return grown
+
+    # Answers
+
+    def park(self, *, blocking: bool, on_lost: Callable[[], None] | None = None) -> Slot:
+        """Keep a place in the order for an answer that comes later; `blocking` holds the next frames back.
+
+        `on_lost` is called if the connection ends before the slot is filled.
+        """
+        slot = Slot(self, blocking, on_lost)
+        self.queue.append(slot)
+        if blocking:
+            self.blocked = True
+        return slot
+
+    def slot_filled(self) -> None:
+        """Send what is now complete from the queue's left, and go on with the frames that waited."""
+        if self.closed:
+            return
+        queue, transport = self.queue, self.transport
+        assert transport is not None
+        while queue and queue[0].filled:
+            parts = queue.popleft().parts
+            if parts is None:
+                continue
+            if type(parts) is bytes:
+                transport.write(parts)
+            else:
+                transport.writelines(parts)
+        if self.blocked:
+            self.blocked = bool(queue) and (
+                (queue[-1].blocking and not queue[-1].filled) or len(queue) >= _PARKED_MAX
+            )
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self.consuming or self.blocked or self.write_paused or self.closed:
+            return
+        if self.own is not None:
+            self._consume_own()
+        if not (self.blocked or self.write_paused):
+            self._resume()
+
+    def _pause(self) -> None:
+        if not self.paused and self.transport is not None and not self.closed:
+            self.paused = True
+            self.transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self.paused and self.transport is not None and not self.closed:
+            self.paused = False
+            self.transport.resume_reading()
+
+    def close(self) -> None:
+        """End the connection; what was already answered is still sent."""
+        self.closed = True
+        if self.transport is not None:
+            self.transport.close()

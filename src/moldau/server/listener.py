@@ -1,0 +1,140 @@
+"""One listening address: accepts, counts, closes the idle, and says once what a bad peer did.
+
+A listener knows its limits (frame size, connections in all and from one host, idle time); a connection asks
+it. Idle time is measured in ticks that the sweeper counts, so that a request does not have to look at the
+clock.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moldau.core.logs import SayOnce
+from moldau.core.timers import TimerHandle, Timers
+from moldau.server.connection import Connection, Dispatcher
+from moldau.server.foreign import recognise
+
+log = logging.getLogger("moldau.server")
+
+_SWEEPS_PER_IDLE_TIME = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a listener grants its clients."""
+
+    frame_bytes_max: int
+    connections_max: int
+    connections_per_host_max: int
+    idle_ms: int
+
+
+class Listener:
+    """A named address on which clients connect."""
+
+    def __init__(
+        self, name: str, limits: Limits, timers: Timers, http_address: Callable[[], str | None]
+    ) -> None:
+        self.name = name
+        self.host = ""
+        self.port = 0
+        self.frame_bytes_max = limits.frame_bytes_max
+        self.tick = 0
+        self.connections: set[Connection] = set()
+        self.accepted_count = 0
+        self.refused_count = 0
+        self._limits = limits
+        self._per_host: dict[str, int] = {}
+        self._timers = timers
+        self._http_address = http_address
+        self._server: asyncio.Server | None = None
+        self._sweep_timer: TimerHandle | None = None
+        self._say = SayOnce(log)
+
+    async def open(self, host: str, port: int, dispatcher: Dispatcher, backlog: int) -> None:
+        """Start to listen; OSError when the address is taken or not ours. Port 0: any free one."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self, dispatcher), host or None, port, backlog=backlog, reuse_address=True
+        )
+        self.host = host
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._schedule_sweep()
+
+    async def close(self) -> None:
+        """Stop listening and end every connection."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.close()
+        if self._server is not None:
+            await asyncio.sleep(0)  # lets the transports report their end
+
+    # What a connection asks
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether there is room for one more; counts it if so."""
+        host = connection.client_host
+        count = self._per_host.get(host, 0)
+        if len(self.connections) >= self._limits.connections_max:
+            self._refuse(host, "max.connections", self._limits.connections_max)
+            return False
+        if count >= self._limits.connections_per_host_max:
+            self._refuse(host, "max.connections.per.ip", self._limits.connections_per_host_max)
+            return False
+        self.connections.add(connection)
+        self._per_host[host] = count + 1
+        self.accepted_count += 1
+        return True
+
+    def _refuse(self, host: str, setting: str, limit: int) -> None:
+        self.refused_count += 1
+        self._say.warning(
+            (host, setting), "a connection from %s is refused: %s=%d is reached", host, setting, limit
+        )
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is gone."""
+        if connection not in self.connections:
+            return
+        self.connections.discard(connection)
+        host = connection.client_host
+        left = self._per_host.get(host, 1) - 1
+        if left:
+            self._per_host[host] = left
+        else:
+            self._per_host.pop(host, None)
+
+    def peer_failed(self, connection: Connection, sentence: str) -> None:
+        """Say once for each host and kind of failure that a client broke the protocol."""
+        host = connection.client_host
+        self._say.warning(
+            (host, sentence.partition(":")[0]), "closed the connection of %s: it sent %s", host, sentence
+        )
+
+    def foreign(self, connection: Connection, first_bytes: bytes) -> None:
+        """Answer what is no Kafka client as well as its protocol allows, then close."""
+        seen = recognise(first_bytes, listener=f"{self.host}:{self.port}", http_address=self._http_address())
+        host = connection.client_host
+        self._say.warning((host, seen.kind), "closed the connection of %s: %s", host, seen.sentence)
+        if seen.answer and connection.transport is not None:
+            connection.transport.write(seen.answer)
+        connection.close()
+
+    # Idle connections
+
+    def _schedule_sweep(self) -> None:
+        if self._limits.idle_ms > 0:
+            self._sweep_timer = self._timers.call_later(
+                self._limits.idle_ms / _SWEEPS_PER_IDLE_TIME, self._sweep
+            )
+
+    def _sweep(self) -> None:
+        self.tick += 1
+        oldest = self.tick - _SWEEPS_PER_IDLE_TIME
+        for connection in [each for each in self.connections if each.idle_tick < oldest and not each.queue]:
+            connection.close()
+        self._schedule_sweep()
