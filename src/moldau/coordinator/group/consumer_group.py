@@ -1,0 +1,264 @@
+"""A consumer group (KIP-848) as its records made it, and what other parts of the coordinator ask of it.
+
+    group epoch        goes up whenever the target is out of date: members, subscriptions or topics changed
+    assignment epoch   the group epoch for which the targets were computed
+    targets            what each member should have
+    members            what each member has (and still has to give up)
+
+Only replay changes what is listed above, through journaled containers, so a failed append can be undone.
+Deciding is in consumer_heartbeat.py and consumer_leave.py; this file has no opinion.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from moldau.coordinator.group import consumer_records as records
+from moldau.coordinator.group.assignors import EMPTY_ASSIGNMENT, Assignment
+from moldau.coordinator.group.consumer_member import ConsumerMember
+from moldau.coordinator.group.group import GroupKind
+from moldau.coordinator.journal import Journal
+from moldau.coordinator.result import Answer, Result
+from moldau.protocol.errors import ErrorCode
+
+COMMIT_VERSION_MIN = 9
+"""OffsetCommit from v9 on knows member epochs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRegex:
+    """The topics that a pattern matched, as of a version of the metadata image."""
+
+    topics: frozenset[str]
+    image_version: int
+    at_ms: int
+
+
+class Service(Protocol):
+    """Who acts for the group when time passes (consumer_service.py)."""
+
+    def on_deadline(self, group: "ConsumerGroup", name: str, member_id: str, now_ms: int) -> Result[None]: ...
+
+    def start_timers(self, group: "ConsumerGroup", now_ms: int) -> None: ...
+
+
+class ConsumerGroup:
+    """The persisted state of one consumer group, with questions about it."""
+
+    kind = GroupKind.CONSUMER
+    protocol_type = "consumer"
+
+    def __init__(self, group_id: str, journal: Journal, service: Service | None = None) -> None:
+        self.group_id = group_id
+        self._service = service
+        self.group_epoch = 0
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.assigned_at_ms = 0
+        self.members: dict[str, ConsumerMember] = journal.dict()
+        self.static_members: dict[str, str] = journal.dict()
+        self.targets: dict[str, Assignment] = journal.dict()
+        self.regexes: dict[str, ResolvedRegex] = journal.dict()
+        self._holders: dict[tuple[bytes, int], str] = journal.dict()
+        self._journal = journal
+        # Volatile: the image changed in a way that may concern this group; look again with the next
+        # heartbeat.
+        self.topics_changed = True
+        self.regexes_checked_at_ms = 0
+
+    # What replay does.
+
+    def set_epoch(self, group_epoch: int, metadata_hash: int) -> None:
+        """The group epoch and the hash of the topics it rests on."""
+        self._journal.assign(self, "group_epoch", group_epoch)
+        self._journal.assign(self, "metadata_hash", metadata_hash)
+
+    def set_assignment_epoch(self, assignment_epoch: int, assigned_at_ms: int) -> None:
+        """The epoch of the targets, and when they were computed."""
+        self._journal.assign(self, "assignment_epoch", assignment_epoch)
+        self._journal.assign(self, "assigned_at_ms", assigned_at_ms)
+
+    def put_member(self, member: ConsumerMember) -> None:
+        """Add or replace a member, and take note of who holds what."""
+        old = self.members.get(member.member_id)
+        if old is None or old.assigned is not member.assigned or old.pending is not member.pending:
+            self._release(old)
+            for partitions in (member.assigned, member.pending):
+                for topic_id, epochs in partitions.items():
+                    for index in epochs:
+                        self._holders[topic_id, index] = member.member_id
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def remove_member(self, member_id: str) -> None:
+        """Forget a member and free what it held."""
+        member = self.members.pop(member_id, None)
+        self._release(member)
+        if member is not None and self.static_members.get(member.instance_id or "") == member_id:
+            del self.static_members[member.instance_id or ""]
+
+    def _release(self, member: ConsumerMember | None) -> None:
+        if member is None:
+            return
+        for partitions in (member.assigned, member.pending):
+            for topic_id, epochs in partitions.items():
+                for index in epochs:
+                    if self._holders.get((topic_id, index)) == member.member_id:
+                        del self._holders[topic_id, index]
+
+    # Questions that deciding asks.
+
+    def holder(self, topic_id: bytes, index: int) -> str | None:
+        """The member that has a partition or still has to give it up."""
+        return self._holders.get((topic_id, index))
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        """The member behind a group instance id."""
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def held_partition_count(self) -> int:
+        """How many partitions somebody has or still has to give up."""
+        return len(self._holders)
+
+    def target(self, member_id: str) -> Assignment:
+        """What a member should have."""
+        return self.targets.get(member_id, EMPTY_ASSIGNMENT)
+
+    def resolved_topics(self) -> dict[str, frozenset[str]]:
+        """The topics of each resolved pattern."""
+        return {pattern: resolved.topics for pattern, resolved in self.regexes.items()}
+
+    def assignor(self, allowed: Sequence[str]) -> str:
+        """The assignor that this group's members prefer."""
+        return preferred_assignor(self.members.values(), allowed)
+
+    def reads_any(self, names: frozenset[str]) -> bool:
+        """Whether any member is subscribed to one of `names`."""
+        if any(not names.isdisjoint(resolved.topics) for resolved in self.regexes.values()):
+            return True
+        return any(not names.isdisjoint(member.topic_names) for member in self.members.values())
+
+    # What every kind of group answers (group.Group).
+
+    def state_name(self) -> str:
+        """Empty, Assigning (the target is out of date), Reconciling (members are on their way) or Stable."""
+        if not self.members:
+            return "Empty"
+        if self.group_epoch > self.assignment_epoch:
+            return "Assigning"
+        epoch = self.assignment_epoch
+        stable = all(member.is_reconciled_to(epoch) for member in self.members.values())
+        return "Stable" if stable else "Reconciling"
+
+    def member_count(self) -> int:
+        """How many members there are, static ones that are away included."""
+        return len(self.members)
+
+    def is_empty(self) -> bool:
+        """Whether there is no member."""
+        return not self.members
+
+    def validate_offset_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_member_epoch: int,
+        api_version: int,
+        now_ms: int,
+    ) -> int:
+        """Members commit in their own epoch; with no member left, anybody without an epoch may (tools do)."""
+        if generation_or_member_epoch < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if api_version < COMMIT_VERSION_MIN:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return _check_epoch(member, generation_or_member_epoch)
+
+    def may_commit_partition(self, member_id: str, member_epoch: int, topic_id: bytes, index: int) -> bool:
+        """Whether a member that is one epoch late may still commit this partition: it may if it has had it
+        since that epoch or longer, because nobody else can have consumed it meanwhile (KIP-1251)."""
+        member = self.members.get(member_id)
+        if member is None or not 0 < member_epoch <= member.member_epoch:
+            return False
+        for partitions in (member.assigned, member.pending):
+            since_epoch = partitions.get(topic_id, {}).get(index)
+            if since_epoch is not None and since_epoch <= member_epoch:
+                return True
+        return False
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> int:
+        """Without a member id anybody may read; with one, it has to be a member in its present epoch."""
+        if member_id is None and member_epoch < 0:
+            return ErrorCode.NONE
+        member = self.members.get(member_id or "")
+        return ErrorCode.UNKNOWN_MEMBER_ID if member is None else _check_epoch(member, member_epoch)
+
+    def validate_offset_delete(self) -> int:
+        """Single offsets may go whenever nobody is subscribed to their topic, which the caller checks."""
+        return ErrorCode.NONE
+
+    def validate_delete(self) -> int:
+        """Only an empty group may go."""
+        return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
+
+    def subscribed_to(self, topic: str) -> bool:
+        """Whether any member reads `topic`."""
+        return self.reads_any(frozenset((topic,)))
+
+    def offsets_expire_from_ms(self, commit_timestamp_ms: int) -> int | None:
+        """Each offset lives by its own age (the caller keeps those of subscribed topics)."""
+        return commit_timestamp_ms
+
+    def tombstones(self) -> list[Any]:
+        """Records that delete the group, whatever it holds."""
+        group_id = self.group_id
+        gone: list[Any] = []
+        for member_id in self.members:
+            gone += records.member_tombstones(group_id, member_id)
+        gone.append(records.assignment_epoch_tombstone(group_id))
+        gone += [records.regex_tombstone(group_id, pattern) for pattern in self.regexes]
+        gone.append(records.group_tombstone(group_id))
+        return gone
+
+    def on_deadline(self, name: str, member_id: str, now_ms: int) -> Result[None]:
+        """A timer of a member rang."""
+        return Result() if self._service is None else self._service.on_deadline(self, name, member_id, now_ms)
+
+    def loaded(self, now_ms: int) -> Result[None]:
+        """The shard was loaded: every member gets a whole session to be heard of again."""
+        if self._service is not None:
+            self._service.start_timers(self, now_ms)
+        return Result()
+
+    def unloaded(self, error_code: int) -> list[Answer]:
+        """Nobody ever waits in a consumer group."""
+        return []
+
+
+def preferred_assignor(members: Iterable[ConsumerMember], allowed: Sequence[str]) -> str:
+    """The assignor that most members ask for, the earlier one of `allowed` among equals; its first if nobody
+    asks."""
+    votes = Counter(member.assignor for member in members)
+    return max(allowed, key=lambda name: votes[name])
+
+
+def all_topic_names(
+    members: Iterable[ConsumerMember], resolved: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
+    """Every topic name that somebody reads."""
+    distinct = {(member.topic_names, member.topic_regex) for member in members}
+    names: set[str] = set()
+    for topic_names, pattern in distinct:
+        names |= topic_names
+        if pattern:
+            names |= resolved.get(pattern, frozenset())
+    return frozenset(names)
+
+
+def _check_epoch(member: ConsumerMember, member_epoch: int) -> int:
+    return ErrorCode.NONE if member_epoch == member.member_epoch else ErrorCode.STALE_MEMBER_EPOCH

@@ -1,0 +1,251 @@
+"""What a heartbeat of a consumer group's member changes (KIP-848): the heart of the protocol, a pure
+function.
+
+    1  the member      created, replaced (a static one that came back), or updated by what the request carries
+    2  the group epoch goes up if subscriptions, matched topics or the topics themselves changed
+    3  the target      computed anew if the group epoch is ahead of it, and the group's pace allows
+    4  the member      takes its next step towards its target (consumer_reconcile.py)
+
+Nothing is written and nobody is told anything if nothing changed, which is what almost every heartbeat finds.
+Not here: whether the request may speak at all (consumer_requests.py), leaving and fencing
+(consumer_leave.py).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from moldau.coordinator.group import consumer_records as records
+from moldau.coordinator.group.assignors import Assignment
+from moldau.coordinator.group.consumer_group import ConsumerGroup, all_topic_names, preferred_assignor
+from moldau.coordinator.group.consumer_limits import ConsumerLimits
+from moldau.coordinator.group.consumer_member import JOIN_EPOCH, ConsumerMember
+from moldau.coordinator.group.consumer_reconcile import Goal, reconcile
+from moldau.coordinator.group.consumer_requests import Admitted, owned_partitions
+from moldau.coordinator.group.consumer_topics import metadata_hash, topic_ids_of
+from moldau.coordinator.group.group import Client
+from moldau.coordinator.group.regex import TopicMatcher
+from moldau.coordinator.group.target import (
+    TargetRequest,
+    changed_targets,
+    compute_targets,
+    next_assignment_ms,
+)
+from moldau.metadata.image import Image
+from moldau.protocol.messages.consumer_group_heartbeat import Assignment as WireAssignment
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions as WirePartitions
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a decision sees besides the group: the cluster's topics, the settings, and the time."""
+
+    image: Image
+    limits: ConsumerLimits
+    matcher: TopicMatcher
+    now_ms: int
+
+
+@dataclass(slots=True)
+class Decision:
+    """The group as it will be when `records` are in; filled step by step."""
+
+    group: ConsumerGroup
+    around: Surroundings
+    member: ConsumerMember
+    members: Mapping[str, ConsumerMember]
+    resolved: Mapping[str, frozenset[str]]
+    successor: Mapping[str, str]
+    records: list[Any] = field(default_factory=list)
+    looked_at_topics: bool = False
+
+
+def decide_heartbeat(
+    group: ConsumerGroup,
+    admitted: Admitted,
+    member_id: str,
+    request: ConsumerGroupHeartbeatRequest,
+    client: Client,
+    around: Surroundings,
+) -> tuple[Decision, ConsumerGroupHeartbeatResponse]:
+    """Take an admitted member's heartbeat through the four steps."""
+    before, former = admitted.member, admitted.replaces
+    successor: Mapping[str, str] = {}
+    if former is not None:
+        before = replace(
+            before, member_id=member_id, member_epoch=JOIN_EPOCH, previous_member_epoch=JOIN_EPOCH
+        )
+        successor = {member_id: former.member_id}
+    after = _updated(before, request, client)
+    members = group.members
+    if after is not members.get(member_id):
+        gone = None if former is None else former.member_id
+        members = {known_id: known for known_id, known in members.items() if known_id != gone}
+        members[member_id] = after
+    decision = Decision(group, around, after, members, group.resolved_topics(), successor)
+    if former is not None:
+        decision.records += records.member_tombstones(group.group_id, former.member_id)
+        former_target = group.target(former.member_id)
+        decision.records.append(records.target_record(group.group_id, member_id, former_target))
+    if former is not None or member_id not in group.members or after != before:
+        decision.records.append(records.member_record(group.group_id, after))
+    resubscribed = (after.topic_names, after.topic_regex) != (before.topic_names, before.topic_regex)
+    group_epoch = _raise_epoch(decision, resubscribed=resubscribed)
+    target_epoch, target = _aim(decision, group_epoch)
+    reached = _reconcile(decision, target_epoch, target, request, resubscribed=resubscribed)
+    if former is not None or reached != after:
+        decision.records.append(records.current_record(group.group_id, reached))
+    decision.member = reached
+    return decision, _response(before, reached, request, around.limits)
+
+
+def _updated(
+    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client
+) -> ConsumerMember:
+    """The member with what the request carries; null means "as before". The same object if nothing
+    changed."""
+    names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
+    changes: dict[str, Any] = {"client_id": client.client_id, "client_host": host_text(client.client_host)}
+    if request.instance_id is not None:
+        changes["instance_id"] = request.instance_id
+    if request.rack_id is not None:
+        changes["rack_id"] = request.rack_id
+    if request.rebalance_timeout_ms != -1:
+        changes["rebalance_timeout_ms"] = request.rebalance_timeout_ms
+    if request.server_assignor is not None:
+        changes["assignor"] = request.server_assignor
+    if names is not None:
+        changes["topic_names"] = frozenset(names)
+    if pattern is not None:
+        changes["topic_regex"] = pattern
+    if all(getattr(member, name) == value for name, value in changes.items()):
+        return member
+    return replace(member, **changes)
+
+
+def host_text(client_host: str) -> str:
+    """A client's address as Kafka writes it: `/10.0.0.1`."""
+    return client_host if client_host.startswith("/") else f"/{client_host}"
+
+
+def _raise_epoch(decision: Decision, *, resubscribed: bool) -> int:
+    """Step 2. Looks at the topics only if there is a reason to; returns the group epoch that holds from now
+    on."""
+    group, around = decision.group, decision.around
+    patterns_due = bool(group.regexes) and (
+        around.now_ms - group.regexes_checked_at_ms >= around.limits.regex_refresh_interval_ms
+    )
+    raise_it = resubscribed or group.group_epoch == 0
+    if not raise_it and not group.topics_changed and not patterns_due:
+        return group.group_epoch
+    decision.looked_at_topics = True
+    raise_it = _resolve_patterns(decision) or raise_it
+    names = all_topic_names(decision.members.values(), decision.resolved)
+    digest = metadata_hash(names, around.image)
+    if not raise_it and digest == group.metadata_hash:
+        return group.group_epoch
+    group_epoch = group.group_epoch + 1
+    decision.records.append(records.group_record(group.group_id, group_epoch, digest))
+    return group_epoch
+
+
+def _resolve_patterns(decision: Decision) -> bool:
+    """Match every pattern in use against the topics of today; drop those that nobody uses. True if a match
+    changed."""
+    group, around = decision.group, decision.around
+    used = {member.topic_regex for member in decision.members.values()} - {""}
+    changed = False
+    resolved: dict[str, frozenset[str]] = {}
+    for pattern in sorted(used):
+        topics = resolved[pattern] = around.matcher.resolve(pattern, around.image.topics)
+        known = group.regexes.get(pattern)
+        if known is None or known.topics != topics:
+            changed = True
+            version = around.image.version
+            decision.records.append(
+                records.regex_record(group.group_id, pattern, topics, version, around.now_ms)
+            )
+    decision.records += [records.regex_tombstone(group.group_id, p) for p in group.regexes if p not in used]
+    decision.resolved = resolved
+    return changed
+
+
+def _aim(decision: Decision, group_epoch: int) -> tuple[int, Assignment]:
+    """Step 3: the target to pursue, with its epoch."""
+    group, around, member_id = decision.group, decision.around, decision.member.member_id
+    if group_epoch <= group.assignment_epoch or not _assignment_due(decision):
+        return group.assignment_epoch, group.target(decision.successor.get(member_id, member_id))
+    targets = compute_targets(
+        TargetRequest(
+            decision.members,
+            group.targets,
+            decision.successor,
+            decision.resolved,
+            preferred_assignor(decision.members.values(), around.limits.assignors),
+            around.image,
+        )
+    )
+    for changed_id, target in changed_targets(group.targets, targets, decision.successor).items():
+        decision.records.append(records.target_record(group.group_id, changed_id, target))
+    decision.records.append(records.assignment_epoch_record(group.group_id, group_epoch, around.now_ms))
+    return group_epoch, targets[member_id]
+
+
+def _assignment_due(decision: Decision) -> bool:
+    group, now_ms = decision.group, decision.around.now_ms
+    if group.assignment_epoch <= 0 or now_ms < group.assigned_at_ms:
+        return True
+    interval_ms = decision.around.limits.assignment_interval_ms
+    members, partitions = len(decision.members), group.held_partition_count()
+    return now_ms >= next_assignment_ms(group.assigned_at_ms, members, partitions, interval_ms)
+
+
+def _reconcile(
+    decision: Decision,
+    target_epoch: int,
+    target: Assignment,
+    request: ConsumerGroupHeartbeatRequest,
+    *,
+    resubscribed: bool,
+) -> ConsumerMember:
+    """Step 4."""
+    member, group = decision.member, decision.group
+    if member.is_reconciled_to(target_epoch) and not resubscribed:
+        return member
+    goal = Goal(
+        target_epoch,
+        target,
+        topic_ids_of(member.subscription(decision.resolved), decision.around.image),
+        group.holder,
+        owned_partitions(request),
+        resubscribed,
+    )
+    return reconcile(member, goal)
+
+
+def _response(
+    before: ConsumerMember,
+    after: ConsumerMember,
+    request: ConsumerGroupHeartbeatRequest,
+    limits: ConsumerLimits,
+) -> ConsumerGroupHeartbeatResponse:
+    """The answer. It holds the assignment when the member joins, sends everything (after an error of its own,
+    say), or has got another one."""
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=after.member_id,
+        member_epoch=after.member_epoch,
+        heartbeat_interval_ms=limits.heartbeat_interval_ms,
+    )
+    subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    is_full = subscribes and request.rebalance_timeout_ms != -1 and request.topic_partitions is not None
+    if request.member_epoch == JOIN_EPOCH or is_full or after.assigned != before.assigned:
+        rows = [
+            WirePartitions(topic_id=topic_id, partitions=sorted(after.assigned[topic_id]))
+            for topic_id in sorted(after.assigned)
+        ]
+        response.assignment = WireAssignment(topic_partitions=rows)
+    return response

@@ -1,0 +1,127 @@
+"""Regular-expression subscriptions: RE2 syntax, matched in linear time, against whole topic names.
+
+A client may send any pattern, and the broker runs it against every topic on its event loop. A backtracking
+engine would let one client stop everybody with `(a*)*b`. So the engine is RE2, Kafka's choice too
+(`google-re2` from PyPI), which knows no pattern that takes more than linear time. Where its wheel is missing,
+Python's own engine serves, with everything refused that could make it backtrack badly: see
+docs/decisions/consumer-group-regex.md.
+
+A pattern has to match a whole name: `orders` does not match `orders-eu`, `orders.*` does.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+PATTERN_CHARACTERS_MAX = 1000
+"""Topic names have at most 249 characters; no honest pattern needs more than some alternatives of those."""
+
+PROGRAM_BYTES_MAX = 1 << 20
+"""What RE2 may use for one compiled pattern and its states."""
+
+FALLBACK_REPEATS_MAX = 3
+"""Each unbounded repeat multiplies the fallback's worst case by the length of the name."""
+
+Matches = Callable[[str], bool]
+
+
+class InvalidPattern(Exception):
+    """The pattern is refused; the text says why, in a sentence part fit for the client."""
+
+
+@lru_cache(maxsize=256)
+def compile_pattern(pattern: str) -> Matches:
+    """A function that says whether a topic's whole name matches. Raises `InvalidPattern`."""
+    if len(pattern) > PATTERN_CHARACTERS_MAX:
+        raise InvalidPattern(f"it is longer than {PATTERN_CHARACTERS_MAX} characters")
+    try:
+        import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ImportError:
+        return _compile_guarded(pattern)
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = PROGRAM_BYTES_MAX
+    try:
+        fullmatch = re2.compile(pattern, options).fullmatch
+    except re2.error as error:
+        reason = error.args[0] if error.args else "syntax error"
+        raise InvalidPattern(reason.decode() if isinstance(reason, bytes) else str(reason)) from None
+    return lambda name: fullmatch(name) is not None
+
+
+def _compile_guarded(pattern: str) -> Matches:
+    """The same with Python's engine, for patterns on which it cannot blow up."""
+    from re import _constants as opcodes  # type: ignore[attr-defined]
+    from re import _parser as parser  # type: ignore[attr-defined]
+
+    try:
+        tree = parser.parse(pattern)
+        fullmatch = re.compile(pattern).fullmatch
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InvalidPattern(str(error)) from None
+    repeats = _unbounded_repeats(tree, opcodes, inside_repeat=False)
+    if repeats > FALLBACK_REPEATS_MAX:
+        raise InvalidPattern(
+            f"more than {FALLBACK_REPEATS_MAX} unbounded repeats need the google-re2 package"
+        )
+    return lambda name: fullmatch(name) is not None
+
+
+def _unbounded_repeats(tree: Any, opcodes: Any, *, inside_repeat: bool) -> int:
+    """Count the unbounded repeats of a parsed pattern; refuse what RE2 does not know and what backtracks
+    badly."""
+    count = 0
+    for opcode, argument in tree:
+        if opcode in (opcodes.MAX_REPEAT, opcodes.MIN_REPEAT):
+            if inside_repeat:
+                raise InvalidPattern("a repeat within a repeat needs the google-re2 package")
+            low, high, body = argument
+            if low > 1000 or (high != opcodes.MAXREPEAT and high > 1000):
+                raise InvalidPattern("a repeat may ask for at most 1000")
+            count += int(high > 10)
+            count += _unbounded_repeats(body, opcodes, inside_repeat=True)
+        elif opcode is opcodes.SUBPATTERN:
+            count += _unbounded_repeats(argument[3], opcodes, inside_repeat=inside_repeat)
+        elif opcode is opcodes.BRANCH:
+            if inside_repeat:
+                raise InvalidPattern("a choice within a repeat needs the google-re2 package")
+            count += sum(_unbounded_repeats(branch, opcodes, inside_repeat=False) for branch in argument[1])
+        elif opcode not in (opcodes.LITERAL, opcodes.NOT_LITERAL, opcodes.ANY, opcodes.IN, opcodes.AT):
+            raise InvalidPattern("look-around, back-references and the like are not regular")
+    return count
+
+
+class TopicMatcher:
+    """Resolves patterns against the topics that exist, looking at each topic once for each pattern.
+
+    With thousands of topics and groups, matching all names anew for each new topic would add up; so the
+    answer of last time is kept, and only names that came since are matched.
+    """
+
+    __slots__ = ("_answers", "_names", "_names_of")
+
+    def __init__(self) -> None:
+        self._names: frozenset[str] = frozenset()
+        self._names_of: Mapping[str, object] | None = None
+        self._answers: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+
+    def resolve(self, pattern: str, topics: Mapping[str, object]) -> frozenset[str]:
+        """The names in `topics` that `pattern` matches; none if it does not compile (an old log may hold
+        such)."""
+        if topics is not self._names_of:
+            self._names_of, self._names = topics, frozenset(topics)
+        names = self._names
+        known, matched = self._answers.get(pattern, (frozenset(), frozenset()))
+        if known is not names:
+            try:
+                matches = compile_pattern(pattern)
+            except InvalidPattern:
+                return frozenset()
+            matched = (matched & names) | frozenset([name for name in names - known if matches(name)])
+            self._answers[pattern] = (names, matched)
+        return matched
+
+    def forget(self, pattern: str) -> None:
+        """Drop what is kept for a pattern that no group uses any more."""
+        self._answers.pop(pattern, None)
