@@ -88,8 +88,13 @@ class EmbeddedStore:
             return version + 1
 
     async def register_broker(self, broker: BrokerState) -> int:
-        """This process holds the folder's lock, so it is the only broker there is."""
-        del broker
+        """This process holds the folder's lock, so it is the only broker there is; it must be the one of last time."""
+        others = [node_id for node_id in self._image.brokers if node_id != broker.node_id]
+        if others:
+            raise MetadataStoreError(
+                f"the data folder {self._folder} belongs to broker {others[0]}, but node.id is {broker.node_id}; "
+                f"set node.id={others[0]}, or use another data folder"
+            )
         return self._image.version + 1
 
     async def elect_controller(self, node_id: int) -> int | None:

@@ -44,7 +44,8 @@ class MetadataStore(Protocol):
     async def append_if(self, version: int, changes: Sequence[Change]) -> int:
         """Append one entry if the log is still at `version`; the new version is returned once the entry is durable.
 
-        Raises VersionConflict when it is not, OSError when the entry could not be made durable (it is then not there).
+        Raises VersionConflict when it is not (the entries that came in between have then been delivered), OSError when
+        the entry could not be made durable (it is then not there).
         """
 
     async def register_broker(self, broker: BrokerState) -> int:

@@ -1,0 +1,42 @@
+"""Replica lists that a user chose: checked before they are taken over."""
+
+from collections.abc import Sequence
+
+from moldau.controller.decision import Refusal
+from moldau.metadata.image import Image, PartitionState
+from moldau.protocol.errors import ErrorCode
+
+
+def check_replicas(image: Image, replicas: Sequence[int], replication_factor: int | None) -> None:
+    """Refuse a list that is empty, names a broker twice or one that is not there, or differs in length from others."""
+    if not replicas:
+        raise _invalid("The manual partition assignment includes an empty replica list.")
+    for position, node in enumerate(replicas):
+        if node not in image.brokers:
+            raise _invalid(
+                f"The manual partition assignment includes broker {node}, but no such broker is registered."
+            )
+        if node in replicas[:position]:
+            raise _invalid(f"The manual partition assignment includes the broker {node} more than once.")
+    if replication_factor is not None and len(replicas) != replication_factor:
+        raise _invalid(
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+            f"consistent with previous partitions, which have {replication_factor} replica(s)."
+        )
+
+
+def fresh_partitions(image: Image, placed: Sequence[Sequence[int]]) -> tuple[PartitionState, ...]:
+    """New partitions on these replicas; those on live brokers are in sync."""
+    partitions = []
+    for replicas in placed:
+        isr = tuple(node for node in replicas if not image.brokers[node].fenced)
+        if not isr:
+            raise _invalid(
+                f"All brokers specified in the manual partition assignment {list(replicas)} are fenced."
+            )
+        partitions.append(PartitionState.fresh(tuple(replicas), isr))
+    return tuple(partitions)
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

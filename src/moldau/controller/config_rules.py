@@ -1,0 +1,106 @@
+"""Which settings a topic, a group or a broker may be given: names known, values good, and in keeping with one another."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from moldau.controller.decision import Refusal
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.group import GroupSettings
+from moldau.core.settings.rows import Scope, SettingError
+from moldau.core.settings.topic import REMOVED, TopicSettings
+from moldau.protocol.errors import ErrorCode
+
+
+def checked_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """A topic's settings, checked; those that Kafka 4 removed are left out. Refusal: INVALID_CONFIG."""
+    checked: dict[str, str] = {}
+    values: dict[str, object] = {}
+    missing = sorted(name for name, value in configs.items() if value is None)
+    if missing:
+        raise _invalid(f"Null value not supported for topic configs: {','.join(missing)}")
+    for name, value in configs.items():
+        if name in REMOVED or value is None:
+            continue
+        row = TopicSettings.ROWS.get(name)
+        if row is None:
+            raise _invalid(f"Unknown topic config name: {name}{_suggestion(name, TopicSettings.ROWS)}")
+        try:
+            values[row.attribute] = row.parse(value)
+        except SettingError as error:
+            raise _invalid(error.sentence) from None
+        checked[name] = value
+    settings = TopicSettings(**values)  # type: ignore[arg-type]
+    if settings.min_compaction_lag_ms > settings.max_compaction_lag_ms:
+        raise _invalid(
+            f"conflict topic config setting min.compaction.lag.ms ({settings.min_compaction_lag_ms}) > "
+            f"max.compaction.lag.ms ({settings.max_compaction_lag_ms})"
+        )
+    return checked
+
+
+def check_group_configs(configs: Mapping[str, str], broker: BrokerSettings) -> None:
+    """Refuse settings that a group may not have (INVALID_CONFIG); the broker's limits hold."""
+    values: dict[str, int] = {}
+    for name, value in configs.items():
+        row = GroupSettings.ROWS.get(name)
+        if row is None:
+            raise _invalid(f"Unknown group config name: {name}{_suggestion(name, GroupSettings.ROWS)}")
+        try:
+            values[name] = row.parse(value)
+        except SettingError as error:
+            raise _invalid(error.sentence) from None
+    for short in ("session.timeout.ms", "heartbeat.interval.ms"):
+        name = f"consumer.{short}"
+        if name not in values:
+            continue
+        low_name, high_name = f"group.consumer.min.{short}", f"group.consumer.max.{short}"
+        low, high = broker.get(low_name), broker.get(high_name)
+        if values[name] < low:
+            raise _invalid(f"{name} must be greater than or equal to {low_name} ({low})")
+        if values[name] > high:
+            raise _invalid(f"{name} must be less than or equal to {high_name} ({high})")
+    session = values.get("consumer.session.timeout.ms", broker.group_consumer_session_timeout_ms)
+    heartbeat = values.get("consumer.heartbeat.interval.ms", broker.group_consumer_heartbeat_interval_ms)
+    if session <= heartbeat:
+        raise _invalid("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")
+
+
+def check_broker_configs(configs: Mapping[str, str], names: Iterable[str], *, for_all: bool) -> None:
+    """Refuse dynamic settings that a broker may not have. `names`: those that are being changed.
+
+    Kafka answers all of these with INVALID_REQUEST, not INVALID_CONFIG, and clients have come to expect it.
+    """
+    names = list(names)
+    for name in names:
+        if name not in BrokerSettings.ROWS:
+            raise _bad_request(f"Unknown broker config name: {name}{_suggestion(name, BrokerSettings.ROWS)}")
+    read_only = sorted(name for name in names if BrokerSettings.ROWS[name].scope is Scope.READ_ONLY)
+    if read_only:
+        raise _bad_request(
+            f"Cannot update these configs dynamically: {', '.join(read_only)} (they are read when the broker starts)"
+        )
+    if for_all:
+        single = sorted(name for name in names if BrokerSettings.ROWS[name].scope is Scope.PER_BROKER)
+        if single:
+            raise _bad_request(
+                f"Cannot update these configs at default cluster level, only per broker: {', '.join(single)}"
+            )
+    for name in names:
+        if name in configs:
+            try:
+                BrokerSettings.ROWS[name].parse(configs[name])
+            except SettingError as error:
+                raise _bad_request(error.sentence) from None
+
+
+def _suggestion(name: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_CONFIG, message)
+
+
+def _bad_request(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,170 @@
+"""Changes of settings: one by one (IncrementalAlterConfigs) or all of a resource at once (AlterConfigs).
+
+Each resource succeeds or fails as a whole. What is stored is what is set; what holds in the end is metadata/configs.py's
+business.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from moldau.controller.config_rules import check_broker_configs, check_group_configs, checked_topic_configs
+from moldau.controller.decision import DONE, Decision, Outcome, Refusal
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.group import GroupSettings
+from moldau.core.settings.rows import Kind, Setting
+from moldau.core.settings.topic import REMOVED, TopicSettings
+from moldau.metadata.changes import Change, ConfigsChanged
+from moldau.metadata.configs import NOTHING, inherited_value
+from moldau.metadata.image import Image, ResourceType
+from moldau.protocol.errors import ErrorCode
+
+
+class Operation(IntEnum):
+    """What to do with one setting."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class AlterResource:
+    """Operations on the settings of one resource: (name, operation, value)."""
+
+    resource_type: int
+    resource_name: str
+    operations: Sequence[tuple[str, int, str | None]]
+    replace_all: bool = False
+    """Whether settings that are not named are removed (AlterConfigs)."""
+
+
+Answer = list[tuple[AlterResource, Outcome]]
+
+
+def alter_configs(image: Image, asked: Sequence[AlterResource], broker: BrokerSettings) -> Decision[Answer]:
+    """Decide on changed settings. `broker`: the broker's effective ones, which set limits and defaults."""
+    counts = Counter((one.resource_type, one.resource_name) for one in asked)
+    changes: list[Change] = []
+    answer: Answer = []
+    for one in asked:
+        try:
+            if counts[one.resource_type, one.resource_name] > 1:
+                raise _bad_request("Each resource must appear at most once.")
+            change = _alter(image, one, broker)
+        except Refusal as refusal:
+            answer.append((one, refusal.outcome))
+            continue
+        if change is not None:
+            changes.append(change)
+        answer.append((one, DONE))
+    return Decision(changes, answer)
+
+
+def _alter(image: Image, one: AlterResource, broker: BrokerSettings) -> ConfigsChanged | None:
+    rows = _ROWS.get(one.resource_type)
+    if rows is None:
+        raise _bad_request(f"Unknown resource type {one.resource_type}")
+    _check_operations(one)
+    resource_type = ResourceType(one.resource_type)
+    current = image.configs.get((resource_type, one.resource_name), NOTHING)
+    changed: dict[str, str | None] = {}
+    for name, operation, value in one.operations:
+        if not (resource_type is ResourceType.TOPIC and name in REMOVED):
+            changed[name] = _new_value(rows, name, Operation(operation), value, current, broker)
+    if one.replace_all:
+        changed = {**dict.fromkeys(name for name in current if name not in changed), **changed}
+    result = {name: value for name, value in {**current, **changed}.items() if value is not None}
+    _check_result(image, one, result, changed, broker)
+    changed = {name: value for name, value in changed.items() if current.get(name) != value}
+    return ConfigsChanged(resource_type, one.resource_name, changed) if changed else None
+
+
+def _check_operations(one: AlterResource) -> None:
+    names = [name for name, _, _ in one.operations]
+    if len(set(names)) < len(names):
+        raise _bad_request("Error due to duplicate config keys")
+    missing = [name for name, op, value in one.operations if value is None and op != Operation.DELETE]
+    if missing:
+        raise _bad_request(f"Null value not supported for : {', '.join(missing)}")
+    for _, operation, _ in one.operations:
+        if operation not in Operation.__members__.values():
+            raise _bad_request(f"Unknown operations type {operation}")
+
+
+def _new_value(
+    rows: Mapping[str, Setting],
+    name: str,
+    operation: Operation,
+    value: str | None,
+    current: Mapping[str, str],
+    broker: BrokerSettings,
+) -> str | None:
+    if operation is Operation.SET:
+        return value
+    if operation is Operation.DELETE or value is None:
+        return None
+    row = rows.get(name)
+    if row is None or row.kind is not Kind.LIST:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {operation.name} to key {name} because its type is not LIST.",
+        )
+    base = current.get(name)
+    entries = (
+        list(inherited_value(row, broker) or ())
+        if base is None
+        else [part for part in base.split(",") if part]
+    )
+    for entry in value.split(","):
+        if operation is Operation.APPEND and entry not in entries:
+            entries.append(entry)
+        elif operation is Operation.SUBTRACT and entry in entries:
+            entries.remove(entry)
+    return ",".join(entries)
+
+
+def _check_result(
+    image: Image,
+    one: AlterResource,
+    result: Mapping[str, str],
+    changed: Mapping[str, str | None],
+    broker: BrokerSettings,
+) -> None:
+    name = one.resource_name
+    if one.resource_type == ResourceType.TOPIC:
+        if not name:
+            raise _bad_request("Default topic resources are not allowed.")
+        checked_topic_configs(result)
+        if name not in image.topics:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    elif one.resource_type == ResourceType.GROUP:
+        if not name:
+            raise _bad_request("Default group resources are not allowed.")
+        check_group_configs(result, broker)
+    else:
+        _check_broker_name(image, name)
+        check_broker_configs(result, changed, for_all=not name)
+
+
+def _check_broker_name(image: Image, name: str) -> None:
+    if not name:
+        return
+    if not name.isdecimal():
+        raise _bad_request(f"Node id must be an integer, but it is: {name}")
+    if int(name) not in image.brokers:
+        known = ", ".join(map(str, sorted(image.brokers)))
+        raise _bad_request(f"Unexpected broker id, expected {known}, but received {name}")
+
+
+def _bad_request(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, message)
+
+
+_ROWS: Mapping[int, Mapping[str, Setting]] = {
+    ResourceType.TOPIC: TopicSettings.ROWS,
+    ResourceType.BROKER: BrokerSettings.ROWS,
+    ResourceType.GROUP: GroupSettings.ROWS,
+}

@@ -1,0 +1,204 @@
+"""The controller loop: decide on the current image, append the changes, publish the new image.
+
+One thing is decided at a time, since each decision builds on the image that the one before led to. A decision that another
+broker's append overtook is made again on the newer image. A caller that goes away does not interrupt an append: it runs
+in a task of its own.
+
+    handler --> create_topics(...) --> decide(image) --> store.append_if(version, changes) --> replay --> subscribers
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from moldau.controller.configs import AlterResource, alter_configs
+from moldau.controller.decision import Decision, Outcome
+from moldau.controller.election import ElectionType, Results, elect_leaders
+from moldau.controller.internal import auto_topic
+from moldau.controller.partitions import AlterPartition, MorePartitions, alter_partitions, create_partitions
+from moldau.controller.registration import register_broker
+from moldau.controller.topics import DeletedTopic, NewTopic, TopicResult, create_topics, delete_topics
+from moldau.core.ids import random_uuid, uuid_to_text
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.sources import StaticSettings
+from moldau.metadata.changes import Change, ClusterCreated, ProducerIdsAllocated, replay
+from moldau.metadata.configs import effective_broker_settings
+from moldau.metadata.image import BrokerState, Image, PartitionState
+from moldau.metadata.store import MetadataStore, VersionConflict
+from moldau.metadata.view import MetadataView
+from moldau.protocol.errors import ErrorCode
+
+log = logging.getLogger("moldau.controller")
+
+PRODUCER_ID_BLOCK = 1000
+R = TypeVar("R")
+
+
+class Controller:
+    """Decides for the cluster, and writes down what it decided."""
+
+    def __init__(
+        self,
+        node_id: int,
+        store: MetadataStore,
+        view: MetadataView,
+        static_settings: StaticSettings,
+        source: random.Random,
+    ) -> None:
+        self.node_id = node_id
+        self.view = view
+        self.static_settings = static_settings
+        self._store = store
+        self._random = source
+        self._deciding = asyncio.Lock()
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """The broker's settings in effect."""
+        return effective_broker_settings(self.view.image, self.static_settings.broker, self.node_id)
+
+    # Starting and stopping
+
+    async def open(self) -> None:
+        """Open the store and publish what it holds; a new cluster gets its id. MetadataStoreError when it cannot be."""
+        image = await self._store.open()
+        self.view.publish(image, ())
+        await self._store.follow(image.version, self._delivered)
+        if not self.view.image.cluster_id:
+            cluster_id = uuid_to_text(random_uuid(self._random))
+            await self._append([ClusterCreated(cluster_id)])
+
+    async def register(self, endpoints: Mapping[str, tuple[str, int]], rack: str | None = None) -> int:
+        """Make this broker known under these addresses (by listener name); gives its broker epoch."""
+        broker = BrokerState(self.node_id, -1, endpoints, rack)
+        broker_epoch = await self._store.register_broker(broker)
+        broker = broker._replace(broker_epoch=broker_epoch)
+        controller_epoch = await self._store.elect_controller(self.node_id)
+        await self._decide(lambda image: register_broker(image, broker, controller_epoch))
+        return broker_epoch
+
+    async def close(self) -> None:
+        """Finish what is being appended, and give the store back."""
+        async with self._deciding:
+            await self._store.close()
+
+    # What handlers ask for
+
+    async def create_topics(
+        self, asked: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[TopicResult]:
+        """Create topics; a result for each name, in the order asked."""
+        return await self._decide(
+            lambda image: create_topics(image, asked, self.settings, self._random),
+            lambda failure: [TopicResult(name, failure) for name in dict.fromkeys(t.name for t in asked)],
+            validate_only=validate_only,
+        )
+
+    async def auto_create_topics(self, names: Sequence[str]) -> list[TopicResult]:
+        """Create topics that somebody needs, with default counts; internal ones by their own settings."""
+        return await self._decide(
+            lambda image: create_topics(
+                image, [auto_topic(image, name, self.settings) for name in names], self.settings, self._random
+            ),
+            lambda failure: [TopicResult(name, failure) for name in names],
+        )
+
+    async def delete_topics(self, asked: Sequence[tuple[str | None, bytes]]) -> list[DeletedTopic]:
+        """Delete topics, each by name or (name None) by id."""
+        return await self._decide(
+            lambda image: delete_topics(image, asked, enabled=self.settings.delete_topic_enable),
+            lambda failure: [
+                DeletedTopic(name, topic_id, failure) for name, topic_id in dict.fromkeys(asked)
+            ],
+        )
+
+    async def create_partitions(
+        self, asked: Sequence[MorePartitions], *, validate_only: bool = False
+    ) -> list[tuple[str, Outcome]]:
+        """Add partitions to topics."""
+        return await self._decide(
+            lambda image: create_partitions(image, asked, self._random),
+            lambda failure: [(name, failure) for name in dict.fromkeys(more.topic for more in asked)],
+            validate_only=validate_only,
+        )
+
+    async def alter_configs(
+        self, asked: Sequence[AlterResource], *, validate_only: bool = False
+    ) -> list[tuple[AlterResource, Outcome]]:
+        """Change settings of topics, brokers and groups."""
+        return await self._decide(
+            lambda image: alter_configs(image, asked, self.settings),
+            lambda failure: [(one, failure) for one in asked],
+            validate_only=validate_only,
+        )
+
+    async def elect_leaders(self, kind: ElectionType, asked: dict[str, list[int]] | None) -> Results:
+        """Elect leaders for these partitions, or for all (None)."""
+        return await self._decide(
+            lambda image: elect_leaders(image, kind, asked),
+            lambda failure: {
+                topic: [(index, failure) for index in indexes] for topic, indexes in (asked or {}).items()
+            },
+        )
+
+    async def alter_partitions(
+        self, node_id: int, broker_epoch: int, asked: Sequence[AlterPartition]
+    ) -> list[tuple[AlterPartition, Outcome, PartitionState | None]]:
+        """Change in-sync sets, as their leader asks for."""
+        return await self._decide(
+            lambda image: alter_partitions(image, node_id, broker_epoch, asked),
+            lambda failure: [(alter, failure, None) for alter in asked],
+        )
+
+    async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK) -> range:
+        """A block of producer ids that nobody was ever given; OSError when it cannot be written down."""
+
+        def decide(image: Image) -> Decision[range]:
+            block = range(image.next_producer_id, image.next_producer_id + count)
+            return Decision([ProducerIdsAllocated(self.node_id, block.stop)], block)
+
+        return await self._decide(decide)
+
+    # The loop
+
+    async def _decide(
+        self,
+        decide: Callable[[Image], Decision[R]],
+        failed: Callable[[Outcome], R] | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> R:
+        if validate_only:
+            return decide(self.view.image).answer
+        task = asyncio.ensure_future(self._run(decide))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            return await asyncio.shield(task)
+        except OSError as error:
+            if failed is None:
+                raise
+            message = f"The change could not be written down: {error}"
+            return failed(Outcome(ErrorCode.KAFKA_STORAGE_ERROR, message))
+
+    async def _run(self, decide: Callable[[Image], Decision[R]]) -> R:
+        async with self._deciding:
+            while True:
+                decision = decide(self.view.image)
+                if not decision.changes:
+                    return decision.answer
+                try:
+                    await self._append(decision.changes)
+                except VersionConflict as conflict:
+                    log.info("%s; deciding again", conflict)
+                    continue
+                return decision.answer
+
+    async def _append(self, changes: Sequence[Change]) -> None:
+        await self._store.append_if(self.view.image.version, changes)
+
+    def _delivered(self, version: int, changes: Sequence[Change]) -> None:
+        self.view.publish(replay(self.view.image, version, changes), changes)

@@ -1,0 +1,85 @@
+"""Choosing the leader of a partition: the first replica that lives and is in sync.
+
+An unclean election (any replica that lives) is a choice of losing records over being unavailable; it happens only where
+the topic allows it or an administrator asks for it.
+"""
+
+from collections.abc import Collection
+from enum import IntEnum
+
+from moldau.controller.decision import DONE, Decision, Outcome
+from moldau.metadata.changes import Change, PartitionChanged
+from moldau.metadata.image import NO_LEADER, Image, PartitionState
+from moldau.protocol.errors import ErrorCode
+
+
+class ElectionType(IntEnum):
+    """Which election an administrator asks for."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+def best_leader(state: PartitionState, live: Collection[int], *, unclean: bool) -> int:
+    """The first live replica that is in sync; with `unclean`, else the first live one; NO_LEADER when there is none."""
+    candidates = [node for node in state.replicas if node in live]
+    for node in candidates:
+        if node in state.isr:
+            return node
+    return candidates[0] if unclean and candidates else NO_LEADER
+
+
+def with_leader(state: PartitionState, leader: int) -> PartitionState:
+    """The partition under a new leader; one from outside the in-sync set is alone in the new set."""
+    isr = state.isr if leader in state.isr else (leader,)
+    return PartitionState(leader, state.leader_epoch + 1, state.partition_epoch + 1, state.replicas, isr)
+
+
+Results = dict[str, list[tuple[int, Outcome]]]
+
+
+def elect_leaders(image: Image, kind: ElectionType, asked: dict[str, list[int]] | None) -> Decision[Results]:
+    """Elect for the partitions asked for, or for all (None): then those without need are left out of the answer."""
+    live = {broker.node_id for broker in image.live_brokers()}
+    changes: list[Change] = []
+    results: Results = {}
+    wanted = asked
+    if wanted is None:
+        wanted = {name: list(range(len(topic.partitions))) for name, topic in image.topics.items()}
+    for topic, indexes in wanted.items():
+        for index in indexes:
+            outcome, change = _elect(image, kind, topic, index, live)
+            if change is not None:
+                changes.append(change)
+            if asked is not None or outcome.error_code is not ErrorCode.ELECTION_NOT_NEEDED:
+                results.setdefault(topic, []).append((index, outcome))
+    return Decision(changes, results)
+
+
+def _elect(
+    image: Image, kind: ElectionType, topic: str, index: int, live: Collection[int]
+) -> tuple[Outcome, Change | None]:
+    known = image.topics.get(topic)
+    if known is None:
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"), None
+    if not 0 <= index < len(known.partitions):
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}"), None
+    state = known.partitions[index]
+    if kind is ElectionType.PREFERRED:
+        preferred = state.replicas[0]
+        if state.leader == preferred:
+            return Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The preferred replica leads already."), None
+        if preferred not in live or preferred not in state.isr:
+            return Outcome(
+                ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+                f"The preferred replica, broker {preferred}, is not alive and in sync.",
+            ), None
+        return DONE, PartitionChanged(topic, index, with_leader(state, preferred))
+    if state.leader != NO_LEADER:
+        return Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The partition has a leader."), None
+    leader = best_leader(state, live, unclean=True)
+    if leader == NO_LEADER:
+        return Outcome(
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive."
+        ), None
+    return DONE, PartitionChanged(topic, index, with_leader(state, leader))

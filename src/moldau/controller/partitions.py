@@ -1,0 +1,137 @@
+"""Partitions of topics that exist: more of them, and changes of their in-sync sets.
+
+`alter_partitions` is what a leader asks for when a follower fell behind or caught up (KIP-497). The leader says which state
+it builds on; when another change was faster, it is refused and looks again.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from moldau.controller.assignments import check_replicas, fresh_partitions
+from moldau.controller.decision import DONE, Decision, Outcome, Refusal
+from moldau.controller.placement import place
+from moldau.controller.topics import PARTITIONS_PER_TOPIC_MAX
+from moldau.metadata.changes import Change, PartitionChanged, PartitionsAdded
+from moldau.metadata.image import Image, PartitionState
+from moldau.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class MorePartitions:
+    """A topic that is to have `count` partitions in all; `assignments` are the replicas of the new ones, or None."""
+
+    topic: str
+    count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+def create_partitions(
+    image: Image, asked: Sequence[MorePartitions], source: random.Random
+) -> Decision[list[tuple[str, Outcome]]]:
+    """Decide on further partitions."""
+    counts = Counter(more.topic for more in asked)
+    changes: list[Change] = []
+    results: dict[str, Outcome] = {}
+    for more in asked:
+        try:
+            if counts[more.topic] > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            changes.append(_add(image, more, source))
+        except Refusal as refusal:
+            results[more.topic] = refusal.outcome
+        else:
+            results[more.topic] = DONE
+    return Decision(changes, list(results.items()))
+
+
+def _add(image: Image, more: MorePartitions, source: random.Random) -> PartitionsAdded:
+    topic = image.topics.get(more.topic)
+    if topic is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{more.topic}'.")
+    present = len(topic.partitions)
+    if more.count == present:
+        raise Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+    if more.count < present:
+        raise Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {more.topic} currently has {present} partition(s); {more.count} would not be an increase.",
+        )
+    if more.count > PARTITIONS_PER_TOPIC_MAX:
+        raise Refusal(
+            ErrorCode.INVALID_PARTITIONS, f"A topic can have {PARTITIONS_PER_TOPIC_MAX} partitions at most."
+        )
+    additional = more.count - present
+    replication_factor = len(topic.partitions[0].replicas)
+    placed: Sequence[Sequence[int]]
+    if more.assignments is None:
+        placed = place(
+            list(image.brokers.values()),
+            start=source.randrange(max(1, len(image.brokers))),
+            first_partition=present,
+            count=additional,
+            replication_factor=replication_factor,
+        )
+    else:
+        if len(more.assignments) != additional:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {additional} additional partition(s), but only {len(more.assignments)} "
+                "assignment(s) were specified.",
+            )
+        for replicas in more.assignments:
+            check_replicas(image, replicas, replication_factor)
+        placed = more.assignments
+    return PartitionsAdded(more.topic, fresh_partitions(image, placed))
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartition:
+    """The in-sync set that a leader asks for, and the epochs it builds on."""
+
+    topic: str
+    index: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: Sequence[int]
+
+
+def alter_partitions(
+    image: Image, node_id: int, broker_epoch: int, asked: Sequence[AlterPartition]
+) -> Decision[list[tuple[AlterPartition, Outcome, PartitionState | None]]]:
+    """Decide on in-sync sets that broker `node_id` asks for; the state is the new one, where there is one."""
+    broker = image.brokers.get(node_id)
+    stale = broker is None or broker.broker_epoch != broker_epoch
+    changes: list[Change] = []
+    results: list[tuple[AlterPartition, Outcome, PartitionState | None]] = []
+    for alter in asked:
+        try:
+            if stale:
+                raise Refusal(ErrorCode.STALE_BROKER_EPOCH, f"Broker {node_id} has been registered anew.")
+            state = _with_isr(image, node_id, alter)
+        except Refusal as refusal:
+            results.append((alter, refusal.outcome, None))
+        else:
+            changes.append(PartitionChanged(alter.topic, alter.index, state))
+            results.append((alter, DONE, state))
+    return Decision(changes, results)
+
+
+def _with_isr(image: Image, node_id: int, alter: AlterPartition) -> PartitionState:
+    topic = image.topics.get(alter.topic)
+    if topic is None or not 0 <= alter.index < len(topic.partitions):
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    state = topic.partitions[alter.index]
+    if alter.leader_epoch != state.leader_epoch or node_id != state.leader:
+        newer = alter.leader_epoch > state.leader_epoch
+        raise Refusal(ErrorCode.NOT_CONTROLLER if newer else ErrorCode.FENCED_LEADER_EPOCH)
+    if alter.partition_epoch != state.partition_epoch:
+        raise Refusal(ErrorCode.INVALID_UPDATE_VERSION)
+    isr = tuple(alter.isr)
+    if node_id not in isr or len(set(isr)) < len(isr) or not set(isr) <= set(state.replicas):
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"{list(isr)} is not an in-sync set of this partition.")
+    for node in isr:
+        if node not in image.brokers or image.brokers[node].fenced:
+            raise Refusal(ErrorCode.INELIGIBLE_REPLICA, f"Broker {node} is not alive.")
+    return state._replace(isr=isr, partition_epoch=state.partition_epoch + 1)

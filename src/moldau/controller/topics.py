@@ -1,0 +1,207 @@
+"""Creating and deleting topics: many in one request, each with its own outcome, all in one append."""
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from moldau.controller.assignments import check_replicas, fresh_partitions
+from moldau.controller.config_rules import checked_topic_configs
+from moldau.controller.decision import DONE, Decision, Outcome, Refusal
+from moldau.controller.names import METADATA_TOPIC, CollisionIndex, check_name
+from moldau.controller.placement import place
+from moldau.core.ids import ZERO_UUID, random_uuid
+from moldau.core.settings.broker import BrokerSettings
+from moldau.metadata.changes import Change, ConfigsChanged, TopicCreated, TopicDeleted
+from moldau.metadata.image import Image, ResourceType
+from moldau.protocol.errors import ErrorCode
+
+PARTITIONS_PER_TOPIC_MAX = 100_000
+"""A bound on what one request can make the broker allocate; Kafka has a similar one (10,000 records an operation)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic that somebody wants. -1 means the broker's default; `assignments` are (partition, replicas) pairs."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResult:
+    """What became of it. The counts are -1 and the id zero when nothing did."""
+
+    name: str
+    outcome: Outcome = DONE
+    topic_id: bytes = ZERO_UUID
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def create_topics(
+    image: Image, asked: Sequence[NewTopic], settings: BrokerSettings, source: random.Random
+) -> Decision[list[TopicResult]]:
+    """Decide on new topics. `settings`: the effective ones of the broker, for the defaults."""
+    counts = Counter(topic.name for topic in asked)
+    collisions = CollisionIndex(image.topics)
+    changes: list[Change] = []
+    results: dict[str, TopicResult] = {}
+    for topic in asked:
+        if counts[topic.name] > 1:
+            outcome = Outcome(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            results[topic.name] = TopicResult(topic.name, outcome)
+            continue
+        try:
+            created, configs = _create(image, topic, settings, source, collisions)
+        except Refusal as refusal:
+            results[topic.name] = TopicResult(topic.name, refusal.outcome)
+            continue
+        collisions.add(topic.name)
+        changes.append(created)
+        if configs:
+            changes.append(ConfigsChanged(ResourceType.TOPIC, topic.name, configs))
+        results[topic.name] = TopicResult(
+            topic.name,
+            DONE,
+            created.topic_id,
+            len(created.partitions),
+            len(created.partitions[0].replicas),
+            configs,
+        )
+    return Decision(changes, list(results.values()))
+
+
+def _create(
+    image: Image, topic: NewTopic, settings: BrokerSettings, source: random.Random, collisions: CollisionIndex
+) -> tuple[TopicCreated, dict[str, str]]:
+    if topic.name == METADATA_TOPIC:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        )
+    check_name(topic.name)
+    if topic.name in image.topics:
+        raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    collisions.check(topic.name)
+    configs = checked_topic_configs(topic.configs)
+    placed = _assigned(image, topic) if topic.assignments else _placed(image, topic, settings, source)
+    return TopicCreated(topic.name, random_uuid(source), fresh_partitions(image, placed)), configs
+
+
+def _assigned(image: Image, topic: NewTopic) -> list[tuple[int, ...]]:
+    if topic.replication_factor != -1:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but replication factor was not set to -1.",
+        )
+    if topic.num_partitions != -1:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        )
+    by_index: dict[int, tuple[int, ...]] = {}
+    replication_factor: int | None = None
+    for index, replicas in topic.assignments:
+        if index in by_index:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        check_replicas(image, replicas, replication_factor)
+        replication_factor = len(replicas)
+        by_index[index] = tuple(replicas)
+    if sorted(by_index) != list(range(len(by_index))):
+        raise Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return [by_index[index] for index in range(len(by_index))]
+
+
+def _placed(
+    image: Image, topic: NewTopic, settings: BrokerSettings, source: random.Random
+) -> list[tuple[int, ...]]:
+    if topic.replication_factor < -1 or topic.replication_factor == 0:
+        raise Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.num_partitions < -1 or topic.num_partitions == 0:
+        raise Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    count = settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+    if count > PARTITIONS_PER_TOPIC_MAX:
+        raise Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            f"A topic can be created with {PARTITIONS_PER_TOPIC_MAX} partitions at most.",
+        )
+    replication_factor = topic.replication_factor
+    if replication_factor == -1:
+        replication_factor = settings.default_replication_factor
+    return place(
+        list(image.brokers.values()),
+        start=source.randrange(max(1, len(image.brokers))),
+        first_partition=0,
+        count=count,
+        replication_factor=replication_factor,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedTopic:
+    """What became of a deletion. `name` is None where only an id was given and no topic has it."""
+
+    name: str | None
+    topic_id: bytes
+    outcome: Outcome
+
+
+def delete_topics(
+    image: Image, asked: Sequence[tuple[str | None, bytes]], *, enabled: bool
+) -> Decision[list[DeletedTopic]]:
+    """Decide on deletions, each given by name or (name None) by id. `enabled`: delete.topic.enable."""
+    counts = Counter(asked)
+    changes: list[Change] = []
+    results: list[DeletedTopic] = []
+    deleted: set[str] = set()
+    for name, topic_id in dict.fromkeys(asked):
+        try:
+            if counts[name, topic_id] > 1:
+                what = "id" if name is None else "name"
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
+            if not enabled:
+                raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
+            found = _existing(image, name, topic_id)
+            if found in deleted:
+                raise Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    "The provided topic name maps to an ID that was already supplied.",
+                )
+        except Refusal as refusal:
+            results.append(DeletedTopic(name, topic_id, refusal.outcome))
+            continue
+        deleted.add(found)
+        changes.append(TopicDeleted(found))
+        results.append(DeletedTopic(found, image.topics[found].topic_id, DONE))
+    return Decision(changes, results)
+
+
+def _existing(image: Image, name: str | None, topic_id: bytes) -> str:
+    if name is not None and topic_id != ZERO_UUID:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if name is not None:
+        if name not in image.topics:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+        return name
+    if topic_id == ZERO_UUID:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    found = image.topic_names.get(topic_id)
+    if found is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
+    return found
