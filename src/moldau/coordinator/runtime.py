@@ -93,12 +93,10 @@ class Appended(Protocol):
 class CoordinatorLog(Protocol):
     """Where the records go, and where they come from after a restart."""
 
-    def append(self, topic: str, partition: int, records: Sequence[KeyValue]) -> Appended:
+    def append_records(self, topic: str, index: int, records: Sequence[KeyValue]) -> Appended:
         """Append as one batch; done when committed. Fails with an exception that carries an `error_code`."""
 
-    def read_committed_records(
-        self, topic: str, partition: int
-    ) -> Iterator[tuple[bytes | None, bytes | None]]:
+    def committed_records(self, topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         """All committed records in order. Raises an exception with an `error_code` if this broker does not
         lead."""
 
@@ -213,7 +211,7 @@ class CoordinatorRuntime(Generic[M]):
         shard.state.journal.recording = False
         self._shards[partition] = shard
         try:
-            records = self._coordinator_log.read_committed_records(self.topic, partition)
+            records = self._coordinator_log.committed_records(self.topic, partition)
         except Exception:
             self._load_failed(shard)
             return
@@ -345,7 +343,7 @@ class CoordinatorRuntime(Generic[M]):
             size_bytes += entry.size_bytes
         shard.in_flight = entries
         try:
-            appended = self._coordinator_log.append(self.topic, shard.partition, records)
+            appended = self._coordinator_log.append_records(self.topic, shard.partition, records)
         except Exception as error:
             self._failed(shard, error)
             return

@@ -13,7 +13,7 @@ Not here: what a request means (group/), how records get written (runtime.py), t
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,7 +27,7 @@ from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import TimerHandle, Timers
 from moldau.metadata.changes import Change, PartitionsAdded, TopicCreated, TopicDeleted
-from moldau.metadata.image import Image
+from moldau.metadata.image import GROUP_OFFSETS_TOPIC, Image
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -61,8 +61,6 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -113,7 +111,7 @@ class GroupCoordinator:
             )
 
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            OFFSETS_TOPIC, log=log, make_state=make_state, clock=clock, timers=timers
+            GROUP_OFFSETS_TOPIC, log=log, make_state=make_state, clock=clock, timers=timers
         )
 
     # Life.
@@ -152,7 +150,7 @@ class GroupCoordinator:
 
     def partition_for(self, group_id: str) -> int:
         """The partition of __consumer_offsets that holds the group."""
-        topic = self._image().topics.get(OFFSETS_TOPIC)
+        topic = self._image().topics.get(GROUP_OFFSETS_TOPIC)
         count = self._settings().offsets_topic_num_partitions if topic is None else len(topic.partitions)
         value = java_hash(group_id)
         return (0 if value == -0x80000000 else abs(value)) % count
@@ -349,5 +347,16 @@ def together(outcomes: Iterable[Any], combine: Callable[[list[Any]], T]) -> Any:
 
     async def wait() -> T:
         return combine([await item if isinstance(item, asyncio.Future) else item for item in items])
+
+    return wait()
+
+
+def then(outcome: Any, translate: Callable[[Any], T]) -> Any:
+    """`translate` of the outcome: at once if it is there, else a coroutine."""
+    if not isinstance(outcome, Awaitable):
+        return translate(outcome)
+
+    async def wait() -> T:
+        return translate(await outcome)
 
     return wait()

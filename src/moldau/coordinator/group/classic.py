@@ -257,7 +257,7 @@ class ClassicGroup:
         return JoinGroupResponse(
             generation_id=self.generation,
             protocol_type=self.protocol_type or None,
-            protocol_name=self.protocol_name,
+            protocol_name=self.protocol_name or "",
             leader=self.leader_id or "",
             skip_assignment=skip_assignment,
             member_id=member_id,

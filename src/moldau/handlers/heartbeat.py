@@ -1,0 +1,16 @@
+"""Heartbeat, versions 0-4: a member says that it is alive; the group may answer that it must join again.
+
+    v3  static members
+Not here: session expiry (coordinator/group/classic_rebalance.py).
+"""
+
+from typing import Any
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.protocol.messages.heartbeat import HeartbeatRequest
+
+
+@handles(HeartbeatRequest)
+def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> Any:
+    return broker.groups.heartbeat(request, context)

@@ -1,0 +1,30 @@
+"""LeaveGroup, versions 0-5: members leave a group, of themselves or by an administrator's hand.
+
+    v3  several members at once, static ones also without their member id
+    v5  reason
+Up to version 2 there is one member, and its error is the answer's.
+"""
+
+from typing import Any
+
+from moldau.coordinator.service import then
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+SEVERAL_MEMBERS_SINCE = 3
+
+
+@handles(LeaveGroupRequest)
+def leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> Any:
+    if context.api_version >= SEVERAL_MEMBERS_SINCE:
+        return broker.groups.leave_group(request, context)
+    several = LeaveGroupRequest(
+        group_id=request.group_id, members=[MemberIdentity(member_id=request.member_id)]
+    )
+    return then(broker.groups.leave_group(several, context), _single)
+
+
+def _single(response: LeaveGroupResponse) -> LeaveGroupResponse:
+    errors = [response.error_code, *(member.error_code for member in response.members)]
+    return LeaveGroupResponse(error_code=next((code for code in errors if code), 0))

@@ -1,0 +1,17 @@
+"""SyncGroup, versions 0-5: a member fetches its assignment; the leader brings everybody's.
+
+    v3  static members
+    v5  protocol type and name, checked in the request, told in the answer
+Not here: the group's course (coordinator/group/classic_rebalance.py).
+"""
+
+from typing import Any
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.protocol.messages.sync_group import SyncGroupRequest
+
+
+@handles(SyncGroupRequest)
+def sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> Any:
+    return broker.groups.sync_group(request, context)
