@@ -1,7 +1,7 @@
 """The brokers under test, each behind the same four verbs: start, stop, kill, restart on the same data.
 
-A broker counts as started when a TCP connection is accepted; the start-up figure measures the first acknowledged
-record instead (`bench/figures/startup.py`).
+A broker counts as started when a TCP connection is accepted; the start-up figure measures the first
+acknowledged record instead (`bench/figures/startup.py`).
 """
 
 from __future__ import annotations
@@ -36,9 +36,13 @@ class BrokerProcess:
 
     name = ""
 
-    def __init__(self, data_dir: Path | None = None, settings: Mapping[str, str] | None = None, port: int = 0):
+    def __init__(
+        self, data_dir: Path | None = None, settings: Mapping[str, str] | None = None, port: int = 0
+    ):
         self._owns_data = data_dir is None
-        self.data_dir = data_dir or Path(tempfile.mkdtemp(prefix="moldau-bench-", dir=os.environ.get("TMPDIR")))
+        self.data_dir = data_dir or Path(
+            tempfile.mkdtemp(prefix="moldau-bench-", dir=os.environ.get("TMPDIR"))
+        )
         self.settings = dict(settings or {})
         self.port = port or free_port()
         self.process: subprocess.Popen[bytes] | None = None
@@ -71,7 +75,11 @@ class BrokerProcess:
         command = self.command()
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
 
     def start(self) -> BrokerProcess:
@@ -91,7 +99,9 @@ class BrokerProcess:
             if self.process is None or self.process.poll() is not None:
                 raise RuntimeError(f"{self.name} ended while starting:\n{self.output.read_text()[-4000:]}")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.name} did not listen on {self.address} within {START_TIMEOUT_S:.0f} s")
+                raise TimeoutError(
+                    f"{self.name} did not listen on {self.address} within {START_TIMEOUT_S:.0f} s"
+                )
             time.sleep(0.02)
 
     def stop(self, timeout_s: float = 30.0) -> None:
@@ -135,7 +145,9 @@ class ApacheKafka(BrokerProcess):
 
     name = "Apache Kafka"
 
-    def __init__(self, data_dir: Path | None = None, settings: Mapping[str, str] | None = None, port: int = 0):
+    def __init__(
+        self, data_dir: Path | None = None, settings: Mapping[str, str] | None = None, port: int = 0
+    ):
         super().__init__(data_dir, settings, port)
         self.controller_port = free_port()
 
@@ -143,7 +155,9 @@ class ApacheKafka(BrokerProcess):
         return self.data_dir / "logs"
 
     def command(self) -> list[str]:
-        properties = apache_kafka.write_properties(self.data_dir, self.port, self.controller_port, self.settings)
+        properties = apache_kafka.write_properties(
+            self.data_dir, self.port, self.controller_port, self.settings
+        )
         if not (self.log_dir() / "meta.properties").exists():
             apache_kafka.format_storage(properties)
         return apache_kafka.server_command(properties)

@@ -1,4 +1,6 @@
-"""The command line of the benchmarks: one subcommand a figure, `kafka` to run the peer, `report` for the table."""
+"""The command line of the benchmarks: one subcommand a figure, `kafka` to run the peer, `report` for the
+table.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What a process costs, read from /proc: CPU seconds, resident memory, and nothing that disturbs it.
 
-CPU time is the figure of this folder: on a machine whose two cores are shared by broker, client and neighbours a wall
-clock mostly tells who else was busy, while CPU seconds a request or a gigabyte stay within a few per cent.
+CPU time is the figure of this folder: on a machine whose two cores are shared by broker, client and
+neighbours a wall clock mostly tells who else was busy, while CPU seconds a request or a gigabyte stay within
+a few per cent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Apache Kafka from Maven Central: fetched once into a cache, run as one KRaft node with its default JVM flags.
+"""Apache Kafka from Maven Central: fetched once into a cache, run as one KRaft node with its default JVM
+flags.
 
-The cache lies outside the work tree (`MOLDAU_BENCH_CACHE`, else `~/.cache/moldau-bench`). Java 17 or newer and Maven
-must be on the PATH; `available()` says what is missing.
+The cache lies outside the work tree (`MOLDAU_BENCH_CACHE`, else `~/.cache/moldau-bench`). Java 17 or newer
+and Maven must be on the PATH; `available()` says what is missing.
 
     python -m bench kafka --port 19092       # run one until Ctrl-C
     python -m bench kafka-tool kafka.admin.ConsumerGroupCommand ...   # any tool's main class
@@ -91,7 +92,9 @@ def libraries() -> Path:
     return target
 
 
-def java_command(main_class: str, arguments: Sequence[str], flags: Sequence[str] = ("-Xmx256M",)) -> list[str]:
+def java_command(
+    main_class: str, arguments: Sequence[str], flags: Sequence[str] = ("-Xmx256M",)
+) -> list[str]:
     """The command line of one of Kafka's main classes."""
     logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
     return ["java", *flags, logging, "-cp", f"{libraries()}/*", main_class, *arguments]

@@ -1,7 +1,8 @@
 """The clients of other languages (official Java, KafkaJS), each as one child process that obeys JSON lines.
 
-Both agents speak the same small protocol (java/src/moldau/Agent.java, kafkajs/agent.js), so one class drives both.
-What they need is installed once into a cache outside the work tree (`MOLDAU_TEST_CACHE`, else `~/.cache/moldau-tests`).
+Both agents speak the same small protocol (java/src/moldau/Agent.java, kafkajs/agent.js), so one class drives
+both. What they need is installed once into a cache outside the work tree (`MOLDAU_TEST_CACHE`, else
+`~/.cache/moldau-tests`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Coroutine, Mapping, Sequence
@@ -31,7 +32,9 @@ class AiokafkaClient:
     def produce(self, topic: str, messages: Sequence[Message], codec: str = "none", **config: Any) -> None:
         self.run(self._produce(topic, messages, codec, config))
 
-    async def _produce(self, topic: str, messages: Sequence[Message], codec: str, config: Mapping[str, Any]) -> None:
+    async def _produce(
+        self, topic: str, messages: Sequence[Message], codec: str, config: Mapping[str, Any]
+    ) -> None:
         producer = AIOKafkaProducer(
             bootstrap_servers=self.bootstrap,
             compression_type=None if codec == "none" else codec,
@@ -97,10 +100,8 @@ class AiokafkaClient:
         async def poll(consumer: AIOKafkaConsumer) -> list[Received]:
             records = _flat(await consumer.getmany(timeout_ms=50))
             if records:
-                try:
+                with contextlib.suppress(KafkaError):  # rebalanced away: the next owner reads and commits
                     await consumer.commit()
-                except KafkaError:
-                    pass  # rebalanced away: the next owner reads and commits
             return records
 
         consumer = self.run(start())

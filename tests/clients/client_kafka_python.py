@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -78,10 +79,8 @@ class KafkaPythonClient:
         def step() -> tuple[list[Received], set[Place]]:
             records = _flat(consumer.poll(50))
             if records:
-                try:
+                with contextlib.suppress(KafkaError):  # rebalanced away: the next owner reads and commits
                     consumer.commit()
-                except KafkaError:
-                    pass  # rebalanced away: the next owner reads and commits
             return records, {(one.topic, one.partition) for one in consumer.assignment()}
 
         return PollingMember(step, consumer.close)
@@ -93,7 +92,13 @@ class KafkaPythonClient:
 def _flat(polled: Mapping[TopicPartition, Sequence[Any]]) -> list[Received]:
     return [
         Received(
-            one.topic, one.partition, one.offset, one.key, one.value, tuple(tuple(h) for h in one.headers), one.timestamp
+            one.topic,
+            one.partition,
+            one.offset,
+            one.key,
+            one.value,
+            tuple(tuple(h) for h in one.headers),
+            one.timestamp,
         )
         for records in polled.values()
         for one in records

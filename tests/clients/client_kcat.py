@@ -1,7 +1,7 @@
 """kcat of Debian (librdkafka 2.0.2) as a client under test: an old C client that many people script with.
 
-kcat knows headers only for a whole run, so messages are grouped by their headers and a run made of each group;
-an empty value and a missing one look alike to it on the way in (`-Z` makes both null).
+kcat knows headers only for a whole run, so messages are grouped by their headers and a run made of each
+group; an empty value and a missing one look alike to it on the way in (`-Z` makes both null).
 """
 
 from __future__ import annotations
@@ -27,14 +27,28 @@ class KcatClient:
 
     def produce(self, topic: str, messages: Sequence[Message], codec: str = "none") -> None:
         for (headers, partition), run in groupby(messages, key=lambda one: (one.headers, one.partition)):
-            command = ["kcat", "-b", self.bootstrap, "-P", "-t", topic, "-z", codec, "-Z", "-K", _KEY_SEPARATOR]
+            command = [
+                "kcat",
+                "-b",
+                self.bootstrap,
+                "-P",
+                "-t",
+                topic,
+                "-z",
+                codec,
+                "-Z",
+                "-K",
+                _KEY_SEPARATOR,
+            ]
             command += ["-D", "\n", "-X", "message.max.bytes=5000000", "-X", "topic.message.timeout.ms=20000"]
             if partition is not None:
                 command += ["-p", str(partition)]
             for name, value in headers:
                 command += ["-H", name if value is None else f"{name}={value.decode()}"]
             lines = [(one.key or b"") + _KEY_SEPARATOR.encode() + (one.value or b"") for one in run]
-            done = subprocess.run(command, input=b"\n".join(lines), capture_output=True, timeout=30, check=False)
+            done = subprocess.run(
+                command, input=b"\n".join(lines), capture_output=True, timeout=30, check=False
+            )
             assert done.returncode == 0, done.stderr.decode()
 
     def read(self, counts: Mapping[str, int]) -> dict[str, list[Received]]:

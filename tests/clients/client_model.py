@@ -1,8 +1,9 @@
-"""What every client under test can do, in one vocabulary, so that a scenario is written once and run with each.
+"""What every client under test can do, in one vocabulary, so that a scenario is written once and run with
+each.
 
-A client produces records, reads topics from the beginning, and opens group members which poll by themselves in the
-background; the scenario looks at a member's assignment and takes what it has read. What a client cannot express stands
-in its `limits` (kcat, for instance, cannot choose a header per record in one run).
+A client produces records, reads topics from the beginning, and opens group members which poll by themselves
+in the background; the scenario looks at a member's assignment and takes what it has read. What a client
+cannot express stands in its `limits` (kcat, for instance, cannot choose a header per record in one run).
 """
 
 from __future__ import annotations

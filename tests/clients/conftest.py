@@ -1,7 +1,7 @@
 """Which broker the real clients talk to, and the clients themselves.
 
-By default every test session starts one Moldau as a process of its own. To see whether a test is right in the first
-place, point it at the real thing:
+By default every test session starts one Moldau as a process of its own. To see whether a test is right in the
+first place, point it at the real thing:
 
     MOLDAU_TEST_BROKER=kafka pytest tests/clients              # Apache Kafka, fetched by Maven and started here
     MOLDAU_TEST_BOOTSTRAP=127.0.0.1:9092 pytest tests/clients  # any broker that already runs
@@ -22,7 +22,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench.brokers import KINDS, BrokerProcess
 from client_agents import (
     Agent,
     AgentClient,
@@ -32,6 +31,8 @@ from client_agents import (
     kafkajs_missing,
 )
 from client_model import Client
+
+from bench.brokers import KINDS, BrokerProcess
 
 KIND = os.environ.get("MOLDAU_TEST_BROKER", "moldau")
 CLIENT_NAMES = ("confluent", "kafka-python", "aiokafka", "kcat", "kafkajs", "java")
@@ -103,7 +104,9 @@ def group(topic: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def client_by_name(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Client]]:
+def client_by_name(
+    bootstrap: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Client]]:
     """Gives a client by its name, made on first use; skips the test where it cannot run here."""
     clients: dict[str, Client] = {}
 

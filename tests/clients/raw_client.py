@@ -1,8 +1,8 @@
 """A client of one socket that speaks any version of any API, with `kio` as the codec.
 
-`kio` is generated from Kafka's own message definitions, so what parses here is right, whatever our codec believes.
-Requests are written as plain dictionaries: `fill` makes the version's dataclass from them, leaves out what the
-version lacks and gives every missing field its default or zero.
+`kio` is generated from Kafka's own message definitions, so what parses here is right, whatever our codec
+believes. Requests are written as plain dictionaries: `fill` makes the version's dataclass from them, leaves
+out what the version lacks and gives every missing field its default or zero.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RawClient:
         self.socket.close()
 
     def call(self, api_key: int, version: int, **values: Any) -> Any:
-        """Send a request made of `values` and parse the answer, which must fit its schema to the last byte."""
+        """Send a request made of `values` and parse the answer, which must fit its schema."""
         number = next(self._numbers)
         self.send(request_frame(api_key, version, number, values))
         return parse_response(self.receive(), api_key, version, number)
@@ -110,7 +110,9 @@ def fill(schema: Any, values: Mapping[str, Any]) -> Any:
     arguments = {}
     for field in dataclasses.fields(schema):
         if field.name in values:
-            arguments[field.name] = _convert(hints[field.name], field.metadata.get("kafka_type"), values[field.name])
+            arguments[field.name] = _convert(
+                hints[field.name], field.metadata.get("kafka_type"), values[field.name]
+            )
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             arguments[field.name] = _zero(hints[field.name], field.metadata.get("kafka_type"))
     return schema(**arguments)

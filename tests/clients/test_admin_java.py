@@ -122,7 +122,7 @@ def test_topic_configs_are_altered(java: AgentClient, made: str) -> None:
     assert value("cleanup.policy") == "delete,compact"
     alter("SUBTRACT", "cleanup.policy", "delete")
     assert value("cleanup.policy") == "compact"
-    with pytest.raises(AgentError, match="InvalidConfigurationException|InvalidRequestException"):
+    with pytest.raises(AgentError, match=r"InvalidConfigurationException|InvalidRequestException"):
         alter("SET", "retention.ms", "tomorrow")
     with pytest.raises(AgentError, match="UnknownTopicOrPartitionException"):
         java.call(
@@ -152,7 +152,12 @@ def test_broker_configs(java: AgentClient, broker_id: int) -> None:
         eventually(lambda: read()["log.cleaner.backoff.ms"]["value"] == "15000")
     with pytest.raises(AgentError):
         java.call(
-            "alter_config", resource="BROKER", resource_name=str(broker_id), kind="SET", name="log.dirs", value="/x"
+            "alter_config",
+            resource="BROKER",
+            resource_name=str(broker_id),
+            kind="SET",
+            name="log.dirs",
+            value="/x",
         )
 
 
@@ -173,7 +178,11 @@ def test_a_classic_group_is_described(java: AgentClient, group: str, member: Age
     assert (one["client"], one["partitions"], one["instance"]) == ("admin-test", 2, None)
     assert "127.0.0.1" in one["host"]
     classic = java.call("describe_classic_group", group=group)
-    assert (classic["protocol"], classic["protocol_data"], classic["state"]) == ("consumer", "range", "Stable")
+    assert (classic["protocol"], classic["protocol_data"], classic["state"]) == (
+        "consumer",
+        "range",
+        "Stable",
+    )
 
 
 def test_groups_are_listed_by_state_and_type(java: AgentClient, group: str, member: AgentMember) -> None:
@@ -212,7 +221,7 @@ def test_members_are_removed_by_an_admin(java: AgentClient, made: str, group: st
     AgentMember(java.agent, group=group, topics=[made], config=config)
     eventually(lambda: java.call("describe_consumer_group", group=group)["state"] == "Stable")
     java.call("remove_members", group=group, instance="fixed")
-    with pytest.raises(AgentError, match="(UnknownMemberId|MemberIdRequired|GroupAuthorization|Unknown)"):
+    with pytest.raises(AgentError, match=r"(UnknownMemberId|MemberIdRequired|GroupAuthorization|Unknown)"):
         java.call("remove_members", group=group, instance="nobody")
 
 
@@ -220,7 +229,7 @@ def test_group_offsets_are_read_altered_and_deleted(
     java: AgentClient, made: str, group: str, member: AgentMember
 ) -> None:
     assert java.call("group_offsets", group=group)[f"{made}-0"] == 10
-    with pytest.raises(AgentError, match="UnknownMemberIdException|RebalanceInProgress|GroupNotEmpty"):
+    with pytest.raises(AgentError, match=r"UnknownMemberIdException|RebalanceInProgress|GroupNotEmpty"):
         java.call("alter_group_offset", group=group, topic=made, offset=3)
     with pytest.raises(AgentError, match="GroupSubscribedToTopicException"):
         java.call("delete_group_offset", group=group, topic=made)

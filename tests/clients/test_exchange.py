@@ -1,6 +1,8 @@
-"""What one client writes, every client reads the same: six clients, five codecs, keys, headers, tombstones, nulls.
+"""What one client writes, every client reads the same: six clients, five codecs, keys, headers, tombstones,
+nulls.
 
-All topics are written once a session, and each reader reads them all in one go; the tests look at one cell each.
+All topics are written once a session, and each reader reads them all in one go; the tests look at one cell
+each.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from collections.abc import Callable
 
 import pytest
 from client_model import CODECS, Client, Message, Received
-from conftest import CLIENT_NAMES
 from confluent_kafka.admin import AdminClient, NewTopic
+from conftest import CLIENT_NAMES
 from raw_client import RawClient
 
 FETCH = 1

@@ -1,7 +1,7 @@
 """Consumer groups as real clients live them: join, share, rebalance, leave, resume where the group stood.
 
-One scenario runs with every client and with both of Kafka's group protocols where the client speaks them; another
-lets clients of different languages share one group.
+One scenario runs with every client and with both of Kafka's group protocols where the client speaks them;
+another lets clients of different languages share one group.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from client_confluent import ConfluentClient
+from client_agents import AgentClient, AgentMember
+from client_confluent import ConfluentClient, create_topic
 from client_model import Client, Member, Message, Received, eventually
-from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 4
 
@@ -19,8 +19,7 @@ PARTITIONS = 4
 @pytest.fixture
 def wide_topic(topic: str, bootstrap: str) -> str:
     """A topic of several partitions."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(20)
+    create_topic(bootstrap, topic, PARTITIONS)
     return topic
 
 
@@ -64,7 +63,11 @@ def owned(members: list[Member]) -> list[int]:
 
 
 def live_as_a_group(
-    bootstrap: str, topic: str, open_member: Callable[[], Member], members: list[Member], settle_s: float = 20.0
+    bootstrap: str,
+    topic: str,
+    open_member: Callable[[], Member],
+    members: list[Member],
+    settle_s: float = 20.0,
 ) -> None:
     """The life of a group: alone, two, alone again, gone, back."""
     first = open_member()
@@ -121,7 +124,9 @@ def test_java_with_the_new_protocol(
     assignor: str, java: Client, bootstrap: str, wide_topic: str, group: str, members: list[Member]
 ) -> None:
     config = {"group.protocol": "consumer", "group.remote.assignor": assignor}
-    live_as_a_group(bootstrap, wide_topic, lambda: java.open_member(group, [wide_topic], **config), members, 40.0)
+    live_as_a_group(
+        bootstrap, wide_topic, lambda: java.open_member(group, [wide_topic], **config), members, 40.0
+    )
 
 
 def test_confluent_with_the_new_protocol(
@@ -134,7 +139,11 @@ def test_confluent_with_the_new_protocol(
 
 
 def test_clients_of_four_kinds_share_one_classic_group(
-    client_by_name: Callable[[str], Client], bootstrap: str, wide_topic: str, group: str, members: list[Member]
+    client_by_name: Callable[[str], Client],
+    bootstrap: str,
+    wide_topic: str,
+    group: str,
+    members: list[Member],
 ) -> None:
     # All of them offer "range"; librdkafka and Java name it first, so the group agrees on it.
     for name in ("confluent", "kafka-python", "java", "kcat"):
@@ -164,13 +173,10 @@ def test_a_static_member_returns_without_a_rebalance(
 
 
 def test_the_new_protocol_follows_a_pattern(
-    java: Client, bootstrap: str, topic: str, group: str, members: list[Member]
+    java: AgentClient, bootstrap: str, topic: str, group: str, members: list[Member]
 ) -> None:
-    from client_agents import AgentMember
-
-    admin = AdminClient({"bootstrap.servers": bootstrap})
     for name in (f"{topic}-a", f"other-{topic}"):
-        admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
+        create_topic(bootstrap, name)
     config = {"group.protocol": "consumer"}
     member = AgentMember(java.agent, group=group, pattern=f"{topic}-.*", config=config)
     members.append(member)

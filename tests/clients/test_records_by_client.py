@@ -8,11 +8,10 @@ from collections.abc import Callable
 import pytest
 from client_agents import AgentClient
 from client_aiokafka import AiokafkaClient
-from client_confluent import ConfluentClient
+from client_confluent import ConfluentClient, create_topic
 from client_kafka_python import KafkaPythonClient
 from client_model import Client, Message
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 BASE_MS = 1_700_000_000_000
 TIMES_MS = [BASE_MS, BASE_MS + 999, BASE_MS + 1000, BASE_MS + 4500, BASE_MS + 100_000]
@@ -22,22 +21,17 @@ OFFSETS = [0, 1, 1, 5, None]
 @pytest.fixture
 def timed_topic(topic: str, bootstrap: str) -> str:
     """Ten records, a second apart."""
-    create(bootstrap, topic)
+    create_topic(bootstrap, topic)
     messages = [Message(None, str(i).encode(), timestamp_ms=BASE_MS + 1000 * i) for i in range(10)]
     ConfluentClient(bootstrap).produce(topic, messages)
     return topic
 
 
-def create(bootstrap: str, topic: str, **configs: str) -> None:
-    named = {name.replace("_", "."): value for name, value in configs.items()}
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1, config=named)])[topic].result(20)
-
-
 def test_offsets_by_time_with_confluent(timed_topic: str, bootstrap: str) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": timed_topic})
     found = [
-        consumer.offsets_for_times([TopicPartition(timed_topic, 0, one)], timeout=10)[0].offset for one in TIMES_MS
+        consumer.offsets_for_times([TopicPartition(timed_topic, 0, one)], timeout=10)[0].offset
+        for one in TIMES_MS
     ]
     # librdkafka says -1 (the end) where no record is that young.
     assert found == [-1 if one is None else one for one in OFFSETS]
@@ -96,7 +90,7 @@ def test_timestamps_of_the_writer_are_kept(client: Client, timed_topic: str) -> 
 
 
 def test_append_time_is_the_brokers(client: Client, bootstrap: str, topic: str) -> None:
-    create(bootstrap, topic, message_timestamp_type="LogAppendTime")
+    create_topic(bootstrap, topic, message_timestamp_type="LogAppendTime")
     before_ms = int(time.time() * 1000)
     ConfluentClient(bootstrap).produce(topic, [Message(b"k", b"v", timestamp_ms=BASE_MS)])
     (found,) = client.read({topic: 1})[topic]
@@ -106,7 +100,7 @@ def test_append_time_is_the_brokers(client: Client, bootstrap: str, topic: str) 
 def test_an_idempotent_producer_is_served(
     client_by_name: Callable[[str], Client], bootstrap: str, topic: str
 ) -> None:
-    create(bootstrap, topic)
+    create_topic(bootstrap, topic)
     messages = [Message(None, str(i).encode()) for i in range(100)]
     ConfluentClient(bootstrap).produce(topic, messages, "lz4", **{"enable.idempotence": True})
     KafkaPythonClient(bootstrap).produce(topic, messages, "gzip", enable_idempotence=True)
@@ -119,7 +113,7 @@ def test_an_idempotent_producer_is_served(
 
 
 def test_a_record_over_the_topics_limit_is_refused_and_the_next_one_taken(bootstrap: str, topic: str) -> None:
-    create(bootstrap, topic, max_message_bytes="20000")
+    create_topic(bootstrap, topic, max_message_bytes="20000")
     client = ConfluentClient(bootstrap)
     with pytest.raises(KafkaException, match="MSG_SIZE_TOO_LARGE"):
         client.produce(topic, [Message(None, bytes(30_000))])
@@ -128,7 +122,7 @@ def test_a_record_over_the_topics_limit_is_refused_and_the_next_one_taken(bootst
 
 
 def test_a_large_record_passes(client: Client, bootstrap: str, topic: str) -> None:
-    create(bootstrap, topic, max_message_bytes="4000000")
+    create_topic(bootstrap, topic, max_message_bytes="4000000")
     ConfluentClient(bootstrap).produce(topic, [Message(b"k", b"x" * 3_000_000), Message(b"k", b"after")])
     found = client.read({topic: 2})[topic]
     assert [len(one.value or b"") for one in found] == [3_000_000, 5]
@@ -143,7 +137,7 @@ def test_a_topic_is_made_on_first_use(bootstrap: str, topic: str) -> None:
 def test_compression_of_the_topic_wins(client: Client, bootstrap: str, topic: str) -> None:
     from test_exchange import CODEC_NUMBERS, stored_codecs
 
-    create(bootstrap, topic, compression_type="zstd")
+    create_topic(bootstrap, topic, compression_type="zstd")
     messages = [Message(b"k", b"Moldau " * 2000, (("h", b"1"),)), Message(b"k", None)]
     ConfluentClient(bootstrap).produce(topic, messages, "lz4")
     assert stored_codecs(bootstrap, topic) == {CODEC_NUMBERS["zstd"]}

@@ -196,6 +196,7 @@ const operations = {
     return admin.deleteGroups([request.group]);
   },
   async delete_records(request) {
+    await admin.fetchTopicOffsets(request.topic); // KafkaJS looks for the leader only in what it has seen already
     return admin.deleteTopicRecords({
       topic: request.topic,
       partitions: [{ partition: 0, offset: String(request.offset) }],
