@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.cli.errors import CommandError, UsageError, explain_kafka_error
-from moldau.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT_SECONDS, Bootstrap, ClientSettings, Timeout
+from moldau.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_SECONDS,
+    Bootstrap,
+    ClientSettings,
+    Timeout,
+    teach,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -49,11 +56,11 @@ count, %T %K %V %H lengths and number; {hex}, {base64}, {json}, {quote}, {unpack
 
 def register(root: typer.Typer) -> None:
     """Add the command to the application."""
-    root.command("consume", help=HELP)(consume)
+    root.command("consume", help=teach(HELP))(consume)
 
 
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Topics to read.")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topics to read.")],
     offset: Annotated[
         str,
         typer.Option("--offset", "-o", metavar="WHERE", help="Where to begin (and to end), as said above."),

@@ -61,6 +61,8 @@ def explain_kafka_error(error: object) -> str:
     """
     name = error.name()  # type: ignore[attr-defined]
     text = (error.str() or "").strip().rstrip(".")  # type: ignore[attr-defined]
+    # librdkafka says where an error arose; the name in brackets tells that already.
+    text = text.removeprefix("Broker: ").removeprefix("Local: ")
     sentence = f"{text} ({name})" if text else str(name)
     advice = ADVICE.get(name)
     return f"{sentence}: {advice}" if advice else sentence

@@ -14,6 +14,7 @@ from moldau.cli.options import (
     ClientSettings,
     Json,
     Timeout,
+    teach,
 )
 from moldau.cli.output import note, print_json, print_table
 
@@ -26,7 +27,7 @@ app = typer.Typer(
 
 Groups = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[GROUP]...", help="Names or regular expressions; all without any."),
+    typer.Argument(metavar="GROUP", help="Names or regular expressions; all without any."),
 ]
 States = Annotated[
     list[str] | None, typer.Option("--state", "-s", help="Only groups in this state (Stable, Empty, ...).")
@@ -40,7 +41,7 @@ def register(root: typer.Typer) -> None:
     """Add the command to the application."""
     from moldau.cli import reset_offsets
 
-    app.command("reset-offsets", help=reset_offsets.HELP)(reset_offsets.reset_offsets)
+    app.command("reset-offsets", help=teach(reset_offsets.HELP))(reset_offsets.reset_offsets)
     root.add_typer(app, name="groups")
 
 
@@ -178,7 +179,7 @@ def state(
 @app.command()
 def delete(
     groups: Annotated[
-        list[str], typer.Argument(metavar="GROUP...", help="Names, or regular expressions with -r.")
+        list[str], typer.Argument(metavar="GROUP", help="Names, or regular expressions with -r.")
     ],
     regex: Annotated[bool, typer.Option("--regex", "-r", help="The names are regular expressions.")] = False,
     yes: Annotated[

@@ -30,6 +30,7 @@ FIND_COORDINATOR_VERSION = 2
 OFFSET_DELETE_VERSION = 0
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 _CLIENT_ID = b"moldau-cli"
+_CODES = {int(code): code for code in ErrorCode}
 
 
 def delete_group_offsets(connection: Connection, group: str, places: Sequence[Place]) -> dict[Place, str]:
@@ -84,9 +85,8 @@ def _require(error_code: int, group: str) -> None:
 def _words(error_code: int) -> str:
     if not error_code:
         return ""
-    try:
-        code = ErrorCode(error_code)
-    except ValueError:
+    code = _CODES.get(error_code)
+    if code is None:
         return f"error {error_code}"
     return f"{code.message.rstrip('.')} ({code.name})"
 

@@ -54,3 +54,12 @@ def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, s
             raise UsageError(f"{option} {assignment!r} is not of the form NAME=VALUE")
         parsed[name.strip()] = value.strip()
     return parsed
+
+
+def teach(text: str) -> str:
+    """Join the lines of each paragraph of a help text, as typer prints line ends.
+
+    Examples (`* ...`) keep theirs.
+    """
+    paragraphs = text.strip().split("\n\n")
+    return "\n\n".join(each if each.startswith("* ") else " ".join(each.split("\n")) for each in paragraphs)

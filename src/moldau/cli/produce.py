@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from moldau.cli.errors import CommandError, UsageError, explain_kafka_error
-from moldau.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT_SECONDS, Bootstrap, ClientSettings, Timeout
+from moldau.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_SECONDS,
+    Bootstrap,
+    ClientSettings,
+    Timeout,
+    teach,
+)
 from moldau.cli.output import note
 
 if TYPE_CHECKING:
@@ -46,14 +53,14 @@ before what they measure, as digits or {big32}, {hex8}, {3} (three bytes); %v{he
 
 def register(root: typer.Typer) -> None:
     """Add the command to the application."""
-    root.command("produce", help=HELP)(produce)
+    root.command("produce", help=teach(HELP))(produce)
 
 
 def produce(
     topic: Annotated[str, typer.Argument(help="The topic to send to (%t in the format takes precedence).")],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Files to read; standard input without any."),
+        typer.Argument(metavar="FILE", help="Files to read; standard input without any."),
     ] = None,
     form: Annotated[str, typer.Option("--format", "-f", help="How a record looks in the input.")] = r"%v\n",
     key: Annotated[

@@ -28,10 +28,10 @@ app = typer.Typer(
     "and: moldau topics describe 'ord.*' --under-replicated-partitions",
 )
 
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names, or regular expressions.")]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names, or regular expressions.")]
 Patterns = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TOPIC]...", help="Names or regular expressions; all without any."),
+    typer.Argument(metavar="TOPIC", help="Names or regular expressions; all without any."),
 ]
 Internal = Annotated[
     bool, typer.Option("--internal", "-i", help="Show Kafka's own topics (__consumer_offsets) too.")
@@ -101,7 +101,7 @@ def list_(
 
 @app.command()
 def create(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of the topics to create.")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of the topics to create.")],
     partitions: Annotated[
         int, typer.Option("--partitions", "-p", help="Partitions (the broker's default if absent).")
     ] = -1,
