@@ -23,8 +23,8 @@ _REQUEST_START = Struct(">hhih")
 _SIZE_AND_CORRELATION = Struct(">ii")
 _SIZE_CORRELATION_TAGS = Struct(">iix")
 
-# From which version on an API is flexible, by API key (0 where it is not in the table): a header is read before
-# the class of its message is known.
+# From which version on an API is flexible, by API key (0 where it is not in the table): a header is read
+# before the class of its message is known.
 FLEXIBLE_FROM: dict[int, int] = {
     0: 9, 1: 12, 2: 6, 3: 9, 8: 8, 9: 6, 10: 3, 11: 6, 12: 4, 13: 4, 14: 4, 15: 5, 16: 3, 18: 3, 19: 5,
     20: 4, 21: 2, 22: 2, 23: 4, 24: 3, 25: 3, 26: 3, 27: 1, 28: 3, 29: 2, 30: 2, 31: 2, 32: 4, 33: 2, 34: 2,
@@ -53,8 +53,8 @@ class RequestHeader:
 def parse_request_header(frame: memoryview | bytes) -> RequestHeader:
     """Read the header of a request whose size in front is already removed; MalformedMessage if it is none.
 
-    Neither key nor version need be known, and no version is refused here: an ApiVersions request that is too new
-    must still be answered.
+    Neither key nor version need be known, and no version is refused here: an ApiVersions request that is too
+    new must still be answered.
     """
     end = len(frame)
     if end < _REQUEST_START.size:
