@@ -1,0 +1,117 @@
+"""The small text files beside the logs, in Kafka's own forms, each replaced atomically.
+
+    recovery-point-offset-checkpoint, replication-offset-checkpoint, log-start-offset-checkpoint  (one a log directory):
+        0                    version
+        2                    how many lines follow
+        flights 0 1234       topic, partition, offset
+
+    leader-epoch-checkpoint  (one a partition): the same with `leader_epoch start_offset` lines
+
+    partition.metadata       version: 0 / topic_id: <base64>
+    meta.properties          version=1, cluster.id, node.id, directory.id
+
+A damaged checkpoint is a reason to recover more, not to stop: readers return what they can believe, and say so in the log.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from moldau.core.files import Files, read_file, write_atomically
+from moldau.core.ids import uuid_from_text, uuid_to_text
+
+RECOVERY_POINT_NAME = "recovery-point-offset-checkpoint"
+HIGH_WATERMARK_NAME = "replication-offset-checkpoint"
+LOG_START_NAME = "log-start-offset-checkpoint"
+PARTITION_METADATA_NAME = "partition.metadata"
+META_PROPERTIES_NAME = "meta.properties"
+_VERSION = "0"
+
+logger = logging.getLogger(__name__)
+
+
+def _read_lines(files: Files, path: str) -> list[list[str]]:
+    """The fields of a versioned file's lines; empty when it is missing or damaged."""
+    try:
+        text = read_file(files, path).decode()
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError:
+        logger.warning("%s is damaged (not text) and is ignored", path)
+        return []
+    lines = text.splitlines()
+    if len(lines) < 2 or lines[0] != _VERSION or not lines[1].isdecimal() or int(lines[1]) != len(lines) - 2:
+        logger.warning("%s is damaged (version or line count) and is ignored", path)
+        return []
+    return [line.rsplit(maxsplit=2) for line in lines[2:]]
+
+
+def _write_lines(files: Files, path: str, lines: list[str], *, sync: bool) -> None:
+    text = "\n".join([_VERSION, str(len(lines)), *lines]) + "\n"
+    write_atomically(files, path, text.encode(), sync=sync)
+
+
+def read_offsets(files: Files, path: str) -> dict[tuple[str, int], int]:
+    """(topic, partition) -> offset; empty when the file is missing or damaged."""
+    offsets: dict[tuple[str, int], int] = {}
+    for fields in _read_lines(files, path):
+        try:
+            topic, partition, offset = fields
+            offsets[topic, int(partition)] = int(offset)
+        except ValueError:
+            logger.warning("%s is damaged (line %s) and is ignored", path, fields)
+            return {}
+    return offsets
+
+
+def write_offsets(files: Files, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Replace the file."""
+    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    _write_lines(files, path, lines, sync=True)
+
+
+def read_epochs(files: Files, path: str) -> list[tuple[int, int]]:
+    """(leader epoch, start offset), as the file has them; empty when it is missing or damaged."""
+    try:
+        return [(int(leader_epoch), int(start)) for leader_epoch, start in _read_lines(files, path)]
+    except ValueError:
+        logger.warning("%s is damaged and is ignored", path)
+        return []
+
+
+def write_epochs(files: Files, path: str, entries: Iterable[tuple[int, int]]) -> None:
+    """Replace the file. It is not synced: recovery completes it from the batches' own epochs."""
+    _write_lines(files, path, [f"{leader_epoch} {start}" for leader_epoch, start in entries], sync=False)
+
+
+def read_topic_id(files: Files, directory: str) -> bytes | None:
+    """The id of the topic whose partition this directory holds, or None when it does not say."""
+    path = f"{directory}/{PARTITION_METADATA_NAME}"
+    try:
+        fields = read_properties(read_file(files, path).decode(), separator=":")
+        return uuid_from_text(fields["topic_id"])
+    except FileNotFoundError:
+        return None
+    except (UnicodeDecodeError, KeyError, ValueError) as error:
+        logger.warning("%s is damaged (%s) and is ignored", path, error)
+        return None
+
+
+def write_topic_id(files: Files, directory: str, topic_id: bytes) -> None:
+    """Say in the directory whose partition it holds."""
+    text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n"
+    write_atomically(files, f"{directory}/{PARTITION_METADATA_NAME}", text.encode(), sync=False)
+
+
+def read_properties(text: str, separator: str = "=") -> dict[str, str]:
+    """The pairs of a properties file; comments and empty lines are skipped."""
+    pairs: dict[str, str] = {}
+    for line in text.splitlines():
+        name, found, value = line.partition(separator)
+        if found and not line.lstrip().startswith(("#", "!")):
+            pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def format_properties(pairs: Mapping[str, str]) -> bytes:
+    """A properties file of these pairs."""
+    return ("#\n" + "".join(f"{name}={value}\n" for name, value in pairs.items())).encode()

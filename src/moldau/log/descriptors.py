@@ -1,0 +1,50 @@
+"""A limit on open files: segments open theirs when needed, and the one unused for longest gives its own back.
+
+Ten thousand partitions have more files than a process may hold open. The order is that of opening, with a second chance
+for those used since (a flag is cheaper on the hot path than moving an entry at every use).
+"""
+
+from collections import OrderedDict
+from typing import Protocol
+
+DEFAULT_LIMIT = 1024
+
+
+class Holder(Protocol):
+    """Something that holds a descriptor and can do without it for a while."""
+
+    touched: bool
+
+    def release_descriptor(self) -> None:
+        """Close the descriptor; it will be opened again when needed."""
+
+
+class DescriptorLimit:
+    """At most `limit` holders have an open descriptor at a time."""
+
+    __slots__ = ("_holders", "limit")
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self.limit = max(2, limit)
+        self._holders: OrderedDict[Holder, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def opened(self, holder: Holder) -> None:
+        """`holder` has opened its descriptor; others may lose theirs."""
+        self._holders[holder] = None
+        chances = len(self._holders)
+        while len(self._holders) > self.limit:
+            oldest = next(iter(self._holders))
+            if oldest is holder or (oldest.touched and chances > 0):
+                oldest.touched = False
+                chances -= 1
+                self._holders.move_to_end(oldest)
+                continue
+            del self._holders[oldest]
+            oldest.release_descriptor()
+
+    def closed(self, holder: Holder) -> None:
+        """`holder` has closed its descriptor by itself."""
+        self._holders.pop(holder, None)

@@ -1,0 +1,118 @@
+"""Leader epochs: which leader wrote which stretch of the log (KIP-101, KIP-320).
+
+A sorted list of (leader epoch, first offset written in it). Two replicas find where they agree by asking each other where
+an epoch ended, instead of trusting their high watermarks. The list lives in the file `leader-epoch-checkpoint` and changes
+once per election, so the file is simply rewritten.
+
+Invariant: epochs and start offsets both rise strictly.
+"""
+
+from bisect import bisect_right
+
+from moldau.core.files import Files
+from moldau.log.checkpoints import read_epochs, write_epochs
+
+CHECKPOINT_NAME = "leader-epoch-checkpoint"
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class LeaderEpochs:
+    """The leader epochs of one log."""
+
+    __slots__ = ("_epochs", "_files", "_path", "_starts")
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._path = f"{directory}/{CHECKPOINT_NAME}"
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+
+    def load(self) -> None:
+        """Take up the file; a missing or damaged one counts as empty (recovery fills in what the batches say)."""
+        self._epochs, self._starts = [], []
+        for leader_epoch, start_offset in read_epochs(self._files, self._path):
+            if leader_epoch > self.latest() and (not self._starts or start_offset > self._starts[-1]):
+                self._epochs.append(leader_epoch)
+                self._starts.append(start_offset)
+
+    def moved_to(self, directory: str) -> None:
+        """The log's directory has been renamed."""
+        self._path = f"{directory}/{CHECKPOINT_NAME}"
+
+    def write(self) -> None:
+        """Bring the file up to date."""
+        write_epochs(self._files, self._path, self.entries())
+
+    def entries(self) -> list[tuple[int, int]]:
+        """(leader epoch, start offset), ascending."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def latest(self) -> int:
+        """The highest leader epoch that has records, or -1."""
+        return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+
+    def assign(self, leader_epoch: int, start_offset: int) -> bool:
+        """From `start_offset` on, records are of this epoch; returns whether that was news (and the file is due).
+
+        Entries that contradict it (a later epoch, or one that began no earlier) were never followed by records and go.
+        """
+        if leader_epoch < 0 or (
+            self._epochs and leader_epoch == self._epochs[-1] and start_offset >= self._starts[-1]
+        ):
+            return False
+        while self._epochs and (self._epochs[-1] >= leader_epoch or self._starts[-1] >= start_offset):
+            self._epochs.pop()
+            self._starts.pop()
+        self._epochs.append(leader_epoch)
+        self._starts.append(start_offset)
+        return True
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch in which the record at `offset` was written, or -1 when that is older than what is known."""
+        place = bisect_right(self._starts, offset)
+        return self._epochs[place - 1] if place else UNDEFINED_EPOCH
+
+    def end_offset(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest known epoch up to `leader_epoch`, and the offset at which it ended; (-1, -1) when unknown.
+
+        For an epoch older than all that is known, the first known start is its end: what lay before is gone.
+        """
+        if leader_epoch < 0 or not self._epochs:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if leader_epoch == self._epochs[-1]:
+            return leader_epoch, log_end_offset
+        later = bisect_right(self._epochs, leader_epoch)
+        if later == len(self._epochs):
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if later == 0:
+            return leader_epoch, self._starts[0]
+        return self._epochs[later - 1], self._starts[later]
+
+    def truncate_end(self, end_offset: int) -> bool:
+        """Forget epochs that began at or after `end_offset`; returns whether there were any."""
+        before = len(self._epochs)
+        while self._starts and self._starts[-1] >= end_offset:
+            self._epochs.pop()
+            self._starts.pop()
+        return len(self._epochs) != before
+
+    def truncate_start(self, start_offset: int) -> bool:
+        """Forget epochs that ended before `start_offset`; the one that contains it now begins there."""
+        place = bisect_right(self._starts, start_offset)
+        if place == 0 or (place == 1 and self._starts[0] == start_offset):
+            return False
+        del self._epochs[: place - 1]
+        del self._starts[: place - 1]
+        self._starts[0] = start_offset
+        return True
+
+    def replace(self, entries: list[tuple[int, int]]) -> None:
+        """Be what `entries` once was."""
+        self._epochs = [leader_epoch for leader_epoch, _ in entries]
+        self._starts = [start for _, start in entries]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._epochs.clear()
+        self._starts.clear()

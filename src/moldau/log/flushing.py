@@ -1,0 +1,50 @@
+"""Forcing a log to the disk without holding up the event loop: prepared on it, run in a thread, noted on it again.
+
+    job = log.fsync_job()          # loop: which files, up to which offset; None when all is on the disk
+    await in_thread(job.run)       # thread: touches only its own descriptors
+    log.mark_flushed(job)          # loop
+
+The job holds duplicates of the descriptors, so that the log may close or rename its files meanwhile. An error of fsync is
+final: the kernel may have dropped the pages, and a second fsync would say that all is well. Whoever sees one takes the
+log's directory offline.
+"""
+
+from moldau.core.files import Files
+from moldau.log.segment import Segment
+
+
+class FsyncJob:
+    """What has to be synced so that everything below `end_offset` is on the disk."""
+
+    __slots__ = ("_descriptors", "_directory", "_files", "end_offset", "generation", "sizes")
+
+    def __init__(self, files: Files, end_offset: int, generation: int, directory: str | None) -> None:
+        """`directory` is named when files have been created in it since the last job."""
+        self._files = files
+        self._directory = directory
+        self._descriptors: list[int] = []
+        self.end_offset = end_offset
+        self.generation = generation
+        self.sizes: list[tuple[Segment, int]] = []
+
+    def add(self, segment: Segment) -> None:
+        """The segment's log file, as far as it has been written now."""
+        self._descriptors.append(self._files.duplicate(segment.descriptor()))
+        self.sizes.append((segment, segment.size_bytes))
+
+    def add_file(self, path: str) -> None:
+        """Another file, if it exists: an index."""
+        if self._files.exists(path):
+            self._descriptors.append(self._files.open(path))
+
+    def run(self) -> None:
+        """Sync; OSError when the disk failed. To be called once, in any thread."""
+        descriptors, self._descriptors = self._descriptors, []
+        try:
+            for fd in descriptors:
+                self._files.sync(fd)
+            if self._directory is not None:
+                self._files.sync_directory(self._directory)
+        finally:
+            for fd in descriptors:
+                self._files.close(fd)

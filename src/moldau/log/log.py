@@ -1,0 +1,254 @@
+"""One partition's log, whole: the growing end (appender.py) and everything that is done to a log besides.
+
+Truncation, retention, deletion of records, leader epochs, search by time, forcing to disk, closing. All of it runs on the
+event loop's thread; of fsync only the part in between does not (flushing.py). Reads are `log.read`, see reader.py.
+
+Invariants: log_start_offset <= flushed_end_offset <= written_end_offset <= log_end_offset once a turn has ended (the first
+may pass the second when records are deleted before they were flushed); a segment's base offset is the end offset at the
+moment it was begun; the last segment is the only one that changes.
+
+Not here: opening and recovery (recovery.py), many logs (manager.py).
+"""
+
+from moldau.log import retention, timestamps
+from moldau.log.appender import CLIENT, Appender, Origin, is_disk_full
+from moldau.log.flushing import FsyncJob
+from moldau.log.outcome import Appended, AppendResult, Refused, Repeated
+from moldau.log.reader import OffsetOutOfRange
+from moldau.log.scan import cut_segment, rebuild_producers
+from moldau.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    CorruptSegment,
+    Segment,
+    file_name,
+)
+from moldau.log.timestamps import TimestampAndOffset
+
+__all__ = [
+    "CLIENT",
+    "AppendResult",
+    "Appended",
+    "CorruptSegment",
+    "Log",
+    "OffsetOutOfRange",
+    "Origin",
+    "Refused",
+    "Repeated",
+    "TimestampAndOffset",
+    "is_disk_full",
+]
+
+
+class Log(Appender):
+    """A partition's log in its directory. `recovery.open_log` makes one."""
+
+    __slots__ = ()
+
+    # -- forcing to disk ------------------------------------------------------------------------------------------
+
+    def fsync_job(self) -> FsyncJob | None:
+        """What must be synced so that all that is written now is on the disk; None when it is already."""
+        if self.flushed_end_offset >= self.written_end_offset and not self._directory_dirty:
+            return None
+        directory = self.directory if self._directory_dirty else None
+        job = FsyncJob(self._files, self.written_end_offset, self._generation, directory)
+        try:
+            for segment in reversed(self._segments):
+                if segment.synced_bytes >= segment.size_bytes and segment is not self._active:
+                    break
+                job.add(segment)
+                if segment is not self._active:
+                    job.add_file(segment.path(INDEX_SUFFIX))
+                    job.add_file(segment.path(TIME_INDEX_SUFFIX))
+        except OSError as error:
+            self.on_error(self, error)
+            raise
+        self._directory_dirty = False
+        return job
+
+    def mark_flushed(self, job: FsyncJob) -> None:
+        """The job has run without an error."""
+        if job.generation != self._generation:
+            return
+        for segment, size_bytes in job.sizes:
+            segment.synced_bytes = max(segment.synced_bytes, size_bytes)
+        self.flushed_end_offset = max(self.flushed_end_offset, job.end_offset)
+
+    def flush_is_due(self, now_ms: int) -> bool:
+        """Whether flush.messages or flush.ms asks for a sync now."""
+        unflushed = self.written_end_offset - self.flushed_end_offset
+        if not unflushed:
+            self.last_flush_ms = now_ms
+            return False
+        return (
+            unflushed >= self.settings.flush_messages or now_ms - self.last_flush_ms >= self.settings.flush_ms
+        )
+
+    # -- searching ------------------------------------------------------------------------------------------------
+
+    def offset_for_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampAndOffset | None:
+        """The first record below `end_offset` with at least this timestamp; None when there is none."""
+        return timestamps.first_at_or_after(
+            self._reader, timestamp_ms, min(end_offset, self.written_end_offset)
+        )
+
+    def max_timestamp(self, end_offset: int) -> TimestampAndOffset | None:
+        """The record with the largest timestamp below `end_offset`; None in a log without timestamps (KIP-734)."""
+        return timestamps.newest(self._reader, min(end_offset, self.written_end_offset))
+
+    def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest known epoch up to this one and where it ended; (-1, -1) when unknown (KIP-101, KIP-320)."""
+        return self.epochs.end_offset(leader_epoch, self.log_end_offset)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of aborted transactions in this range; none until transactions are built."""
+        return []
+
+    # -- cutting the end ------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop everything from the batch that contains `offset` on; OSError when the disk refuses.
+
+        The cut is synced: what was cut off must not come back after a power cut.
+        """
+        self.flush_staged()
+        if offset >= self.log_end_offset:
+            return
+        if offset <= self._segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        self._begin_cut()
+        while self._segments[-1].base_offset > offset:
+            self._segments.pop().remove()
+        segment = self._segments[-1]
+        place = segment.find(offset)
+        if place is not None:
+            offset = min(offset, place.base_offset)
+            cut_segment(segment, place.position, offset)
+        segment.sync()
+        self._end_cut(offset)
+        rebuild_producers(
+            self._files,
+            self.directory,
+            self._snapshot_offsets,
+            self._segments,
+            self.producers,
+            self.log_start_offset,
+            offset,
+        )
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything; the log is empty and goes on at `offset`."""
+        self.flush_staged()
+        self._begin_cut()
+        for segment in self._segments:
+            segment.remove()
+        fresh = Segment(self._files, self.directory, offset, self.descriptors, self._active.created_ms)
+        fresh.create()
+        self._segments[:] = [fresh]
+        self._reader.start_offset = offset
+        self._end_cut(offset)
+        self.producers.clear()
+
+    def _begin_cut(self) -> None:
+        self._reader.forget()
+        self._generation += 1
+
+    def _end_cut(self, offset: int) -> None:
+        """The segments end at `offset` now; bring everything else in line."""
+        self.log_end_offset = self._reader.end_offset = offset
+        self._reader.start_offset = min(self._reader.start_offset, offset)
+        self.flushed_end_offset = min(self.flushed_end_offset, offset)
+        self._active = self._segments[-1]
+        self._since_index = self._since_index_written = 0
+        self._directory_dirty = True
+        if self.epochs.truncate_end(offset):
+            self._write_epochs()
+        self._leader_epoch = self.epochs.latest()
+        for stale in [snapshot for snapshot in self._snapshot_offsets if snapshot > offset]:
+            self._remove_snapshot(stale)
+        self._adopt_active()
+        self._set_roll_marks()
+        self._files.sync_directory(self.directory)
+
+    def _remove_snapshot(self, offset: int) -> None:
+        self._snapshot_offsets.remove(offset)
+        self._files.remove(f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+
+    # -- cutting the beginning ------------------------------------------------------------------------------------
+
+    def increment_log_start_offset(self, offset: int) -> bool:
+        """Records below `offset` are deleted, if they were not before; their segments go at the next retention."""
+        if not self.log_start_offset < offset <= self.written_end_offset:
+            return False
+        self._reader.start_offset = offset
+        if self.epochs.truncate_start(offset):
+            self._write_epochs()
+        return True
+
+    def apply_retention(self, now_ms: int, high_watermark: int) -> list[str]:
+        """Take segments that are too old, too many or deleted out of the log.
+
+        Returns the names of their files, renamed to `.deleted`, to be removed after file.delete.delay.ms.
+        """
+        count = retention.expendable(
+            self._stretches(), self.settings, self.log_start_offset, high_watermark, now_ms
+        )
+        if not count:
+            return []
+        if count == len(self._segments):
+            self.roll(now_ms)
+        removed: list[str] = []
+        self._reader.forget()
+        for segment in self._segments[:count]:
+            removed += segment.rename_to_deleted()
+            if segment.base_offset in self._snapshot_offsets:
+                self._remove_snapshot(segment.base_offset)
+        del self._segments[:count]
+        self._directory_dirty = True
+        self.increment_log_start_offset(self._segments[0].base_offset)
+        return removed
+
+    def _stretches(self) -> list[retention.Stretch]:
+        stretches: list[retention.Stretch] = []
+        for index, segment in enumerate(self._segments):
+            last = index + 1 == len(self._segments)
+            end_offset = self.log_end_offset if last else self._segments[index + 1].base_offset
+            newest_ms = segment.max_timestamp_ms
+            if newest_ms < 0:
+                newest_ms = self._files.modified_ms(segment.path(LOG_SUFFIX))
+            stretches.append(
+                retention.Stretch(segment.base_offset, end_offset, segment.size_bytes, newest_ms)
+            )
+        return stretches
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def close(self, *, clean: bool = True) -> None:
+        """Let go of the files. A clean close leaves nothing for recovery to do; OSError when the disk refuses that."""
+        try:
+            if clean and not self.offline:
+                self.flush_staged()
+                self._active.finish()
+                if self._states or self._snapshot_offsets:
+                    self._write_snapshot(self.log_end_offset)
+                job = self.fsync_job()
+                if job is not None:
+                    job.run()
+                    self.mark_flushed(job)
+        finally:
+            for segment in self._segments:
+                segment.close_descriptor()
+
+    def moved_to(self, directory: str) -> None:
+        """The log's directory has been renamed."""
+        self.directory = directory
+        self.epochs.moved_to(directory)
+        for segment in self._segments:
+            segment.moved_to(directory)
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic}-{self.partition}, offsets {self.log_start_offset}-{self.log_end_offset})"

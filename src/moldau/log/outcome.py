@@ -1,0 +1,97 @@
+"""What an append answers: a result by its offsets, or a refusal by its error code. Neither is an exception.
+
+HOT: one `Appended` is made for every batch, so it is a slotted class filled by position; what is the same in every good
+answer stands on the class.
+"""
+
+from typing import NamedTuple
+
+
+
+class RecordError(NamedTuple):
+    """One record that is the reason for a refusal: its place in the batch, and what is wrong with it."""
+
+    batch_index: int
+    message: str
+
+
+class AppendResult:
+    """The common face of `Appended` and `Refused`."""
+
+    __slots__ = ()
+
+    error_code: int
+    base_offset: int
+    """The offset of the batch's first record, or -1."""
+    last_offset: int
+    log_append_time_ms: int
+    """The broker's time under LogAppendTime, else -1."""
+    log_start_offset: int
+    duplicate: bool
+    """The batch is in the log already; the offsets are those of then."""
+    error_message: str | None
+    record_errors: tuple[RecordError, ...]
+
+
+class Appended(AppendResult):
+    """The batch is in the log (staged or written)."""
+
+    __slots__ = ("base_offset", "last_offset", "log_append_time_ms", "log_start_offset")
+
+    error_code = 0
+    duplicate = False
+    error_message = None
+    record_errors = ()
+
+    def __init__(
+        self, base_offset: int, last_offset: int, log_append_time_ms: int, log_start_offset: int
+    ) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_offset}-{self.last_offset})"
+
+
+class Repeated(Appended):
+    """The batch was in the log before; nothing was written."""
+
+    __slots__ = ()
+
+    duplicate = True
+
+
+class Refused(AppendResult):
+    """The batch is not in the log, and why."""
+
+    __slots__ = ("error_code", "error_message", "log_start_offset", "record_errors")
+
+    base_offset = -1
+    last_offset = -1
+    log_append_time_ms = -1
+    duplicate = False
+
+    def __init__(
+        self,
+        error_code: int,
+        error_message: str,
+        log_start_offset: int = -1,
+        record_errors: tuple[RecordError, ...] = (),
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.log_start_offset = log_start_offset
+        self.record_errors = record_errors
+
+    def __repr__(self) -> str:
+        return f"Refused({self.error_code}: {self.error_message})"
+
+
+class Outcome(NamedTuple):
+    """A refusal before it is dressed as an answer."""
+
+    error_code: int
+    message: str
+    record_errors: tuple[RecordError, ...] = ()

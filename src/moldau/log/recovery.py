@@ -1,0 +1,450 @@
+"""Opening a partition's directory, after a clean stop or a crash.
+
+After a clean stop everything is believed: sizes, indexes, snapshots. After a crash, what lies below the recovery point is
+on the disk; from there on every batch is read and checked (header, crc, order), the log is cut at the first that is not
+whole, and whatever stood behind it goes. Indexes are rebuilt from there too, the leader epochs completed from the batches,
+the producers' state from the newest snapshot and the headers that follow it. Then the log is exactly a prefix of what was
+appended, as long as everything forced to disk, at least.
+
+    ....batch batch|batch batch ba~~~            |: recovery point, checked from here
+                                ^ cut here
+
+Kafka's left-overs are dealt with: `.deleted` and `.cleaned` files go; a `.swap` (a finished compaction whose renaming was
+cut short) replaces the segments it was made from; preallocated indexes lose their padding.
+
+Runs in recovery threads, before the log is known to the event loop. Not here: many logs at once (manager.py).
+"""
+
+import logging
+import random
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from moldau.core.files import Files
+from moldau.core.settings.topic import TopicSettings
+from moldau.log.checkpoints import read_topic_id
+from moldau.log.descriptors import DescriptorLimit
+from moldau.log.epochs import LeaderEpochs
+from moldau.log.log import Log
+from moldau.log.producers import Producers
+from moldau.log.scan import index_segment, load_timestamps, rebuild_producers
+from moldau.log.segment import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    file_name,
+)
+from moldau.records.batch import HEADER, HEADER_BYTES, LENGTH_MIN, LENGTH_OVERHEAD, MAGIC, NO_TIMESTAMP
+
+_CHUNK_BYTES = 4 * 1024 * 1024
+_CLEANED_SUFFIX = ".cleaned"
+_SWAP_SUFFIX = ".swap"
+_TEMPORARY_SUFFIX = ".tmp"
+
+logger = logging.getLogger(__name__)
+
+
+class UnreadableLog(Exception):
+    """The directory holds something that must not be touched: opening it would destroy it."""
+
+
+class Damage(NamedTuple):
+    """Why a log was cut."""
+
+    position: int
+    reason: str
+
+
+class Recovered(NamedTuple):
+    """An opened log, and what opening it cost."""
+
+    log: Log
+    bytes_truncated: int
+    reason: str
+
+
+def open_log(
+    files: Files,
+    directory: str,
+    topic: str,
+    partition: int,
+    settings: TopicSettings,
+    *,
+    descriptors: DescriptorLimit | None = None,
+    clean: bool = False,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    now_ms: int = 0,
+    source: random.Random | None = None,
+) -> Recovered:
+    """Open the partition's directory, creating it when it is missing.
+
+    `clean`: the broker stopped in order. `recovery_point` and `log_start_offset` are those of the checkpoints (0: unknown).
+    OSError when the disk fails; UnreadableLog when the directory holds formats older than magic 2.
+    """
+    opening = _Opening(
+        files, directory, f"{topic}-{partition}", settings, descriptors or DescriptorLimit(), now_ms
+    )
+    if not clean or recovery_point < 0:
+        recovery_point = max(0, recovery_point)
+    opening.list_files()
+    opening.load_segments()
+    epochs = LeaderEpochs(files, directory)
+    epochs.load()
+    if clean:
+        opening.trust(opening.segments)
+        end_offset = opening.end_offset()
+    else:
+        end_offset = opening.recover(recovery_point, epochs)
+    segments = opening.segments
+    start_offset = max(log_start_offset, segments[0].base_offset)
+    if start_offset > end_offset:
+        # The log has lost its end below the start that was promised: nothing in it may be shown.
+        opening.start_afresh(start_offset)
+        end_offset = start_offset
+    if epochs.truncate_end(end_offset) | epochs.truncate_start(start_offset):
+        epochs.write()
+    opening.drop_snapshots_beyond(end_offset)
+    producers = Producers()
+    if not clean or opening.snapshot_offsets:
+        rebuild_producers(
+            files, directory, opening.snapshot_offsets, segments, producers, start_offset, end_offset
+        )
+    jitter_ms = min(settings.segment_jitter_ms, settings.segment_ms)
+    log = Log(
+        files,
+        directory,
+        topic,
+        partition,
+        settings,
+        opening.descriptors,
+        segments,
+        epochs,
+        producers,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        flushed_end_offset=end_offset
+        if clean
+        else min(end_offset, max(recovery_point, segments[0].base_offset)),
+        snapshot_offsets=opening.snapshot_offsets,
+        roll_jitter_ms=source.randrange(jitter_ms) if source is not None and jitter_ms > 0 else 0,
+        topic_id=read_topic_id(files, directory),
+    )
+    log.last_flush_ms = now_ms
+    for segment in segments:
+        segment.close_descriptor()
+    return Recovered(log, opening.bytes_truncated, opening.reason)
+
+
+class _Opening:
+    """One directory being opened."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        name: str,
+        settings: TopicSettings,
+        descriptors: DescriptorLimit,
+        now_ms: int,
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.name = name
+        self.settings = settings
+        self.descriptors = descriptors
+        self.now_ms = now_ms
+        self.segments: list[Segment] = []
+        self.snapshot_offsets: list[int] = []
+        self.bytes_truncated = 0
+        self.reason = ""
+        self._names: list[str] = []
+
+    # -- what is there --------------------------------------------------------------------------------------------
+
+    def list_files(self) -> None:
+        """Read the directory; finish or forget what was under way when the broker stopped."""
+        if not self.files.is_directory(self.directory):
+            self.files.make_directory(self.directory)
+        swaps: list[int] = []
+        for name in self.files.list_directory(self.directory):
+            if name.endswith((DELETED_SUFFIX, _CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
+                self.files.remove(f"{self.directory}/{name}")
+            elif name.endswith(LOG_SUFFIX + _SWAP_SUFFIX):
+                swaps.append(_offset_in(name))
+            else:
+                self._names.append(name)
+        for base_offset in swaps:
+            self._finish_swap(base_offset)
+        self.snapshot_offsets = sorted(
+            _offset_in(name)
+            for name in self._names
+            if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdecimal()
+        )
+
+    def _finish_swap(self, base_offset: int) -> None:
+        """A compacted segment takes the place of those whose offsets it covers."""
+        swap = self._segment(base_offset)
+        swap_path = swap.path(LOG_SUFFIX) + _SWAP_SUFFIX
+        fd = self.files.open(swap_path)
+        try:
+            swap.size_bytes, last_offset = self.files.size_bytes(fd), base_offset - 1
+            swap.fd = self.files.duplicate(fd)
+            for place in swap.walk(0):
+                last_offset = place.last_offset
+        finally:
+            self.files.close(fd)
+            swap.release_descriptor()
+        for name in [name for name in self._names if name.endswith(LOG_SUFFIX) and name[:20].isdecimal()]:
+            if base_offset <= _offset_in(name) <= last_offset:
+                self._names.remove(name)
+                self._segment(_offset_in(name)).remove()
+        for suffix in SEGMENT_SUFFIXES:
+            if self.files.exists(swap.path(suffix) + _SWAP_SUFFIX):
+                self.files.rename(swap.path(suffix) + _SWAP_SUFFIX, swap.path(suffix))
+        self._names.append(file_name(base_offset, LOG_SUFFIX))
+        logger.info("%s: finished a compaction that was interrupted, at offset %d", self.name, base_offset)
+
+    def _segment(self, base_offset: int) -> Segment:
+        return Segment(self.files, self.directory, base_offset, self.descriptors, self.now_ms)
+
+    def load_segments(self) -> None:
+        """An object for every segment, with its size; an empty first segment when there is none."""
+        bases = sorted(
+            _offset_in(name)
+            for name in self._names
+            if name.endswith(LOG_SUFFIX) and len(name) == 20 + len(LOG_SUFFIX) and name[:20].isdecimal()
+        )
+        for base_offset in bases:
+            segment = self._segment(base_offset)
+            segment.size_bytes = self.files.file_size_bytes(segment.path(LOG_SUFFIX))
+            self.segments.append(segment)
+        if not self.segments:
+            self.start_afresh(0)
+
+    def start_afresh(self, offset: int) -> None:
+        """One empty segment."""
+        for segment in self.segments:
+            segment.remove()
+        fresh = self._segment(offset)
+        fresh.create()
+        self.segments[:] = [fresh]
+
+    def drop_snapshots_beyond(self, end_offset: int) -> None:
+        """Snapshots of offsets that the log has not reached are lies; of the others, only useful ones stay."""
+        bases = {segment.base_offset for segment in self.segments}
+        newest = max((offset for offset in self.snapshot_offsets if offset <= end_offset), default=-1)
+        dropped = [
+            offset
+            for offset in self.snapshot_offsets
+            if offset > end_offset or (offset not in bases and offset != newest)
+        ]
+        for offset in dropped:
+            self.files.remove(f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+            self.snapshot_offsets.remove(offset)
+        if dropped:
+            self.files.sync_directory(self.directory)
+
+    # -- after a clean stop ---------------------------------------------------------------------------------------
+
+    def trust(self, segments: list[Segment]) -> None:
+        """Take up the index files; rebuild those that are missing or cannot be."""
+        for segment in segments:
+            segment.synced_bytes = segment.size_bytes
+            plausible = segment.offset_index.load() and segment.time_index.load()
+            last = segment.offset_index.last() if plausible else None
+            if not plausible or (last is not None and last[1] >= max(1, segment.size_bytes)):
+                self._rebuild_indexes(segment)
+            else:
+                load_timestamps(segment)
+
+    def _rebuild_indexes(self, segment: Segment) -> None:
+        if segment.size_bytes:
+            logger.info("%s: rebuilding the indexes of %r", self.name, segment)
+        segment.offset_index.keep(0)
+        segment.time_index.keep(0)
+        segment.max_timestamp_ms, segment.max_timestamp_offset = NO_TIMESTAMP, segment.base_offset
+        index_segment(segment, self.settings.index_interval_bytes)
+        first = next(segment.walk(0), None)
+        segment.first_timestamp_ms = first.max_timestamp_ms if first else NO_TIMESTAMP
+        if segment.size_bytes:
+            segment.finish()
+
+    def end_offset(self) -> int:
+        """The offset behind the last batch of the last segment."""
+        segment = self.segments[-1]
+        last = segment.offset_index.last()
+        end_offset = segment.base_offset
+        for place in segment.walk(last[1] if last else 0):
+            end_offset = place.last_offset + 1
+        return end_offset
+
+    # -- after a crash --------------------------------------------------------------------------------------------
+
+    def recover(self, recovery_point: int, epochs: LeaderEpochs) -> int:
+        """Check everything from the recovery point on, cut at the first damage; returns the end offset."""
+        first = max(
+            (index for index, segment in enumerate(self.segments) if segment.base_offset <= recovery_point),
+            default=0,
+        )
+        self.trust(self.segments[:first])
+        end_offset = self.segments[first].base_offset
+        for index in range(first, len(self.segments)):
+            segment = self.segments[index]
+            if index > first and segment.base_offset < end_offset:
+                damage: Damage | None = Damage(
+                    0, f"it begins below the end {end_offset} of the segment before it"
+                )
+                position = 0
+            else:
+                position, end_offset, damage = self._recover_segment(segment, recovery_point, epochs)
+            if damage is not None:
+                self._cut(index, damage)
+                break
+        last = self.segments[-1]
+        if last.size_bytes == 0:
+            end_offset = max(end_offset, last.base_offset)
+        return end_offset
+
+    def _recover_segment(
+        self, segment: Segment, recovery_point: int, epochs: LeaderEpochs
+    ) -> tuple[int, int, Damage | None]:
+        """Check one segment; returns the position and offset up to which it is good, and what is wrong there."""
+        start = self._trusted_position(segment, recovery_point)
+        scan = _Scan(segment, start, recovery_point)
+        scan.run(epochs, self.settings.index_interval_bytes)
+        segment.synced_bytes = 0
+        first = next(segment.walk(0, scan.position), None)
+        segment.first_timestamp_ms = first.max_timestamp_ms if first else NO_TIMESTAMP
+        segment.write_indexes()
+        return scan.position, scan.next_offset, scan.damage
+
+    def _trusted_position(self, segment: Segment, recovery_point: int) -> int:
+        """A batch's beginning at or below the recovery point, from which on the segment is read; 0 at worst.
+
+        Index entries below it are kept, if they are plausible; all others go.
+        """
+        offset_index, time_index = segment.offset_index, segment.time_index
+        kept = (0, 0)
+        if recovery_point > segment.base_offset and offset_index.load() and time_index.load():
+            relative = recovery_point - segment.base_offset
+            offset_index.keep(offset_index.count_below_key(relative))
+            last = offset_index.last()
+            if last is not None and last[1] + HEADER_BYTES <= segment.size_bytes:
+                kept = last
+        if not kept[1]:
+            offset_index.keep(0)
+            time_index.keep(0)
+            return 0
+        time_index.keep(time_index.count_below_value(kept[0] + 1))
+        newest = time_index.last()
+        if newest is not None:
+            segment.max_timestamp_ms, segment.max_timestamp_offset = (
+                newest[0],
+                segment.base_offset + newest[1],
+            )
+        return kept[1]
+
+    def _cut(self, index: int, damage: Damage) -> None:
+        """Cut the segment at the damage; everything behind it goes."""
+        segment = self.segments[index]
+        lost = segment.size_bytes - damage.position
+        segment.cut(damage.position)
+        segment.sync()
+        for later in self.segments[index + 1 :]:
+            lost += later.size_bytes
+            later.remove()
+        del self.segments[index + 1 :]
+        self.files.sync_directory(self.directory)
+        self.bytes_truncated, self.reason = lost, damage.reason
+        logger.warning(
+            "%s: %d bytes were cut off in %s at position %d: %s. Everything before was checked and is kept.",
+            self.name,
+            lost,
+            file_name(segment.base_offset, LOG_SUFFIX),
+            damage.position,
+            damage.reason,
+        )
+
+
+class _Scan:
+    """Reads a segment batch by batch, checks each, and notes what it says in the indexes and the leader epochs."""
+
+    def __init__(self, segment: Segment, start: int, recovery_point: int) -> None:
+        self.segment = segment
+        self.position = start
+        self.next_offset = segment.base_offset
+        self.damage: Damage | None = None
+        self._expected_offset = segment.base_offset
+        self._chunk = memoryview(b"")
+        self._chunk_start = start
+        self._start = start
+
+    def run(self, epochs: LeaderEpochs, index_interval_bytes: int) -> None:
+        """Go on until the end or the first damage."""
+        segment = self.segment
+        since_index = 0
+        while self.position < segment.size_bytes and self.damage is None:
+            batch = self._next()
+            if batch is None:
+                return
+            header = HEADER.unpack_from(batch)
+            last_offset = header[0] + header[6]
+            if header[8] > segment.max_timestamp_ms:
+                segment.max_timestamp_ms, segment.max_timestamp_offset = header[8], last_offset
+            if since_index > index_interval_bytes and self.position > self._start:
+                segment.add_index_entry(
+                    last_offset, self.position, segment.max_timestamp_ms, segment.max_timestamp_offset
+                )
+                since_index = 0
+            since_index += len(batch)
+            if header[2] > epochs.latest():
+                epochs.assign(header[2], header[0])
+            self.position += len(batch)
+            self.next_offset = self._expected_offset = last_offset + 1
+
+    def _next(self) -> memoryview | None:
+        """The batch at the position, checked; None when it is damaged, and `damage` says how."""
+        head = self._bytes(HEADER_BYTES)
+        if len(head) < HEADER_BYTES:
+            return self._bad(f"a batch's header breaks off after {len(head)} bytes")
+        header = HEADER.unpack_from(head)
+        length, magic = header[1], header[3]
+        if magic in (0, 1) and self.position == 0 and length > 0:
+            raise UnreadableLog(
+                f"{self.segment.path(LOG_SUFFIX)} has batches of magic {magic}, older than magic {MAGIC}"
+            )
+        if length < LENGTH_MIN or magic != MAGIC:
+            return self._bad("there is no batch header" if any(head) else "there are only zeros")
+        size = length + LENGTH_OVERHEAD
+        if self.position + size > self.segment.size_bytes:
+            return self._bad(
+                f"a batch of {size} bytes breaks off after {self.segment.size_bytes - self.position}"
+            )
+        batch = self._bytes(size)
+        if len(batch) < size:
+            return self._bad(f"a batch of {size} bytes breaks off after {len(batch)}")
+        if crc32c(batch[21:]) != header[4]:
+            return self._bad("a batch's crc does not match its bytes")
+        if header[0] < self._expected_offset or header[6] < 0:
+            return self._bad(f"a batch claims offset {header[0]} after {self._expected_offset - 1}")
+        return batch
+
+    def _bytes(self, size: int) -> memoryview:
+        """`size` bytes from the position on, or what is left; from the chunk in memory where it suffices."""
+        at = self.position - self._chunk_start
+        if at + size > len(self._chunk):
+            self._chunk = memoryview(self.segment.read(self.position, max(size, _CHUNK_BYTES)))
+            self._chunk_start, at = self.position, 0
+        return self._chunk[at : at + size]
+
+    def _bad(self, reason: str) -> memoryview | None:
+        self.damage = Damage(self.position, reason)
+        return None
+
+
+def _offset_in(name: str) -> int:
+    return int(name[:20])
