@@ -44,7 +44,12 @@ def test_later_sources_win(tmp_path):
     file.write_text("log.retention.hours=1\nnum.partitions=2\nlog.dirs=/a,/b\n")
     static = load(
         file=file,
-        environment={"KAFKA_NUM_PARTITIONS": "3", "KAFKA_HEAP_OPTS": "-Xmx1g", "MOLDAU_DURABILITY": "group", "HOME": "/x"},
+        environment={
+            "KAFKA_NUM_PARTITIONS": "3",
+            "KAFKA_HEAP_OPTS": "-Xmx1g",
+            "MOLDAU_DURABILITY": "group",
+            "HOME": "/x",
+        },
         overrides=["num.partitions = 4"],
     )
     assert static.broker.num_partitions == 4
@@ -62,7 +67,10 @@ def test_environment_names():
 @pytest.mark.parametrize(
     ("name", "warning"),
     [
-        ("log.retention.hour", "unknown setting log.retention.hour is ignored; did you mean log.retention.hours?"),
+        (
+            "log.retention.hour",
+            "unknown setting log.retention.hour is ignored; did you mean log.retention.hours?",
+        ),
         ("zookeeper.connect", "zookeeper.connect was removed in Kafka 4 and is ignored"),
         ("retention.ms", "the default of all topics is set by log.retention.ms"),
         ("remote.log.manager.task.interval.ms", "Moldau does not have yet"),
@@ -75,7 +83,9 @@ def test_a_name_that_is_not_known_is_never_dropped_silently(name, warning):
 
 
 def test_bad_values_are_setting_errors():
-    with pytest.raises(SettingError, match="Invalid value 0 for configuration num.partitions: Value must be at least 1"):
+    with pytest.raises(
+        SettingError, match="Invalid value 0 for configuration num.partitions: Value must be at least 1"
+    ):
         load(overrides=["num.partitions=0"])
     with pytest.raises(SettingError, match="not of the form name=value"):
         load(overrides=["num.partitions"])
@@ -115,7 +125,13 @@ def test_listeners():
         ({"listeners": "SSL://x:1"}, "speaks SSL"),
         ({"listeners": "PLAINTEXT://x:1,PLAINTEXT://x:2"}, "appears twice"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "must name a host that clients can reach"),
-        ({"advertised.listeners": "OTHER://a:1", "listener.security.protocol.map": "OTHER:PLAINTEXT,PLAINTEXT:PLAINTEXT"}, "not among the listeners"),
+        (
+            {
+                "advertised.listeners": "OTHER://a:1",
+                "listener.security.protocol.map": "OTHER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            },
+            "not among the listeners",
+        ),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "not NAME:PROTOCOL"),
     ],
 )

@@ -1,0 +1,126 @@
+"""Changes, replay and their JSON: replaying what was written gives the same image; images share what did not change."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.metadata import changes as ch
+from moldau.metadata.changes import replay
+from moldau.metadata.codec import decode_changes, decode_image, encode_changes, encode_image, to_json
+from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
+from moldau.metadata.view import MetadataView
+
+NAMES = ["a", "b", "c.d", "ü"]
+
+
+def states():
+    return st.builds(
+        PartitionState,
+        st.integers(-1, 3),
+        st.integers(0, 9),
+        st.integers(0, 9),
+        st.lists(st.integers(0, 3), min_size=1, max_size=3).map(tuple),
+        st.lists(st.integers(0, 3), max_size=3).map(tuple),
+    )
+
+
+@st.composite
+def histories(draw):
+    """Entries that make sense one after the other."""
+    topics: dict[str, int] = {}
+    entries, number = [], 0
+    for _ in range(draw(st.integers(0, 12))):
+        entry = []
+        for _ in range(draw(st.integers(1, 4))):
+            kind = draw(
+                st.sampled_from(["create", "delete", "add", "change", "config", "broker", "ids", "control"])
+            )
+            name = draw(st.sampled_from(NAMES))
+            if kind == "create" and name not in topics:
+                partitions = draw(st.lists(states(), min_size=1, max_size=3).map(tuple))
+                number += 1
+                topics[name] = len(partitions)
+                entry.append(ch.TopicCreated(name, number.to_bytes(16, "big"), partitions))
+            elif kind == "delete" and name in topics:
+                del topics[name]
+                entry.append(ch.TopicDeleted(name))
+            elif kind == "add" and name in topics:
+                topics[name] += 1
+                entry.append(ch.PartitionsAdded(name, (draw(states()),)))
+            elif kind == "change" and name in topics:
+                entry.append(ch.PartitionChanged(name, topics[name] - 1, draw(states())))
+            elif kind == "config":
+                value = draw(st.one_of(st.none(), st.text(max_size=5)))
+                entry.append(ch.ConfigsChanged(draw(st.sampled_from(ResourceType)), name, {"x": value}))
+            elif kind == "broker":
+                entry.append(ch.BrokerRegistered(draw(st.integers(0, 3)), number, {"P": ("host", 9092)}, "r"))
+            elif kind == "ids":
+                entry.append(ch.ProducerIdsAllocated(1, draw(st.integers(0, 2**63 - 1))))
+            elif kind == "control":
+                entry.append(ch.ControllerElected(1, number))
+        entries.append(entry)
+    return entries
+
+
+@given(histories())
+def test_what_was_written_replays_to_the_same_image(history):
+    image = again = EMPTY_IMAGE
+    for version, entry in enumerate(history, start=1):
+        before = (image, json.dumps(encode_image(image)))
+        image = replay(image, version, entry)
+        assert json.dumps(encode_image(before[0])) == before[1]
+        again = replay(again, version, decode_changes(json.loads(to_json(encode_changes(entry)))))
+    assert again == image
+    assert decode_image(json.loads(to_json(encode_image(image)))) == image
+    assert {t.topic_id: t.name for t in image.topics.values()} == image.topic_names
+
+
+def test_images_share_what_did_not_change():
+    one = replay(
+        EMPTY_IMAGE, 1, [ch.TopicCreated(n, n.encode() * 16, (PartitionState.fresh((1,)),)) for n in "ab"]
+    )
+    two = replay(one, 2, [ch.PartitionsAdded("a", (PartitionState.fresh((1,)),))])
+    assert two.configs is one.configs
+    assert two.topics["b"] is one.topics["b"]
+    assert two.topics["a"] is not one.topics["a"]
+    assert len(one.topics["a"].partitions) == 1
+
+
+def test_a_broker_that_starts_again_leads_in_a_new_leader_epoch():
+    image = replay(
+        EMPTY_IMAGE,
+        1,
+        [
+            ch.BrokerRegistered(1, 1, {}, None),
+            ch.TopicCreated("a", b"a" * 16, (PartitionState.fresh((1, 2)), PartitionState.fresh((2, 1)))),
+        ],
+    )
+    after = replay(image, 2, [ch.BrokerRegistered(1, 2, {}, None)])
+    assert [p.leader_epoch for p in after.topics["a"].partitions] == [1, 0]
+
+
+def test_deleting_a_topic_deletes_its_settings():
+    image = replay(
+        EMPTY_IMAGE,
+        1,
+        [
+            ch.TopicCreated("a", b"a" * 16, (PartitionState.fresh((1,)),)),
+            ch.ConfigsChanged(ResourceType.TOPIC, "a", {"retention.ms": "1"}),
+        ],
+    )
+    assert replay(image, 2, [ch.TopicDeleted("a")]).configs == {}
+
+
+def test_subscribers_hear_in_order_even_when_one_fails():
+    view, heard = MetadataView(), []
+
+    def fails(old, new, changes):
+        raise RuntimeError("no")
+
+    view.subscribe(fails)
+    view.subscribe(lambda old, new, changes: heard.append((old.version, new.version, list(changes))))
+    change = ch.ClusterCreated("c")
+    view.publish(replay(view.image, 1, [change]), [change])
+    assert heard == [(0, 1, [change])]
+    assert view.image.cluster_id == "c"
