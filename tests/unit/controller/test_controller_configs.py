@@ -1,0 +1,177 @@
+"""Decisions on settings and leaders."""
+
+import pytest
+
+from moldau.controller.configs import AlterResource, Operation, alter_configs
+from moldau.controller.election import ElectionType, best_leader, elect_leaders
+from moldau.core.settings.broker import BrokerSettings
+from moldau.metadata.changes import replay
+from moldau.metadata.image import BrokerState, Image, PartitionState, ResourceType, TopicState
+from moldau.protocol.errors import ErrorCode
+
+TOPIC, BROKER, GROUP = int(ResourceType.TOPIC), int(ResourceType.BROKER), int(ResourceType.GROUP)
+SET, DELETE, APPEND, SUBTRACT = Operation.SET, Operation.DELETE, Operation.APPEND, Operation.SUBTRACT
+
+
+def image_with(*partitions, configs=None, brokers=(1,)):
+    topic = TopicState("a", b"a" * 16, partitions or (PartitionState.fresh((1,)),))
+    return Image(
+        brokers={n: BrokerState(n, 1, {}) for n in brokers},
+        topics={"a": topic},
+        topic_names={topic.topic_id: "a"},
+        configs=configs or {},
+    )
+
+
+def alter(image, resource_type, name, *operations, replace_all=False):
+    asked = [AlterResource(resource_type, name, operations, replace_all)]
+    decision = alter_configs(image, asked, BrokerSettings())
+    ((_, outcome),) = decision.answer
+    after = replay(image, image.version + 1, decision.changes)
+    return outcome, after.configs.get((ResourceType(resource_type), name), {})
+
+
+def test_set_delete_append_subtract():
+    configs = {(ResourceType.TOPIC, "a"): {"retention.ms": "1", "segment.ms": "2"}}
+    outcome, after = alter(
+        image_with(configs=configs),
+        TOPIC,
+        "a",
+        ("retention.ms", SET, "5"),
+        ("segment.ms", DELETE, None),
+        ("cleanup.policy", APPEND, "compact"),
+    )
+    assert not outcome.failed
+    assert after == {"retention.ms": "5", "cleanup.policy": "delete,compact"}
+    configs = {(ResourceType.TOPIC, "a"): after}
+    _, after = alter(image_with(configs=configs), TOPIC, "a", ("cleanup.policy", SUBTRACT, "delete"))
+    assert after["cleanup.policy"] == "compact"
+
+
+def test_replacing_all_removes_what_is_not_named():
+    configs = {(ResourceType.TOPIC, "a"): {"retention.ms": "1", "segment.ms": "2"}}
+    outcome, after = alter(
+        image_with(configs=configs), TOPIC, "a", ("segment.ms", SET, "9"), replace_all=True
+    )
+    assert not outcome.failed
+    assert after == {"segment.ms": "9"}
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "operation", "code", "message"),
+    [
+        (TOPIC, "x", ("retention.ms", SET, "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "does not exist"),
+        (TOPIC, "", ("retention.ms", SET, "1"), ErrorCode.INVALID_REQUEST, "Default topic resources"),
+        (TOPIC, "a", ("retention.ms", SET, "x"), ErrorCode.INVALID_CONFIG, "Not a number of type LONG"),
+        (
+            TOPIC,
+            "a",
+            ("retention", SET, "1"),
+            ErrorCode.INVALID_CONFIG,
+            "Unknown topic config name: retention",
+        ),
+        (TOPIC, "a", ("retention.ms", SET, None), ErrorCode.INVALID_REQUEST, "Null value not supported"),
+        (TOPIC, "a", ("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG, "its type is not LIST"),
+        (TOPIC, "a", ("retention.ms", 9, "1"), ErrorCode.INVALID_REQUEST, "Unknown operations type 9"),
+        (
+            BROKER,
+            "1",
+            ("num.partitions", SET, "1"),
+            ErrorCode.INVALID_REQUEST,
+            "Cannot update these configs dynamically",
+        ),
+        (BROKER, "", ("nothing.here", SET, "1"), ErrorCode.INVALID_REQUEST, "Unknown broker config name"),
+        (BROKER, "", ("message.max.bytes", SET, "-1"), ErrorCode.INVALID_REQUEST, "must be at least 0"),
+        (
+            BROKER,
+            "",
+            ("leader.replication.throttled.rate", SET, "1"),
+            ErrorCode.INVALID_REQUEST,
+            "only per broker",
+        ),
+        (BROKER, "7", ("message.max.bytes", SET, "1"), ErrorCode.INVALID_REQUEST, "Unexpected broker id"),
+        (BROKER, "x", ("message.max.bytes", SET, "1"), ErrorCode.INVALID_REQUEST, "must be an integer"),
+        (GROUP, "", ("consumer.session.timeout.ms", SET, "1"), ErrorCode.INVALID_REQUEST, "Default group"),
+        (
+            GROUP,
+            "g",
+            ("consumer.session.timeout.ms", SET, "1"),
+            ErrorCode.INVALID_CONFIG,
+            "greater than or equal to",
+        ),
+        (
+            GROUP,
+            "g",
+            ("consumer.session.timeout.ms", SET, "99999"),
+            ErrorCode.INVALID_CONFIG,
+            "less than or equal",
+        ),
+        (GROUP, "g", ("x", SET, "1"), ErrorCode.INVALID_CONFIG, "Unknown group config name"),
+        (99, "g", ("x", SET, "1"), ErrorCode.INVALID_REQUEST, "Unknown resource type 99"),
+    ],
+)
+def test_refusals(resource_type, name, operation, code, message):
+    decision = alter_configs(
+        image_with(), [AlterResource(resource_type, name, [operation])], BrokerSettings()
+    )
+    ((_, outcome),) = decision.answer
+    assert outcome.error_code is code
+    assert message in outcome.message
+    assert not decision.changes
+
+
+def test_one_bad_setting_spoils_its_resource_and_no_other():
+    asked = [
+        AlterResource(TOPIC, "a", [("retention.ms", SET, "1"), ("segment.ms", SET, "x")]),
+        AlterResource(GROUP, "g", [("consumer.session.timeout.ms", SET, "50000")]),
+        AlterResource(GROUP, "h", []),
+        AlterResource(GROUP, "h", []),
+    ]
+    decision = alter_configs(image_with(), asked, BrokerSettings())
+    assert [o.error_code for _, o in decision.answer] == [
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    assert set(replay(image_with(), 1, decision.changes).configs) == {(ResourceType.GROUP, "g")}
+
+
+def test_settings_of_all_brokers_and_of_one():
+    outcome, after = alter(image_with(), BROKER, "", ("message.max.bytes", SET, "5"))
+    assert (outcome.failed, after) == (False, {"message.max.bytes": "5"})
+    outcome, after = alter(image_with(), BROKER, "1", ("leader.replication.throttled.rate", SET, "5"))
+    assert (outcome.failed, after) == (False, {"leader.replication.throttled.rate": "5"})
+
+
+def test_the_best_leader():
+    state = PartitionState(-1, 0, 0, (1, 2, 3), (2, 3))
+    assert best_leader(state, {1, 2, 3}, unclean=False) == 2
+    assert best_leader(state, {1, 3}, unclean=False) == 3
+    assert best_leader(state, {1}, unclean=False) == -1
+    assert best_leader(state, {1}, unclean=True) == 1
+
+
+def test_elections():
+    image = image_with(
+        PartitionState(1, 0, 0, (1, 2), (1, 2)),
+        PartitionState(2, 4, 7, (1, 2), (1, 2)),
+        PartitionState(2, 0, 0, (3, 2), (3, 2)),
+        PartitionState(-1, 5, 5, (2, 3), (3,)),
+        brokers=(1, 2),
+    )
+    asked = {"a": [0, 1, 2, 3, 9], "x": [0]}
+    decision = elect_leaders(image, ElectionType.PREFERRED, asked)
+    assert [(i, o.error_code) for i, o in decision.answer["a"]] == [
+        (0, ErrorCode.ELECTION_NOT_NEEDED),
+        (1, ErrorCode.NONE),
+        (2, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (3, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert decision.answer["x"][0][1].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert replay(image, 1, decision.changes).topics["a"].partitions[1] == (1, 5, 8, (1, 2), (1, 2))
+
+    decision = elect_leaders(image, ElectionType.UNCLEAN, None)
+    assert [(i, o.error_code) for i, o in decision.answer["a"]] == [(3, ErrorCode.NONE)]
+    assert replay(image, 1, decision.changes).topics["a"].partitions[3] == (2, 6, 6, (2, 3), (2,))

@@ -1,0 +1,214 @@
+"""The controller loop on the embedded store: order, restarts, conflicts, failures, many topics."""
+
+import asyncio
+import os
+import random
+import time
+
+import pytest
+
+from moldau.controller.configs import AlterResource
+from moldau.controller.controller import Controller
+from moldau.controller.election import ElectionType
+from moldau.controller.partitions import AlterPartition, MorePartitions
+from moldau.controller.topics import NewTopic
+from moldau.core.ids import ZERO_UUID
+from moldau.core.settings.sources import from_texts
+from moldau.metadata.embedded import EmbeddedStore
+from moldau.metadata.image import ResourceType
+from moldau.metadata.store import VersionConflict
+from moldau.metadata.view import MetadataView
+from moldau.protocol.errors import ErrorCode
+
+ENDPOINTS = {"PLAINTEXT": ("127.0.0.1", 9092)}
+
+
+async def start(folder, node_id=1, store=None, **texts):
+    texts = {name.replace("_", "."): value for name, value in texts.items()}
+    static = from_texts({"node.id": str(node_id), **texts})
+    controller = Controller(node_id, store or EmbeddedStore(folder), MetadataView(), static, random.Random(5))
+    await controller.open()
+    await controller.register(ENDPOINTS)
+    return controller
+
+
+def test_a_cluster_is_born_once_and_lives_through_restarts(tmp_path):
+    async def scenario():
+        controller = await start(tmp_path)
+        first = controller.view.image
+        assert len(first.cluster_id) == 22
+        assert first.controller_id == 1
+        assert first.brokers[1].endpoints == ENDPOINTS
+        await controller.create_topics([NewTopic("a", 2, configs={"retention.ms": "7"})])
+        ids = await controller.allocate_producer_ids()
+        await controller.close()
+
+        controller = await start(tmp_path)
+        image = controller.view.image
+        assert image.cluster_id == first.cluster_id
+        assert image.brokers[1].broker_epoch > first.brokers[1].broker_epoch
+        assert image.controller_epoch > first.controller_epoch
+        assert [p.leader_epoch for p in image.topics["a"].partitions] == [1, 1]
+        assert image.configs == {(ResourceType.TOPIC, "a"): {"retention.ms": "7"}}
+        more = await controller.allocate_producer_ids()
+        assert (ids, more) == (range(1000), range(1000, 2000))
+        await controller.close()
+
+    asyncio.run(scenario())
+
+
+def test_subscribers_see_every_change_in_order(tmp_path):
+    async def scenario():
+        controller = await start(tmp_path)
+        versions = []
+        controller.view.subscribe(
+            lambda old, new, changes: versions.append((old.version, new.version, len(changes)))
+        )
+        start_version = controller.view.image.version
+        await asyncio.gather(*(controller.create_topics([NewTopic(f"t{n}")]) for n in range(5)))
+        assert versions == [(start_version + n, start_version + n + 1, 1) for n in range(5)]
+        await controller.close()
+
+    asyncio.run(scenario())
+
+
+def test_asking_only_whether_it_would_work_changes_nothing(tmp_path):
+    async def scenario():
+        controller = await start(tmp_path)
+        before = controller.view.image
+        (result,) = await controller.create_topics([NewTopic("a", 3)], validate_only=True)
+        assert (result.outcome.failed, result.num_partitions) == (False, 3)
+        (result,) = await controller.create_topics([NewTopic("a", 3, 9)], validate_only=True)
+        assert result.outcome.error_code is ErrorCode.INVALID_REPLICATION_FACTOR
+        assert controller.view.image is before
+        await controller.close()
+
+    asyncio.run(scenario())
+
+
+def test_needed_topics_are_created_once_and_internal_ones_by_their_own_settings(tmp_path):
+    async def scenario():
+        controller = await start(tmp_path, num_partitions="2")
+        both = await asyncio.gather(
+            *(controller.auto_create_topics(["a", "__consumer_offsets"]) for _ in range(2))
+        )
+        codes = [[r.outcome.error_code for r in results] for results in both]
+        assert codes == [[ErrorCode.NONE] * 2, [ErrorCode.TOPIC_ALREADY_EXISTS] * 2]
+        image = controller.view.image
+        assert len(image.topics["a"].partitions) == 2
+        offsets = image.topics["__consumer_offsets"]
+        assert offsets.internal
+        assert len(offsets.partitions) == 50
+        assert offsets.partitions[0].replicas == (1,)
+        assert image.configs[(ResourceType.TOPIC, "__consumer_offsets")]["cleanup.policy"] == "compact"
+        await controller.close()
+
+    asyncio.run(scenario())
+
+
+def test_dynamic_broker_settings_take_effect(tmp_path):
+    async def scenario():
+        controller = await start(tmp_path)
+        asked = [AlterResource(int(ResourceType.BROKER), "", [("message.max.bytes", 0, "77")])]
+        await controller.alter_configs(asked)
+        assert controller.settings.message_max_bytes == 77
+        await controller.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_other_decisions_are_appended_too(tmp_path):
+    async def scenario():
+        controller = await start(tmp_path)
+        await controller.create_topics([NewTopic("a")])
+        assert (await controller.create_partitions([MorePartitions("a", 3)]))[0][
+            1
+        ].error_code is ErrorCode.NONE
+        assert len(controller.view.image.topics["a"].partitions) == 3
+        elected = await controller.elect_leaders(ElectionType.PREFERRED, {"a": [0]})
+        assert elected["a"][0][1].error_code is ErrorCode.ELECTION_NOT_NEEDED
+        epoch = controller.view.image.brokers[1].broker_epoch
+        ((_, outcome, _),) = await controller.alter_partitions(1, epoch, [AlterPartition("a", 0, 0, 0, [1])])
+        assert outcome.error_code is ErrorCode.NONE
+        (deleted,) = await controller.delete_topics([("a", ZERO_UUID)])
+        assert deleted.outcome.error_code is ErrorCode.NONE
+        assert controller.view.image.topics == {}
+        await controller.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_full_disk_is_an_answer_not_a_crash(tmp_path, monkeypatch):
+    async def scenario():
+        controller = await start(tmp_path)
+
+        def full(descriptor):
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fdatasync", full)
+            patch.setattr(os, "fsync", full)
+            (result,) = await controller.create_topics([NewTopic("a")])
+        assert result.outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert "No space left" in result.outcome.message
+        assert controller.view.image.topics == {}
+        await controller.close()
+
+    asyncio.run(scenario())
+
+
+class Rival(EmbeddedStore):
+    """A store in which another broker is faster once."""
+
+    rivals = 1
+
+    async def append_if(self, version, changes):
+        if version > 2 and self.rivals:
+            self.rivals -= 1
+            await super().append_if(version, changes)
+            raise VersionConflict(version, version + 1)
+        return await super().append_if(version, changes)
+
+
+def test_an_overtaken_decision_is_made_again(tmp_path):
+    async def scenario():
+        controller = await start(tmp_path, store=Rival(tmp_path))
+        await controller.create_topics([NewTopic("x")])
+        (result,) = await controller.create_topics([NewTopic("a")])
+        assert result.outcome.error_code in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NONE)
+        assert set(controller.view.image.topics) == {"a", "x"}
+        await controller.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_caller_that_goes_away_does_not_harm_the_store(tmp_path):
+    async def scenario():
+        controller = await start(tmp_path)
+        task = asyncio.ensure_future(controller.create_topics([NewTopic("a")]))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        (result,) = await controller.create_topics([NewTopic("b")])
+        assert not result.outcome.failed
+        assert "b" in controller.view.image.topics
+        await controller.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_thousand_topics_are_one_append(tmp_path):
+    async def scenario():
+        controller = await start(tmp_path)
+        version = controller.view.image.version
+        for batch in range(10):
+            await controller.create_topics([NewTopic(f"topic_{batch}.{n}") for n in range(1000)])
+        assert controller.view.image.version == version + 10
+        started = time.perf_counter()
+        await controller.create_topics([NewTopic("one.more")])
+        assert time.perf_counter() - started < 1.0
+        await controller.close()
+
+    asyncio.run(scenario())
