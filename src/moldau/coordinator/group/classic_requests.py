@@ -129,6 +129,7 @@ class ClassicGroups:
             if member is not None:
                 rebalance.drop(group, member, result)
             group.remove(member_id)
+            rebalance.maybe_complete_join(group, result, now_ms)
             return result
         if not group.supports(request.protocol_type, (protocol.name for protocol in request.protocols)):
             return _refuse_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)

@@ -1,0 +1,331 @@
+"""A group coordinator in a world without network, disk and time: what the tests of this folder drive.
+
+`World.call` sends a request as a client would and returns a `Call`, which is answered now, later or never.
+The log is a list; `log.hold` keeps appends in flight, `log.fail` makes the next ones fail. `restart` builds a
+new coordinator from the log, as after kill -9.
+"""
+
+import asyncio
+import inspect
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moldau.coordinator.group.shard import GroupShard
+from moldau.coordinator.service import GroupCoordinator
+from moldau.core.clock import ManualClock
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.timers import ManualTimers
+from moldau.metadata.changes import TopicCreated, TopicDeleted, replay
+from moldau.metadata.image import GROUP_OFFSETS_TOPIC, Image, PartitionState
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from moldau.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+GROUP = "crew"
+
+
+@dataclass(frozen=True)
+class FakeClient:
+    api_version: int = 9
+    client_id: str = "app"
+    client_host: str = "10.0.0.7"
+
+
+class LogError(Exception):
+    def __init__(self, error_code: int) -> None:
+        super().__init__(ErrorCode(error_code).name)
+        self.error_code = error_code
+
+
+class PendingAppend:
+    """An append that the test completes; it looks like a future to the runtime."""
+
+    def __init__(self, land: Callable[[], None]) -> None:
+        self._land = land
+        self._callbacks: list[Callable[[Any], Any]] = []
+        self._error: BaseException | None = None
+        self._done = False
+
+    def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
+        if self._done:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
+    def cancelled(self) -> bool:
+        return False
+
+    def exception(self) -> BaseException | None:
+        return self._error
+
+    def finish(self, error_code: int = 0, *, lands: bool | None = None) -> None:
+        """Commit, or fail with `error_code`; `lands` says whether the records are in the log all the same."""
+        if lands if lands is not None else not error_code:
+            self._land()
+        self._error = LogError(error_code) if error_code else None
+        self._done = True
+        for callback in self._callbacks:
+            callback(self)
+
+
+class MemoryLog:
+    """The offsets topic as a list of records for each partition."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, list[tuple[bytes, bytes | None]]] = {}
+        self.batches: list[int] = []
+        self.in_flight: list[PendingAppend] = []
+        self.hold = False
+        self.fail = 0
+
+    def append_records(
+        self, topic: str, index: int, records: Sequence[tuple[bytes, bytes | None]]
+    ) -> PendingAppend:
+        assert topic == GROUP_OFFSETS_TOPIC
+        self.batches.append(len(records))
+        pending = PendingAppend(lambda: self.records.setdefault(index, []).extend(records))
+        if self.hold:
+            self.in_flight.append(pending)
+        else:
+            pending.finish(self.fail)
+        return pending
+
+    def committed_records(self, topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+        return iter(list(self.records.get(index, [])))
+
+    def finish(self, error_code: int = 0, *, lands: bool | None = None) -> None:
+        """Complete the oldest append in flight."""
+        self.in_flight.pop(0).finish(error_code, lands=lands)
+
+
+class Call:
+    """One request's answer: `response` is None as long as it is parked."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, outcome: Any) -> None:
+        self._loop = loop
+        if inspect.iscoroutine(outcome):
+            outcome = loop.create_task(outcome)
+        self._outcome = outcome
+
+    @property
+    def response(self) -> Any:
+        if not isinstance(self._outcome, asyncio.Future):
+            return self._outcome
+        for _ in range(4):
+            self._loop.run_until_complete(asyncio.sleep(0))
+        return self._outcome.result() if self._outcome.done() else None
+
+    @property
+    def error(self) -> ErrorCode | None:
+        return None if self.response is None else ErrorCode(self.response.error_code)
+
+
+class World:
+    """One coordinator, one partition of the offsets topic (or more), two topics that exist: "beer" and
+    "wine"."""
+
+    def __init__(self, *, partitions: int = 1, **settings: Any) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.clock = ManualClock()
+        self.timers = ManualTimers(self.clock)
+        self.log = MemoryLog()
+        defaults = {"group_initial_rebalance_delay_ms": 10, "group_min_session_timeout_ms": 1000}
+        self.settings = BrokerSettings(**{**defaults, **settings})
+        self.random = random.Random(7)
+        self.image = Image()
+        fresh = PartitionState.fresh((0,))
+        self._topic(TopicCreated(GROUP_OFFSETS_TOPIC, bytes([9] * 16), (fresh,) * partitions))
+        self._topic(TopicCreated("beer", bytes([1] * 16), (fresh,) * 3))
+        self._topic(TopicCreated("wine", bytes([2] * 16), (fresh,) * 3))
+        self.restart()
+
+    def _topic(self, change: TopicCreated | TopicDeleted) -> None:
+        self.image = replay(self.image, self.image.version + 1, [change])
+
+    def close(self) -> None:
+        self.loop.close()
+
+    def restart(self) -> None:
+        """Kill -9, and start again from what the log holds."""
+        self.log.in_flight.clear()
+        self.timers = ManualTimers(self.clock)
+        self.coordinator = GroupCoordinator(
+            log=self.log,
+            image=lambda: self.image,
+            settings=lambda: self.settings,
+            clock=self.clock,
+            timers=self.timers,
+            random_source=self.random,
+        )
+        self.coordinator.start()
+        for partition in range(len(self.image.topics[GROUP_OFFSETS_TOPIC].partitions)):
+            self.coordinator.elected(partition)
+        self.timers.advance(0)
+
+    @property
+    def shard(self) -> GroupShard:
+        shard = self.coordinator.runtime.state(0)
+        assert shard is not None
+        return shard
+
+    def delete_topic(self, name: str) -> None:
+        old, change = self.image, TopicDeleted(name)
+        self._topic(change)
+        self.coordinator.metadata_changed(old, self.image, [change])
+        self.settle()
+
+    def call(self, method: str, request: Any, version: int = 9, client_id: str = "app") -> Call:
+        async def send() -> Any:
+            client = FakeClient(api_version=version, client_id=client_id)
+            outcome = getattr(self.coordinator, method)(request, client)
+            return (outcome,)
+
+        (outcome,) = self.loop.run_until_complete(send())
+        call = Call(self.loop, outcome)
+        self.settle()
+        return call
+
+    def settle(self) -> None:
+        """Let everything that is due now happen."""
+        self.timers.advance(0)
+
+    def advance(self, duration_ms: int) -> None:
+        self.timers.advance(duration_ms)
+
+    def gather(self) -> None:
+        """Let the initial delay pass."""
+        self.advance(100)
+
+    # Requests in short.
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        instance: str | None = None,
+        group: str = GROUP,
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        protocols: Sequence[tuple[str, bytes]] = (("range", b"meta"),),
+        protocol_type: str = "consumer",
+        version: int = 9,
+        client_id: str = "app",
+    ) -> Call:
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
+        )
+        return self.call("join_group", request, version, client_id)
+
+    def enter(self, **options: Any) -> tuple[str, Call]:
+        """Join as new clients do: get a member id, then join with it."""
+        member_id = self.join(**options).response.member_id
+        return member_id, self.join(member_id, **options)
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        group: str = GROUP,
+        instance: str | None = None,
+        protocol_name: str | None = None,
+        protocol_type: str | None = None,
+    ) -> Call:
+        rows = [
+            SyncGroupRequestAssignment(member_id=key, assignment=value)
+            for key, value in (assignments or {}).items()
+        ]
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_name=protocol_name,
+            protocol_type=protocol_type,
+            assignments=rows,
+        )
+        return self.call("sync_group", request, 5)
+
+    def heartbeat(self, member_id: str, generation: int, instance: str | None = None) -> ErrorCode | None:
+        request = HeartbeatRequest(
+            group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance
+        )
+        return self.call("heartbeat", request, 4).error
+
+    def leave(self, *members: str | tuple[str, str | None]) -> Any:
+        identities = [
+            MemberIdentity(member_id=member)
+            if isinstance(member, str)
+            else MemberIdentity(member_id=member[0], group_instance_id=member[1])
+            for member in members
+        ]
+        return self.call("leave_group", LeaveGroupRequest(group_id=GROUP, members=identities), 5).response
+
+    def commit(
+        self,
+        offset: int,
+        *,
+        group: str = GROUP,
+        topic: str = "beer",
+        partition: int = 0,
+        member_id: str = "",
+        generation: int = -1,
+        metadata: str | None = "",
+        version: int = 8,
+        retention_ms: int = -1,
+    ) -> Call:
+        row = OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_metadata=metadata
+        )
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            retention_time_ms=retention_ms,
+            topics=[OffsetCommitRequestTopic(name=topic, partitions=[row])],
+        )
+        return self.call("offset_commit", request, version)
+
+    def committed(self, call: Call) -> ErrorCode | None:
+        """The outcome of a commit of one partition."""
+        response = call.response
+        return None if response is None else ErrorCode(response.topics[0].partitions[0].error_code)
+
+    def offsets(self, group: str = GROUP) -> dict[tuple[str, int], int]:
+        """What OffsetFetch tells of the group."""
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+        (found,) = self.call("offset_fetch", request, 8).response.groups
+        return {
+            (topic.name, row.partition_index): row.committed_offset
+            for topic in found.topics
+            for row in topic.partitions
+        }
+
+    def form(self, count: int, **options: Any) -> tuple[list[str], int]:
+        """A stable group of `count` members; the first leads and gives each its own id as assignment."""
+        entered = [self.enter(**options) for _ in range(count)]
+        self.gather()
+        members = [member_id for member_id, _ in entered]
+        generation = entered[0][1].response.generation_id
+        leader = entered[0][1].response.leader
+        calls = [self.sync(member, generation) for member in members if member != leader]
+        calls.append(self.sync(leader, generation, {member: member.encode() for member in members}))
+        assert all(call.error == ErrorCode.NONE for call in calls)
+        return [leader, *(member for member in members if member != leader)], generation
