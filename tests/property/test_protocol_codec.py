@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from protocol_oracle import kio_decode, kio_encode, kio_type, make, pair_id, pairs, to_kio
 
+from moldau.protocol.frames import parse_request_header
 from moldau.protocol.wire import MalformedMessage
 
 SEEDS = st.integers(min_value=0, max_value=2**32 - 1)
@@ -119,3 +120,11 @@ def test_a_hostile_length_costs_nothing(pair):
     finally:
         tracemalloc.stop()
     assert peak_bytes < 200_000
+
+
+@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@given(key=st.integers(0, 95), version=st.integers(-1, 20), rest=st.binary(max_size=40))
+def test_any_bytes_are_a_request_header_or_malformed(key, version, rest):
+    frame = key.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True) + rest
+    with contextlib.suppress(MalformedMessage):
+        assert parse_request_header(frame).body_offset <= len(frame)

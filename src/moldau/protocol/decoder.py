@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 from moldau.protocol.declare import IMPLICIT, Fixed, Message, Sized, Struct
 from moldau.protocol.schema import Array, Column, Nested, WireType, columns, holds_records, min_size_bytes
 from moldau.protocol.source import SourceWriter
-from moldau.protocol.wire import MalformedMessage, finish_uvarint, skip_tags
+from moldau.protocol.wire import STRING_BYTES_MAX, MalformedMessage, finish_uvarint, skip_tags
 
 _BYTES_LEFT = "z - o"
 
@@ -75,6 +75,8 @@ class _DecoderWriter(SourceWriter):
 
     def flush(self) -> None:
         """Write the collected run of fixed-width fields out as one unpacking."""
+        if len(self.run) == 1 and self.run[0][0] == "B":
+            self.line(f"{self.run.pop()[1]} = d[o]; o += 1")
         if self.run:
             unpack, targets, size_bytes = self.take_run("unpack", "unpack_from")
             self.line(f"{', '.join(targets)}, = {unpack}(d, o)")
@@ -103,20 +105,20 @@ class _DecoderWriter(SourceWriter):
             return f"{self.constant('T', column.type.struct)}()"
         return "[]"
 
-    def value(self, wire_type: WireType, nullable: bool, target: str) -> None:
+    def value(self, wire_type: WireType, nullable: bool, target: str, tagged: bool = False) -> None:
         """Read one value into `target`."""
         if isinstance(wire_type, Fixed):
             self.run.append((wire_type.letter, target))
         elif isinstance(wire_type, Nested):
-            self.nested(wire_type, nullable, target)
+            self.nested(wire_type, nullable, target, "n <= 0" if tagged else "n < 0")
         elif isinstance(wire_type, Sized):
             letter = "h" if wire_type.kind == "string" else "i"
             self.length(letter, nullable, target, lambda: self.sized(wire_type, target))
         else:
             self.length("i", nullable, target, lambda: self.array(wire_type, target))
 
-    def nested(self, wire_type: Nested, nullable: bool, target: str) -> None:
-        """A struct in a struct; a nullable one is preceded by a byte, negative for null."""
+    def nested(self, wire_type: Nested, nullable: bool, target: str, is_null: str) -> None:
+        """A struct in a struct; a nullable one is preceded by a byte, negative for null (or 0, if tagged)."""
         if not nullable:
             name = self.fresh("m")
             self.struct(wire_type.struct, name)
@@ -124,10 +126,10 @@ class _DecoderWriter(SourceWriter):
             return
         self.run.append(("b", "n"))
         self.flush()
-        with self.block("if n < 0:"):
+        with self.block(f"if {is_null}:"):
             self.line(f"{target} = None")
         with self.block("else:"):
-            self.nested(wire_type, False, target)
+            self.nested(wire_type, False, target, is_null)
             self.flush()
 
     def length(self, letter: str, nullable: bool, target: str, read: Callable[[], None]) -> None:
@@ -152,7 +154,9 @@ class _DecoderWriter(SourceWriter):
     def sized(self, wire_type: Sized, target: str) -> None:
         """Text, bytes or records of `n` bytes."""
         self.line("e = o + n")
-        self.line("if e > z: lie(o)")
+        # A compact length could be any, but text may be no longer than its old two-byte length can say.
+        text_in_varint = self.flexible and wire_type.kind == "string"
+        self.line(f"if e > z or n > {STRING_BYTES_MAX}: lie(o)" if text_in_varint else "if e > z: lie(o)")
         if wire_type.kind == "string":
             self.line(f"{target} = str(d[o:e], 'utf-8')")
         elif wire_type.kind == "bytes" and self.zero_copy:
@@ -171,14 +175,15 @@ class _DecoderWriter(SourceWriter):
             self.line(f"o += n * {element.size_bytes}")
             return
         name = self.fresh("m")
-        self.line(f"{target} = a{name} = []")
+        self.line(f"{target} = []")
+        self.line(f"add{name} = {target}.append")
         with self.block("for _ in range(n):"):
             if isinstance(element, Nested):
                 self.struct(element.struct, name)
             else:
                 self.value(element, False, name)
             self.flush()
-            self.line(f"a{name}.append({name})")
+            self.line(f"add{name}({name})")
 
     def tags(self, known: dict[int, Column], target: str) -> None:
         """The tag section that ends a struct; tags that this version does not know are stepped over."""
@@ -200,7 +205,8 @@ class _DecoderWriter(SourceWriter):
                 word = "if"
                 for number, column in known.items():
                     with self.block(f"{word} {tag} == {number}:"):
-                        self.value(column.type, column.nullable(self.version), f"{target}.{column.name}")
+                        attribute = f"{target}.{column.name}"
+                        self.value(column.type, column.nullable(self.version), attribute, tagged=True)
                         self.flush()
                         self.line(f"if o != {end}: lie(o)")
                     word = "elif"

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from moldau.protocol.declare import IMPLICIT, Fixed, Message, Sized, Struct
 from moldau.protocol.schema import Array, Column, Nested, WireType, columns
 from moldau.protocol.source import SourceWriter
-from moldau.protocol.wire import uvarint
+from moldau.protocol.wire import STRING_BYTES_MAX, uvarint
 
 
 def _lacking(struct_name: str, field: str, version: int) -> NoReturn:
@@ -26,6 +26,13 @@ def _lacking(struct_name: str, field: str, version: int) -> NoReturn:
 
 def _misfit(name: str, cause: Exception) -> ValueError:
     return ValueError(f"cannot encode {name}: {cause}")
+
+
+def _string_length(length: int) -> bytes:
+    """The compact length (one too high) of a long string; what two bytes could not say, no reader takes."""
+    if length - 1 > STRING_BYTES_MAX:
+        raise ValueError(f"a string of {length - 1} bytes; {STRING_BYTES_MAX} is the most")
+    return uvarint(length)
 
 
 def compile_encoder(cls: type[Message], version: int) -> Callable[[Any], list[bytes | memoryview]]:
@@ -43,6 +50,7 @@ class _EncoderWriter(SourceWriter):
             lacking=_lacking,
             misfit=_misfit,
             uvarint=uvarint,
+            string_length=_string_length,
             pack=pack,
             join=b"".join,
             damage=(error, AttributeError, TypeError),
@@ -61,6 +69,9 @@ class _EncoderWriter(SourceWriter):
 
     def flush(self) -> None:
         """Write the collected run of fixed-width fields out as one packing."""
+        if self.run and all(letter == "x" for letter, _ in self.run):
+            self.line(f"{self.add}({bytes(len(self.run))!r})")
+            self.run = []
         if self.run:
             pack_run, expressions, _ = self.take_run("pack", "pack")
             self.line(f"{self.add}({pack_run}({', '.join(expressions)}))")
@@ -145,10 +156,12 @@ class _EncoderWriter(SourceWriter):
         if isinstance(wire_type, Sized):
             if wire_type.kind == "string":
                 self.line("v = v.encode()")
-            self.length("h" if wire_type.kind == "string" else "i")
+                self.length("h", "string_length(n)")
+            else:
+                self.length("i", "uvarint(n)")
             self.line(f"{self.add}(v)")
             return
-        self.length("i")
+        self.length("i", "uvarint(n)")
         element = wire_type.element
         if isinstance(element, Fixed) and len(element.letter) == 1:
             self.line(f"{self.add}(pack(f'>{{len(v)}}{element.letter}', *v))")
@@ -161,13 +174,16 @@ class _EncoderWriter(SourceWriter):
                 self.value(element, False, name)
             self.flush()
 
-    def length(self, letter: str) -> None:
-        """The length of `v`, packed together with the run before it."""
+    def length(self, letter: str, compact: str) -> None:
+        """The length of `v`, packed together with the run before it; `compact` makes a length over 127."""
         if not self.flexible:
             self.run.append((letter, "len(v)"))
             self.flush()
             return
         self.line("n = len(v) + 1")
+        if not self.run:
+            self.line(f"{self.add}(uvarint(n) if n < 128 else {compact})")
+            return
         before = list(self.run)
         with self.block("if n < 128:"):
             self.run.append(("B", "n"))
@@ -175,7 +191,7 @@ class _EncoderWriter(SourceWriter):
         self.run = before
         with self.block("else:"):
             self.flush()
-            self.line(f"{self.add}(uvarint(n))")
+            self.line(f"{self.add}({compact})")
 
     def tags(self, known: list[Column], source: str) -> None:
         """The tag section: each field that is not at its default, with its tag and its size in front."""

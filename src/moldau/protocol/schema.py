@@ -10,22 +10,19 @@ from __future__ import annotations
 
 import sys
 import types
-from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from moldau.protocol.declare import IMPLICIT, Fixed, Sized, Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(NamedTuple):
     """A wire type: a count, then so many elements."""
 
     element: WireType
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(NamedTuple):
     """A wire type: the fields of a struct, one after the other."""
 
     struct: type[Struct]
@@ -34,8 +31,7 @@ class Nested:
 WireType = Fixed | Sized | Array | Nested
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """One field with everything that is known about it, over all versions."""
 
     name: str

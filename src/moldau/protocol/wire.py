@@ -14,6 +14,7 @@ of that size is allocated or looped over, so a hostile length costs nothing but 
 from __future__ import annotations
 
 UVARINT_BYTES_MAX = 5
+STRING_BYTES_MAX = 2**15 - 1
 _SMALL = [bytes([value]) for value in range(128)]
 
 

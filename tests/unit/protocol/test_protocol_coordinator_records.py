@@ -196,6 +196,13 @@ def test_golden_bytes(record, version, expected):
     assert type(record).decode(data, version).encode(version) == data
 
 
+def test_a_tagged_struct_may_be_null_by_a_zero():
+    """Among untagged fields -1 says null; in a tag section Kafka writes 0."""
+    plain = ConsumerGroupMemberMetadataValue()
+    data = plain.encode(0)[:-1] + bytes.fromhex("01 00 01 00")
+    assert ConsumerGroupMemberMetadataValue.decode(data, 0) == plain
+
+
 def test_key_types():
     """The record type stands in KEY; it is the version of the key, too."""
     types = {

@@ -153,6 +153,17 @@ def test_values_of_the_wrong_kind_are_a_value_error(order):
         order.encode(0)
 
 
+@pytest.mark.parametrize("version", [0, 3])
+def test_text_is_at_most_32767_bytes_long_in_every_version(version):
+    order = OrderRequest(table="x" * (2**15 - 1))
+    assert OrderRequest.decode(order.encode(version), version) == order
+    with pytest.raises(ValueError):  # noqa: PT011 - in old versions the text is struct's
+        OrderRequest(table="x" * 2**15).encode(version)
+    too_long = b"\x81\x80\x02" + b"x" * 2**15 + OrderRequest().encode(3)[1:]
+    with pytest.raises(MalformedMessage):
+        OrderRequest.decode(too_long, 3)
+
+
 def test_versions_not_declared_are_refused():
     for version in (-1, 5):
         with pytest.raises(ValueError, match="versions 0 to 4"):
