@@ -51,9 +51,7 @@ INACTIVE_STATES = ("Empty", "Dead")
 
 
 def reset_offsets(
-    groups: Annotated[
-        list[str] | None, typer.Argument(metavar="GROUP", help="The groups to move.")
-    ] = None,
+    groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="The groups to move.")] = None,
     all_groups: Annotated[bool, typer.Option("--all-groups", help="Every group.")] = False,
     topics: Annotated[
         list[str] | None,

@@ -1,7 +1,8 @@
-"""A fresh broker in a fraction of a second, for tests: `moldau.testing.Broker`, and pytest fixtures in `plugin`.
+"""A fresh broker in a fraction of a second, for tests: `moldau.testing.Broker`, and pytest fixtures in
+`plugin`.
 
-`Broker` is looked up on first use: pytest imports this package in every project that has Moldau installed, and those
-that start no broker should not pay for its imports.
+`Broker` is looked up on first use: pytest imports this package in every project that has Moldau installed,
+and those that start no broker should not pay for its imports.
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,11 @@
-"""Pytest fixtures that give a test its own Moldau broker; installed with the package, so no conftest is needed.
+"""Pytest fixtures that give a test its own Moldau broker; installed with the package, so no conftest is
+needed.
 
     moldau_broker           a fresh broker for one test
     moldau_session_broker   one broker for the whole test session: use topics with names of their own
 
-The broker's code is imported when a fixture is first used, so a project that merely has Moldau installed pays nothing.
+The broker's code is imported when a fixture is first used, so a project that merely has Moldau installed
+pays nothing.
 """
 
 from __future__ import annotations

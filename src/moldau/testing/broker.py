@@ -1,0 +1,176 @@
+"""`Broker`: a real broker for a test, started in a fraction of a second and gone without a trace.
+
+    with Broker(num_partitions=3) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+By default it runs in a thread of the test's own process (in_thread.py), on a loop of its own. With
+`process=True` it is a child process (in_process.py) that can be killed as a power cut would do it, and
+started again on the same data.
+
+The data lives in a temporary folder that is removed at the end, unless a folder is given. Ports are free
+ones, and stay the same over `restart`, so that clients find the broker again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Protocol
+
+DEFAULTS: Mapping[str, str] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "3",
+}
+"""Where a test's broker differs from Kafka's defaults.
+
+Groups form at once, and few internal partitions are made.
+"""
+
+START_TIMEOUT_SECONDS = 30.0
+
+
+class Addresses(NamedTuple):
+    """Where a running broker listens: host:port for clients and for HTTP ("" without HTTP)."""
+
+    bootstrap_servers: str
+    http_address: str
+
+
+class Host(Protocol):
+    """What runs the broker: a thread or a process."""
+
+    @property
+    def pid(self) -> int:
+        """The id of the process that the broker runs in."""
+
+    def start(self, settings: Mapping[str, str]) -> Addresses:
+        """Start a broker with these settings and return once it serves clients."""
+
+    def stop(self) -> None:
+        """Stop it as SIGTERM would; nothing if it is not running."""
+
+    def kill(self) -> None:
+        """Stop it as a power cut would."""
+
+
+class Broker:
+    """A broker that lives as long as the `with` block; start() and stop() do the same by hand.
+
+    Settings have Kafka's names, in `settings` or as keywords with underscores for dots. Reusable after
+    `stop`.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        process: bool = False,
+        data: Path | str | None = None,
+        **named_settings: object,
+    ) -> None:
+        self.settings: dict[str, str] = dict(DEFAULTS)
+        for name, value in {**(settings or {}), **_dotted(named_settings)}.items():
+            self.settings[name] = _as_text(value)
+        self.bootstrap_servers = ""
+        self.http_address = ""
+        self._given_data = Path(data) if data is not None else None
+        self._data: Path | None = None
+        self._host = self._make_host(process)
+
+    @staticmethod
+    def _make_host(process: bool) -> Host:
+        if process:
+            from moldau.testing.in_process import ProcessHost
+
+            return ProcessHost()
+        from moldau.testing.in_thread import ThreadHost
+
+        return ThreadHost()
+
+    @property
+    def pid(self) -> int:
+        """The id of the process that the broker runs in."""
+        return self._host.pid
+
+    @property
+    def data(self) -> Path:
+        """The folder with the broker's data."""
+        if self._data is None:
+            raise RuntimeError("the broker has not been started")
+        return self._data
+
+    def start(self) -> Broker:
+        """Start the broker and return once it serves clients."""
+        if self._data is None:
+            self._data = self._given_data or Path(tempfile.mkdtemp(prefix="moldau-"))
+        addresses = self._host.start(self._effective_settings())
+        self.bootstrap_servers, self.http_address = addresses
+        return self
+
+    def _effective_settings(self) -> dict[str, str]:
+        # After the first start the ports are known, and kept.
+        fixed = {
+            "log.dirs": str(self.data),
+            "listeners": f"PLAINTEXT://{self.bootstrap_servers or '127.0.0.1:0'}",
+            "moldau.http.listener": self.http_address or "127.0.0.1:0",
+        }
+        return {**fixed, **self.settings}
+
+    def stop(self) -> None:
+        """Stop the broker cleanly and remove its temporary folder."""
+        self._host.stop()
+        self.bootstrap_servers = self.http_address = ""
+        if self._data is not None and self._given_data is None:
+            shutil.rmtree(self._data, ignore_errors=True)
+        self._data = None
+
+    def restart(self) -> None:
+        """Stop the broker cleanly (unless it was killed) and start it again on the same data and ports."""
+        self._host.stop()
+        self.start()
+
+    def kill(self) -> None:
+        """Kill the broker's process as `kill -9` does; its data stays for `restart`. Needs process=True."""
+        self._host.kill()
+
+    def create_topic(self, name: str, partitions: int = 1, **settings: object) -> None:
+        """Create a topic and wait for it; settings are keywords with underscores for dots."""
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        config = {key: _as_text(value) for key, value in _dotted(settings).items()}
+        admin.create_topics([NewTopic(name, partitions, config=config)])[name].result(START_TIMEOUT_SECONDS)
+
+    def __enter__(self) -> Broker:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Broker:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+
+def _dotted(settings: Mapping[str, object]) -> dict[str, object]:
+    return {name.replace("_", "."): value for name, value in settings.items()}
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)

@@ -1,0 +1,112 @@
+"""Runs a test's broker as a child process, `python -m moldau serve`, so that it can be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import IO
+
+from moldau.testing.broker import START_TIMEOUT_SECONDS, Addresses
+
+STOP_TIMEOUT_SECONDS = 20.0
+LOG_TAIL_BYTES = 4_000
+
+
+class BrokerDidNotStart(RuntimeError):
+    """The child ended, or said nothing in time; the message holds the end of what it logged."""
+
+
+class ProcessHost:
+    """One child process.
+
+    Its standard error goes to a temporary file, whose end is shown when it does not start.
+    """
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The id of the running process."""
+        if self._child is None:
+            raise RuntimeError("the broker is not running")
+        return self._child.pid
+
+    def start(self, settings: Mapping[str, str]) -> Addresses:
+        """Start the broker and wait for its ready line."""
+        words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        # Lives as long as the child, which no block here does.
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "moldau", "serve", "--json", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+        )
+        ready = json.loads(self._ready_line(self._child))
+        return Addresses(ready["bootstrap_servers"], ready.get("http_address") or "")
+
+    def _ready_line(self, child: subprocess.Popen[bytes]) -> bytes:
+        assert child.stdout is not None
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        line = b""
+        while not line.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([child.stdout], [], [], left)[0]:
+                self.kill()
+                raise BrokerDidNotStart(
+                    f"the broker was not ready after {START_TIMEOUT_SECONDS:.0f} s{self._tail()}"
+                )
+            piece = child.stdout.readline()
+            if not piece:
+                code = child.wait()
+                self._child = None
+                raise BrokerDidNotStart(f"the broker ended with exit code {code}{self._tail()}")
+            line += piece
+        return line
+
+    def _tail(self) -> str:
+        if self._log is None:
+            return ""
+        self._log.seek(0, 2)
+        self._log.seek(max(self._log.tell() - LOG_TAIL_BYTES, 0))
+        return ":\n" + self._log.read().decode(errors="replace")
+
+    def stop(self) -> None:
+        """Send SIGTERM and wait; a broker that does not end in time is killed, and that is an error."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.terminate()
+        try:
+            child.wait(STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            raise TimeoutError(
+                f"the broker did not stop within {STOP_TIMEOUT_SECONDS:.0f} s{self._tail()}"
+            ) from None
+        finally:
+            self._close(child)
+
+    def kill(self) -> None:
+        """Send SIGKILL and wait."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.wait()
+            self._close(child)
+
+    def _close(self, child: subprocess.Popen[bytes]) -> None:
+        if child.stdout is not None:
+            child.stdout.close()
+        if self._log is not None:
+            with contextlib.suppress(OSError):
+                self._log.close()
