@@ -1,0 +1,102 @@
+"""What came to the Kafka port but is no Kafka request: named for the log, and answered in its own language.
+
+A Kafka frame begins with its length in four bytes, and other protocols begin with something that reads as
+an absurd length: "GET " is 1,195,725,856. People who open the Kafka port in a browser, or whose client
+expects TLS, are spared the riddle:
+
+    HTTP          a small page: what this port is, where health is shown, how to connect
+    TLS hello     a TLS alert, so that the client says "handshake failure" at once and does not retry in
+    silence all else      a sentence in the log, and the end of the connection
+
+Pure: bytes in, words and bytes out. Not here: deciding that a frame is impossible (connection.py).
+"""
+
+import re
+import struct
+from typing import NamedTuple
+
+_HTTP_REQUEST = re.compile(
+    rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT) (\S*)(?: HTTP/[\d.]*)?", re.ASCII
+)
+_HTTP2_PREFACE = b"PRI * HTTP/2"
+_TLS_HANDSHAKE = 0x16
+# | type 21: alert | version 3.3 | length 2 | level 2: fatal | description 40: handshake failure |
+_TLS_ALERT = bytes((21, 3, 3, 0, 2, 2, 40))
+_SHOWN_BYTES = 24
+
+
+class Foreign(NamedTuple):
+    """What it is (a word for counting), what to say in the log, and what to send before closing (perhaps nothing)."""
+
+    kind: str
+    sentence: str
+    answer: bytes = b""
+
+
+def recognise(first_bytes: bytes, *, listener: str, http_address: str | None) -> Foreign:
+    """Name what begins with these bytes.
+
+    `listener` is the host:port it came to; `http_address` that of the health page, None when there is none.
+    """
+    request = _HTTP_REQUEST.match(first_bytes)
+    if request is not None:
+        where = "" if http_address is None else f"; health and metrics are at http://{http_address}/"
+        return Foreign(
+            "http",
+            f"it speaks HTTP ({request[1].decode()}), and {listener} speaks the Kafka protocol{where}",
+            _http_answer(request[1] == b"HEAD", listener, http_address),
+        )
+    if first_bytes.startswith(_HTTP2_PREFACE):
+        return Foreign("http2", f"it speaks HTTP/2 (or gRPC), and {listener} speaks the Kafka protocol")
+    if len(first_bytes) >= 3 and first_bytes[0] == _TLS_HANDSHAKE and first_bytes[1] == 3:
+        return Foreign(
+            "tls",
+            f"it began a TLS handshake, and {listener} is a plaintext listener: set security.protocol=PLAINTEXT in the "
+            "client, or connect it to a listener with TLS",
+            _TLS_ALERT,
+        )
+    if first_bytes.startswith(b"SSH-"):
+        return Foreign("ssh", f"it speaks SSH, and {listener} speaks the Kafka protocol")
+    return _no_frame(first_bytes)
+
+
+def _no_frame(first_bytes: bytes) -> Foreign:
+    shown = _shown(first_bytes)
+    if len(first_bytes) < 4:
+        return Foreign("short", f"what it sent is no Kafka request: {shown}")
+    (size_bytes,) = struct.unpack_from(">i", first_bytes)
+    if size_bytes <= 0:
+        return Foreign("length", f"it sent a frame whose length is {size_bytes}, which cannot be: {shown}")
+    if all(32 <= byte < 127 or byte in b"\r\n\t" for byte in first_bytes):
+        return Foreign("text", f"it sent text, which is no Kafka request: {shown}")
+    return Foreign(
+        "length",
+        f"it sent a frame that claims {size_bytes} bytes, more than this broker accepts (socket.request.max.bytes): {shown}",
+    )
+
+
+def _shown(first_bytes: bytes) -> str:
+    more = "..." if len(first_bytes) > _SHOWN_BYTES else ""
+    return repr(first_bytes[:_SHOWN_BYTES])[1:] + more
+
+
+def _http_answer(head_only: bool, listener: str, http_address: str | None) -> bytes:
+    if http_address is None:
+        health = "This broker serves no health page: moldau.http.listener is empty."
+    else:
+        health = f"Health and metrics of this broker:   http://{http_address}/"
+    body = (
+        "This is the port of a Kafka broker (Moldau). It speaks the Kafka protocol, not HTTP.\n\n"
+        f"{health}\n"
+        f"To connect a Kafka client:            bootstrap.servers={listener}\n"
+        f"To look at it from a shell:           kcat -L -b {listener}\n"
+        f"                                      moldau topics list --bootstrap-server {listener}\n"
+    ).encode()
+    head = (
+        "HTTP/1.1 400 Bad Request\r\n"
+        "Content-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\n"
+        "Cache-Control: no-store\r\n"
+        "Connection: close\r\n\r\n"
+    ).encode()
+    return head if head_only else head + body
