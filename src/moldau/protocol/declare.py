@@ -79,7 +79,7 @@ class Field:
 
     __slots__ = ("default", "ignorable", "nullable_since", "since", "tag", "until")
 
-    def __init__(  # noqa: PLR0917 - called a thousand times at start-up, by this module only
+    def __init__(
         self,
         default: Any,
         since: int = 0,
