@@ -26,7 +26,7 @@ _SHOWN_BYTES = 24
 
 
 class Foreign(NamedTuple):
-    """What it is (a word for counting), what to say in the log, and what to send before closing (perhaps nothing)."""
+    """What it is (a word for counting), what the log says, what to send before closing (maybe nothing)."""
 
     kind: str
     sentence: str
@@ -51,8 +51,8 @@ def recognise(first_bytes: bytes, *, listener: str, http_address: str | None) ->
     if len(first_bytes) >= 3 and first_bytes[0] == _TLS_HANDSHAKE and first_bytes[1] == 3:
         return Foreign(
             "tls",
-            f"it began a TLS handshake, and {listener} is a plaintext listener: set security.protocol=PLAINTEXT in the "
-            "client, or connect it to a listener with TLS",
+            f"it began a TLS handshake, and {listener} is a plaintext listener: set "
+            "security.protocol=PLAINTEXT in the client, or connect it to a listener with TLS",
             _TLS_ALERT,
         )
     if first_bytes.startswith(b"SSH-"):
@@ -71,7 +71,7 @@ def _no_frame(first_bytes: bytes) -> Foreign:
         return Foreign("text", f"it sent text, which is no Kafka request: {shown}")
     return Foreign(
         "length",
-        f"it sent a frame that claims {size_bytes} bytes, more than this broker accepts (socket.request.max.bytes): {shown}",
+        f"it sent a frame that claims {size_bytes} bytes, more than socket.request.max.bytes: {shown}",
     )
 
 
