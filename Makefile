@@ -1,0 +1,55 @@
+# Two commands, from a fresh clone with nothing but Python 3.11 or newer:
+#
+#   make demo    a broker, 336,776 real records through it, a consumer group, and a check of it all
+#   make test    everything that must hold before a change is taken
+#
+# Each makes its own virtual environment in .venv and installs what it needs; the second run is quick.
+# PYTHON=/path/to/python3.12 chooses the interpreter; KEEP=1 make demo leaves the broker running.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test tools check format clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: $(VENV)/.installed-demo
+	@$(BIN)/moldau demo
+
+test: $(VENV)/.installed-dev tools check
+	$(BIN)/pytest -n 2 -rs
+
+# What can be judged without running anything.
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Programs beyond Python that some client tests use; what is not to be had is skipped by them, with the reason.
+tools:
+	@sh scripts/client-tools.sh
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/.made:
+	@PYTHON="$(PYTHON)" sh scripts/make-venv.sh $(VENV)
+	@touch $@
+
+$(VENV)/.installed-demo: $(VENV)/.made pyproject.toml
+	@echo "installing Moldau and the demo's data into $(VENV)"
+	@$(PIP) -e '.[demo]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.made pyproject.toml
+	@echo "installing Moldau and what its tests need into $(VENV)"
+	@$(PIP) -e '.[dev]'
+	@touch $@
