@@ -92,6 +92,7 @@ class ConfluentClient:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 100,
+            "log_level": 0,
         }
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 By default every test session starts one Moldau as a process of its own. To see whether a test is right in the
 first place, point it at the real thing:
 
-    MOLDAU_TEST_BROKER=kafka pytest tests/clients              # Apache Kafka, fetched by Maven and started here
+    MOLDAU_TEST_BROKER=kafka pytest tests/clients              # Apache Kafka, fetched by Maven, started here
     MOLDAU_TEST_BOOTSTRAP=127.0.0.1:9092 pytest tests/clients  # any broker that already runs
 
 Tests that kill a broker or look into its folder start one for themselves (`private_broker`).

@@ -1,4 +1,4 @@
-"""Single matters of producing and reading, with each client that can: time, idempotence, size, append time."""
+"""Single matters of producing and reading, with each client that can: time, idempotence, sizes."""
 
 from __future__ import annotations
 
