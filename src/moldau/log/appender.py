@@ -56,6 +56,8 @@ _RELATIVE_OFFSET_MAX = (1 << 31) - 1
 
 _unpack_header = HEADER.unpack_from
 _pack_position = POSITION.pack
+# A named tuple made this way costs a third of its constructor.
+_new_tuple = tuple.__new__
 _Undo: TypeAlias = list[tuple[int, ProducerState | None]]
 
 logger = logging.getLogger(__name__)
@@ -285,6 +287,12 @@ class Appender:
             and (
                 attributes
                 or (
+                    # One record whose length takes two bytes, the usual small batch: its length must fill the batch.
+                    count == 1
+                    and batches[61] > 0x7F
+                    and (batches[62] << 6) + ((batches[61] & 0x7F) >> 1) + 63 == size
+                )
+                or (
                     records_fill_payload(batches, HEADER_BYTES, count)
                     if count <= COUNTED_RECORDS_MAX
                     else count * RECORD_BYTES_MIN <= size - HEADER_BYTES
@@ -306,9 +314,10 @@ class Appender:
                 return self._append_carefully(batches, leader_epoch, now_ms, origin)
             self._undo.append((producer_id, state))
             final = (base_sequence + last_offset_delta) & 0x7FFFFFFF
-            latest = ProducerBatch(base_sequence, final, base, last, max_timestamp_ms)
-            self._states[producer_id] = ProducerState(
-                producer_epoch, final, last, max_timestamp_ms, state[4], -1, (*state[6][-4:], latest)
+            latest = _new_tuple(ProducerBatch, (base_sequence, final, base, last, max_timestamp_ms))
+            batches_kept = (*state[6][-4:], latest)
+            self._states[producer_id] = _new_tuple(
+                ProducerState, (producer_epoch, final, last, max_timestamp_ms, state[4], -1, batches_kept)
             )
         self._staged += _pack_position(base, length, leader_epoch)
         self._staged += batches[POSITION_BYTES:]
@@ -462,6 +471,7 @@ class Appender:
         self._leader_epoch = leader_epoch
 
     def _write_epochs(self) -> None:
+        self._directory_dirty = True
         try:
             self.epochs.write()
         except OSError as error:

@@ -20,29 +20,29 @@ UNDEFINED_OFFSET = -1
 class LeaderEpochs:
     """The leader epochs of one log."""
 
-    __slots__ = ("_epochs", "_files", "_path", "_starts")
+    __slots__ = ("_epochs", "_files", "path", "_starts")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
-        self._path = f"{directory}/{CHECKPOINT_NAME}"
+        self.path = f"{directory}/{CHECKPOINT_NAME}"
         self._epochs: list[int] = []
         self._starts: list[int] = []
 
     def load(self) -> None:
         """Take up the file; a missing or damaged one counts as empty (recovery fills in what the batches say)."""
         self._epochs, self._starts = [], []
-        for leader_epoch, start_offset in read_epochs(self._files, self._path):
+        for leader_epoch, start_offset in read_epochs(self._files, self.path):
             if leader_epoch > self.latest() and (not self._starts or start_offset > self._starts[-1]):
                 self._epochs.append(leader_epoch)
                 self._starts.append(start_offset)
 
     def moved_to(self, directory: str) -> None:
         """The log's directory has been renamed."""
-        self._path = f"{directory}/{CHECKPOINT_NAME}"
+        self.path = f"{directory}/{CHECKPOINT_NAME}"
 
     def write(self) -> None:
         """Bring the file up to date."""
-        write_epochs(self._files, self._path, self.entries())
+        write_epochs(self._files, self.path, self.entries())
 
     def entries(self) -> list[tuple[int, int]]:
         """(leader epoch, start offset), ascending."""

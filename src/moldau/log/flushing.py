@@ -9,6 +9,8 @@ final: the kernel may have dropped the pages, and a second fsync would say that 
 log's directory offline.
 """
 
+import os
+
 from moldau.core.files import Files
 from moldau.log.segment import Segment
 
@@ -45,6 +47,7 @@ class FsyncJob:
                 self._files.sync(fd)
             if self._directory is not None:
                 self._files.sync_directory(self._directory)
+                self._files.sync_directory(os.path.dirname(self._directory))
         finally:
             for fd in descriptors:
                 self._files.close(fd)

@@ -175,6 +175,8 @@ class Index:
         fd = self._files.open(self.path)
         try:
             low, high = 0, count
+            if any(self._files.pread(fd, size, (count - 1) * size)):
+                return count
             while low < high:
                 middle = (low + high) // 2
                 if any(self._files.pread(fd, size, middle * size)):

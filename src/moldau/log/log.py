@@ -12,6 +12,7 @@ Not here: opening and recovery (recovery.py), many logs (manager.py).
 
 from moldau.log import retention, timestamps
 from moldau.log.appender import CLIENT, Appender, Origin, is_disk_full
+from moldau.log.descriptors import DescriptorLimit
 from moldau.log.flushing import FsyncJob
 from moldau.log.outcome import Appended, AppendResult, Refused, Repeated
 from moldau.log.reader import OffsetOutOfRange
@@ -56,6 +57,8 @@ class Log(Appender):
         directory = self.directory if self._directory_dirty else None
         job = FsyncJob(self._files, self.written_end_offset, self._generation, directory)
         try:
+            if directory is not None:
+                job.add_file(self.epochs.path)
             for segment in reversed(self._segments):
                 if segment.synced_bytes >= segment.size_bytes and segment is not self._active:
                     break
@@ -225,6 +228,11 @@ class Log(Appender):
             )
         return stretches
 
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that have not written for so long; not in the middle of a turn."""
+        if self._states and not self._undo:
+            self.producers.expire(now_ms, expiration_ms)
+
     # -- the end --------------------------------------------------------------------------------------------------
 
     def close(self, *, clean: bool = True) -> None:
@@ -242,6 +250,13 @@ class Log(Appender):
         finally:
             for segment in self._segments:
                 segment.close_descriptor()
+
+    def share_descriptors(self, descriptors: DescriptorLimit) -> None:
+        """From now on open files count against this limit."""
+        self.descriptors = descriptors
+        for segment in self._segments:
+            segment.close_descriptor()
+            segment.descriptors = descriptors
 
     def moved_to(self, directory: str) -> None:
         """The log's directory has been renamed."""

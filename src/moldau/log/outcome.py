@@ -7,7 +7,6 @@ answer stands on the class.
 from typing import NamedTuple
 
 
-
 class RecordError(NamedTuple):
     """One record that is the reason for a refusal: its place in the batch, and what is wrong with it."""
 

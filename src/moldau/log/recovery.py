@@ -28,7 +28,7 @@ from moldau.log.descriptors import DescriptorLimit
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.log import Log
 from moldau.log.producers import Producers
-from moldau.log.scan import index_segment, load_timestamps, rebuild_producers
+from moldau.log.scan import index_segment, rebuild_producers
 from moldau.log.segment import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -105,7 +105,7 @@ def open_log(
         # The log has lost its end below the start that was promised: nothing in it may be shown.
         opening.start_afresh(start_offset)
         end_offset = start_offset
-    if epochs.truncate_end(end_offset) | epochs.truncate_start(start_offset):
+    if epochs.truncate_end(end_offset) | epochs.truncate_start(start_offset) or not clean:
         epochs.write()
     opening.drop_snapshots_beyond(end_offset)
     producers = Producers()
@@ -259,14 +259,22 @@ class _Opening:
             if not plausible or (last is not None and last[1] >= max(1, segment.size_bytes)):
                 self._rebuild_indexes(segment)
             else:
-                load_timestamps(segment)
+                newest = segment.time_index.last()
+                if newest is not None:
+                    segment.max_timestamp_ms = newest[0]
+                    segment.max_timestamp_offset = segment.base_offset + newest[1]
+                if segment is self.segments[-1] and segment.size_bytes:
+                    segment.first_timestamp_ms = next(segment.walk(0)).max_timestamp_ms
+
+    def _forget_indexes(self, segment: Segment) -> None:
+        segment.offset_index.keep(0)
+        segment.time_index.keep(0)
+        segment.max_timestamp_ms, segment.max_timestamp_offset = NO_TIMESTAMP, segment.base_offset
 
     def _rebuild_indexes(self, segment: Segment) -> None:
         if segment.size_bytes:
             logger.info("%s: rebuilding the indexes of %r", self.name, segment)
-        segment.offset_index.keep(0)
-        segment.time_index.keep(0)
-        segment.max_timestamp_ms, segment.max_timestamp_offset = NO_TIMESTAMP, segment.base_offset
+        self._forget_indexes(segment)
         index_segment(segment, self.settings.index_interval_bytes)
         first = next(segment.walk(0), None)
         segment.first_timestamp_ms = first.max_timestamp_ms if first else NO_TIMESTAMP
@@ -291,36 +299,51 @@ class _Opening:
             default=0,
         )
         self.trust(self.segments[:first])
+        if not epochs.entries():
+            self._rebuild_epochs(self.segments[:first], epochs)
         end_offset = self.segments[first].base_offset
         for index in range(first, len(self.segments)):
             segment = self.segments[index]
-            if index > first and segment.base_offset < end_offset:
-                damage: Damage | None = Damage(
-                    0, f"it begins below the end {end_offset} of the segment before it"
-                )
-                position = 0
-            else:
-                position, end_offset, damage = self._recover_segment(segment, recovery_point, epochs)
+            damage = self._misplacement(segment, end_offset) if index > first else None
+            if damage is None:
+                end_offset, damage = self._recover_segment(segment, recovery_point, epochs)
             if damage is not None:
                 self._cut(index, damage)
                 break
-        last = self.segments[-1]
-        if last.size_bytes == 0:
-            end_offset = max(end_offset, last.base_offset)
         return end_offset
+
+    def _rebuild_epochs(self, segments: list[Segment], epochs: LeaderEpochs) -> None:
+        """The checkpoint is missing or damaged: every batch's header says under which leader it was written."""
+        for segment in segments:
+            for place in segment.walk(0):
+                if place.leader_epoch > epochs.latest():
+                    epochs.assign(place.leader_epoch, place.base_offset)
+
+    def _misplacement(self, segment: Segment, end_offset: int) -> Damage | None:
+        """Whether the segment follows on the one before; only compaction may leave a gap between two."""
+        if segment.base_offset < end_offset:
+            return Damage(0, f"it begins below the end {end_offset} of the segment before it")
+        if segment.base_offset > end_offset and not self.settings.compacts:
+            return Damage(0, f"the segment before it has lost its end, from offset {end_offset} on")
+        return None
 
     def _recover_segment(
         self, segment: Segment, recovery_point: int, epochs: LeaderEpochs
-    ) -> tuple[int, int, Damage | None]:
-        """Check one segment; returns the position and offset up to which it is good, and what is wrong there."""
+    ) -> tuple[int, Damage | None]:
+        """Check one segment; returns the offset up to which it is good, and what is wrong there."""
         start = self._trusted_position(segment, recovery_point)
-        scan = _Scan(segment, start, recovery_point)
+        scan = _Scan(segment, start)
         scan.run(epochs, self.settings.index_interval_bytes)
+        if scan.damage is not None and 0 < start == scan.position:
+            # The index may have led astray: nothing is cut before the segment has been read from its beginning.
+            self._forget_indexes(segment)
+            scan = _Scan(segment, 0)
+            scan.run(epochs, self.settings.index_interval_bytes)
         segment.synced_bytes = 0
         first = next(segment.walk(0, scan.position), None)
         segment.first_timestamp_ms = first.max_timestamp_ms if first else NO_TIMESTAMP
         segment.write_indexes()
-        return scan.position, scan.next_offset, scan.damage
+        return scan.next_offset, scan.damage
 
     def _trusted_position(self, segment: Segment, recovery_point: int) -> int:
         """A batch's beginning at or below the recovery point, from which on the segment is read; 0 at worst.
@@ -336,8 +359,7 @@ class _Opening:
             if last is not None and last[1] + HEADER_BYTES <= segment.size_bytes:
                 kept = last
         if not kept[1]:
-            offset_index.keep(0)
-            time_index.keep(0)
+            self._forget_indexes(segment)
             return 0
         time_index.keep(time_index.count_below_value(kept[0] + 1))
         newest = time_index.last()
@@ -352,8 +374,14 @@ class _Opening:
         """Cut the segment at the damage; everything behind it goes."""
         segment = self.segments[index]
         lost = segment.size_bytes - damage.position
-        segment.cut(damage.position)
-        segment.sync()
+        if index and not damage.position:
+            # Nothing of it is good: the log goes on in the segment before.
+            segment.remove()
+            del self.segments[index]
+            index -= 1
+        else:
+            segment.cut(damage.position)
+            segment.sync()
         for later in self.segments[index + 1 :]:
             lost += later.size_bytes
             later.remove()
@@ -373,7 +401,7 @@ class _Opening:
 class _Scan:
     """Reads a segment batch by batch, checks each, and notes what it says in the indexes and the leader epochs."""
 
-    def __init__(self, segment: Segment, start: int, recovery_point: int) -> None:
+    def __init__(self, segment: Segment, start: int) -> None:
         self.segment = segment
         self.position = start
         self.next_offset = segment.base_offset

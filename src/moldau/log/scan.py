@@ -50,10 +50,13 @@ def rebuild_producers(
             continue
         if segment.base_offset >= end_offset:
             break
-        place = segment.find(position_offset) if position_offset > segment.base_offset else None
-        if place is None and position_offset > segment.base_offset:
-            continue
-        for place in segment.walk(place.position if place else 0):
+        start = 0
+        if position_offset > segment.base_offset:
+            found = segment.find(position_offset)
+            if found is None:
+                continue
+            start = found.position
+        for place in segment.walk(start):
             if place.last_offset >= end_offset:
                 break
             if place.base_offset >= position_offset:

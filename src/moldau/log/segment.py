@@ -67,11 +67,11 @@ class Segment:
     """One segment and its files."""
 
     __slots__ = (
-        "_descriptors",
         "_directory",
         "_files",
         "base_offset",
         "created_ms",
+        "descriptors",
         "fd",
         "first_timestamp_ms",
         "max_timestamp_ms",
@@ -89,7 +89,7 @@ class Segment:
         """An object for a file that exists or that `create` makes; nothing is read."""
         self._files = files
         self._directory = directory
-        self._descriptors = descriptors
+        self.descriptors = descriptors
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.fd = -1
@@ -120,14 +120,14 @@ class Segment:
         for suffix in SEGMENT_SUFFIXES[1:]:
             self._files.remove(self.path(suffix))
         self.fd = self._files.open(self.path(LOG_SUFFIX), create=True, truncate=True)
-        self._descriptors.opened(self)
+        self.descriptors.opened(self)
 
     def descriptor(self) -> int:
         """The open descriptor of the log file."""
         self.touched = True
         if self.fd < 0:
             self.fd = self._files.open(self.path(LOG_SUFFIX))
-            self._descriptors.opened(self)
+            self.descriptors.opened(self)
         return self.fd
 
     def release_descriptor(self) -> None:
@@ -138,7 +138,7 @@ class Segment:
 
     def close_descriptor(self) -> None:
         """Close the descriptor for good or for a while."""
-        self._descriptors.closed(self)
+        self.descriptors.closed(self)
         self.release_descriptor()
 
     def read(self, position: int, size_bytes: int) -> bytes:

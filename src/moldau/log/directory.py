@@ -1,0 +1,201 @@
+"""A log directory: one of the folders (often one a disk) that hold partitions, with the files that speak for it as a whole.
+
+    .lock                             held while a broker uses the directory
+    meta.properties                   whose directory this is: cluster.id, node.id, directory.id
+    .kafka_cleanshutdown              the last stop was in order: nothing needs recovery
+    recovery-point-offset-checkpoint, log-start-offset-checkpoint, replication-offset-checkpoint
+
+A directory can be full, which passes by itself, or offline, which does not: after an I/O error nothing that the kernel says
+about it can be believed until the broker starts anew.
+
+Not here: the partitions (manager.py).
+"""
+
+import errno
+import logging
+import os
+from collections.abc import Mapping
+
+from moldau.core.files import Files, OsFiles, read_file, write_atomically
+from moldau.core.ids import uuid_from_text, uuid_to_text
+from moldau.log.checkpoints import (
+    HIGH_WATERMARK_NAME,
+    LOG_START_NAME,
+    META_PROPERTIES_NAME,
+    RECOVERY_POINT_NAME,
+    format_properties,
+    read_offsets,
+    read_properties,
+    write_offsets,
+)
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks.
+    fcntl = None  # type: ignore[assignment]
+
+LOCK_NAME = ".lock"
+CLEAN_SHUTDOWN_NAME = ".kafka_cleanshutdown"
+ROOM_BYTES_MIN = 4 * 1024 * 1024
+"""So much must be free again before a full directory counts as usable."""
+
+_TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.EINTR, errno.EAGAIN, errno.ENOMEM})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+logger = logging.getLogger(__name__)
+
+
+class DirectoryUnusable(Exception):
+    """The directory cannot be this broker's: it is in use, or belongs to another broker or cluster."""
+
+
+class LogDirectory:
+    """One log directory and its state."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.files = files
+        self.path = path
+        self.directory_id = bytes(16)
+        self.was_clean = False
+        self.full = False
+        self.failure: OSError | None = None
+        self._lock_fd = -1
+
+    @property
+    def offline(self) -> bool:
+        """Whether an I/O error has taken the directory out of use."""
+        return self.failure is not None
+
+    # -- taking possession ----------------------------------------------------------------------------------------
+
+    def take(self, cluster_id: str, node_id: int, fresh_id: bytes) -> None:
+        """Lock the directory, and check or write whose it is; `fresh_id` becomes its id if it has none.
+
+        DirectoryUnusable when it is another's; OSError when the disk fails.
+        """
+        self.files.make_directory(self.path)
+        self._lock()
+        try:
+            self._identify(cluster_id, node_id, fresh_id)
+            self.was_clean = self.files.exists(f"{self.path}/{CLEAN_SHUTDOWN_NAME}")
+        except BaseException:
+            self.release()
+            raise
+
+    def _lock(self) -> None:
+        if fcntl is None or not isinstance(self.files, OsFiles):
+            return
+        fd = os.open(f"{self.path}/{LOCK_NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                message = (
+                    f"{self.path} is in use by another broker (it holds {LOCK_NAME}); stop that one first"
+                )
+                raise DirectoryUnusable(message) from error
+            raise
+        self._lock_fd = fd
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def _identify(self, cluster_id: str, node_id: int, fresh_id: bytes) -> None:
+        path = f"{self.path}/{META_PROPERTIES_NAME}"
+        try:
+            found = read_properties(read_file(self.files, path).decode(errors="replace"))
+        except FileNotFoundError:
+            found = {}
+        wanted = {"cluster.id": cluster_id, "node.id": str(node_id)}
+        if "broker.id" in found:
+            found.setdefault("node.id", found["broker.id"])
+        for name, value in wanted.items():
+            if found.get(name, value) != value:
+                raise DirectoryUnusable(
+                    f"{self.path} belongs to {name}={found[name]}, and this broker has {name}={value}; "
+                    f"give it a directory of its own, or correct {META_PROPERTIES_NAME}"
+                )
+        try:
+            self.directory_id = uuid_from_text(found["directory.id"])
+        except (KeyError, ValueError):
+            self.directory_id = fresh_id
+        complete = {"version": "1", **wanted, "directory.id": uuid_to_text(self.directory_id)}
+        if any(found.get(name) != value for name, value in complete.items()):
+            write_atomically(self.files, path, format_properties({**found, **complete}))
+
+    # -- clean shutdown -------------------------------------------------------------------------------------------
+
+    def clear_clean_mark(self) -> None:
+        """From now on a stop is unclean unless said otherwise."""
+        if self.was_clean:
+            self.files.remove(f"{self.path}/{CLEAN_SHUTDOWN_NAME}")
+            self.files.sync_directory(self.path)
+
+    def set_clean_mark(self) -> None:
+        """Everything is closed and on the disk."""
+        content = b'{"version":0,"brokerEpoch":-1}'
+        write_atomically(self.files, f"{self.path}/{CLEAN_SHUTDOWN_NAME}", content)
+
+    # -- checkpoints ----------------------------------------------------------------------------------------------
+
+    def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
+        """(topic, partition) -> offset, from one of the three checkpoint files."""
+        return read_offsets(self.files, f"{self.path}/{name}")
+
+    def write_checkpoint(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Replace one of the three checkpoint files."""
+        write_offsets(self.files, f"{self.path}/{name}", offsets)
+
+    # -- trouble --------------------------------------------------------------------------------------------------
+
+    def report(self, error: OSError) -> bool:
+        """Take note of an error; returns whether it takes the directory offline."""
+        if error.errno in _TRANSIENT:
+            logger.error("log directory %s: %s (the directory stays in use)", self.path, error)
+            return False
+        if error.errno in _FULL:
+            if not self.full:
+                self.full = True
+                logger.error(
+                    "log directory %s is full: produce requests to it are refused until there is room (%s)",
+                    self.path,
+                    error.strerror,
+                )
+            return False
+        if self.failure is None:
+            self.failure = error
+            logger.error(
+                "log directory %s is offline after an I/O error (%s): its partitions take no more records; "
+                "check the disk, then restart the broker",
+                self.path,
+                error,
+            )
+            return True
+        return False
+
+    def check_room(self) -> bool:
+        """For a full directory: whether there is room again."""
+        if self.full and self.free_bytes()[1] >= ROOM_BYTES_MIN:
+            self.full = False
+            logger.warning("log directory %s has room again", self.path)
+        return not self.full
+
+    def free_bytes(self) -> tuple[int, int]:
+        """The size of the disk, and what is free on it; (-1, -1) when it does not say."""
+        try:
+            return self.files.free_bytes(self.path)
+        except OSError:
+            return -1, -1
+
+
+__all__ = [
+    "HIGH_WATERMARK_NAME",
+    "LOG_START_NAME",
+    "RECOVERY_POINT_NAME",
+    "DirectoryUnusable",
+    "LogDirectory",
+]

@@ -1,0 +1,387 @@
+"""All logs of a broker: found by topic and partition, created in the emptiest directory, deleted behind the scenes.
+
+Lives on the event loop's thread, except `load`, which is called before anything is served. What takes long (fsync, removing
+files, writing checkpoints) is handed to a `Background`.
+
+When a disk is full, produce requests to its logs are refused with a retriable error while everything else goes on; the next
+append after room has been made succeeds. When a disk fails, its directory goes offline with all its logs, and `on_offline`
+is told.
+
+Not here: what is done again and again (housekeeping.py), opening (loading.py), who may read how far (replication/).
+"""
+
+import logging
+import random
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from moldau.core.clock import Clock
+from moldau.core.files import Files, OsFiles
+from moldau.core.ids import random_uuid
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.topic import TopicSettings
+from moldau.core.timers import Timers
+from moldau.log.appender import Appender
+from moldau.log.background import Background, InlineBackground
+from moldau.log.checkpoints import write_topic_id
+from moldau.log.descriptors import DEFAULT_LIMIT, DescriptorLimit
+from moldau.log.directory import (
+    HIGH_WATERMARK_NAME,
+    LOG_START_NAME,
+    RECOVERY_POINT_NAME,
+    DirectoryUnusable,
+    LogDirectory,
+)
+from moldau.log.loading import DELETE_SUFFIX, RecoveryProgress, load_directories
+from moldau.log.log import Log
+from moldau.log.recovery import open_log
+
+_NAME_BYTES_MAX = 255
+
+logger = logging.getLogger(__name__)
+
+
+class NoUsableDirectory(OSError):
+    """Every log directory is offline."""
+
+
+class DirectoryDescription(NamedTuple):
+    """A log directory as DescribeLogDirs shows it; sizes in bytes, -1 when unknown."""
+
+    path: str
+    offline: bool
+    total_bytes: int
+    usable_bytes: int
+    logs: tuple[Log, ...]
+
+
+class LogManager:
+    """The broker's logs."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        clock: Clock,
+        timers: Timers,
+        files: Files | None = None,
+        background: Background | None = None,
+        source: random.Random | None = None,
+        descriptor_limit: int = DEFAULT_LIMIT,
+        paths: Sequence[str] | None = None,
+    ) -> None:
+        """`paths` overrides the settings' log directories; they must be absolute."""
+        self.settings = settings
+        self.clock = clock
+        self.timers = timers
+        self.background = background or InlineBackground()
+        self.recovery = RecoveryProgress()
+        self.on_offline: Callable[[LogDirectory, list[Log]], None] = lambda directory, logs: None
+        """Told once for each directory that goes offline, with the logs it takes along."""
+        self._files = files or OsFiles()
+        self._random = source or random.Random()
+        self._descriptors = DescriptorLimit(descriptor_limit)
+        self._directories = [LogDirectory(self._files, path) for path in paths or settings.data_directories]
+        self._logs: dict[tuple[str, int], Log] = {}
+        self._homes: dict[tuple[str, int], LogDirectory] = {}
+        self._syncing: set[Log] = set()
+        self._high_watermarks: dict[tuple[str, int], int] = {}
+
+    # -- starting and stopping ------------------------------------------------------------------------------------
+
+    def load(self, cluster_id: str, node_id: int, topic_settings: Callable[[str], TopicSettings]) -> None:
+        """Take the directories and open every partition in them; may take long after a crash.
+
+        DirectoryUnusable when a directory is another broker's; NoUsableDirectory when none is left.
+        """
+        for directory in self._directories:
+            try:
+                directory.take(cluster_id, node_id, random_uuid(self._random))
+            except OSError as error:
+                directory.report(error)
+        usable = self._usable()
+        loaded, leftovers = load_directories(
+            usable,
+            topic_settings,
+            self.recovery,
+            threads=self.settings.num_recovery_threads_per_data_dir,
+            now_ms=self.clock.now_ms(),
+            seed=self._random.getrandbits(32),
+        )
+        for directory, recovered in loaded:
+            self._adopt(recovered.log, directory)
+        for directory in usable:
+            try:
+                self._high_watermarks.update(directory.read_checkpoint(HIGH_WATERMARK_NAME))
+                directory.clear_clean_mark()
+            except OSError as error:
+                self._report(directory, error)
+        for path in leftovers:
+            self._remove_later(path, 0)
+
+    def _usable(self) -> list[LogDirectory]:
+        usable = [directory for directory in self._directories if not directory.offline]
+        if not usable:
+            paths = ", ".join(directory.path for directory in self._directories)
+            raise NoUsableDirectory(f"no log directory can be used: {paths}")
+        return usable
+
+    def _adopt(self, log: Log, directory: LogDirectory) -> None:
+        key = (log.topic, log.partition)
+        if key in self._logs:
+            message = f"{log.topic}-{log.partition} is in two log directories: {log.directory}"
+            raise DirectoryUnusable(f"{message} and {self._logs[key].directory}; remove one of them")
+        log.share_descriptors(self._descriptors)
+        log.on_error = self._log_failed
+        log.on_roll = self._log_rolled
+        self._logs[key] = log
+        self._homes[key] = directory
+
+    def close(self, *, clean: bool = True) -> None:
+        """Close every log; after a clean close the next start recovers nothing."""
+        failed: set[LogDirectory] = {directory for directory in self._directories if directory.offline}
+        for key, log in self._logs.items():
+            try:
+                log.close(clean=clean)
+            except OSError as error:
+                self._report(self._homes[key], error)
+                failed.add(self._homes[key])
+        for directory in self._directories:
+            if clean and directory not in failed and not directory.full:
+                try:
+                    self._write_checkpoints(directory)
+                    directory.set_clean_mark()
+                except OSError as error:
+                    self._report(directory, error)
+            directory.release()
+        self._logs.clear()
+        self._homes.clear()
+
+    # -- finding --------------------------------------------------------------------------------------------------
+
+    def get(self, topic: str, partition: int) -> Log | None:
+        """The log of this partition, if it is here."""
+        return self._logs.get((topic, partition))
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(list(self._logs.values()))
+
+    def directory_of(self, log: Log) -> LogDirectory:
+        """The log directory that holds this log."""
+        return self._homes[log.topic, log.partition]
+
+    @property
+    def directories(self) -> tuple[LogDirectory, ...]:
+        """All log directories, usable or not."""
+        return tuple(self._directories)
+
+    @property
+    def offline_dirs(self) -> list[str]:
+        """The directories that a disk error has taken out of use."""
+        return [directory.path for directory in self._directories if directory.offline]
+
+    @property
+    def full_dirs(self) -> list[str]:
+        """The directories whose disk is full."""
+        return [directory.path for directory in self._directories if directory.full]
+
+    def saved_high_watermark(self, topic: str, partition: int) -> int:
+        """The high watermark that was written down before the start; 0 when there was none."""
+        return self._high_watermarks.get((topic, partition), 0)
+
+    def describe(self) -> list[DirectoryDescription]:
+        """Every directory with its logs and its room."""
+        descriptions: list[DirectoryDescription] = []
+        for directory in self._directories:
+            logs = tuple(log for key, log in self._logs.items() if self._homes[key] is directory)
+            total, usable = (-1, -1) if directory.offline else directory.free_bytes()
+            descriptions.append(DirectoryDescription(directory.path, directory.offline, total, usable, logs))
+        return descriptions
+
+    # -- creating and deleting ------------------------------------------------------------------------------------
+
+    def create(self, topic: str, partition: int, topic_id: bytes, settings: TopicSettings) -> Log:
+        """The partition's log: the existing one, or a new one in the usable directory with the fewest partitions.
+
+        An existing log of another topic id is a deleted topic's: it is deleted, and a new one made. OSError when the disk
+        refuses; NoUsableDirectory when all are offline.
+        """
+        existing = self.get(topic, partition)
+        if existing is not None:
+            if existing.topic_id in (None, topic_id):
+                if existing.topic_id is None:
+                    write_topic_id(self._files, existing.directory, topic_id)
+                    existing.topic_id = topic_id
+                return existing
+            self.delete_async(topic, partition)
+        directory = self._emptiest()
+        path = f"{directory.path}/{topic}-{partition}"
+        try:
+            self._files.make_directory(path)
+            write_topic_id(self._files, path, topic_id)
+            log = open_log(
+                self._files,
+                path,
+                topic,
+                partition,
+                settings,
+                descriptors=self._descriptors,
+                now_ms=self.clock.now_ms(),
+                source=self._random,
+            ).log
+        except OSError as error:
+            self._report(directory, error)
+            raise
+        self._adopt(log, directory)
+        return log
+
+    def _emptiest(self) -> LogDirectory:
+        counts = dict.fromkeys(self._usable(), 0)
+        for home in self._homes.values():
+            if home in counts:
+                counts[home] += 1
+        return min(counts, key=lambda directory: (directory.full, counts[directory]))
+
+    def delete_async(self, topic: str, partition: int) -> bool:
+        """Take the log away at once, and its files after file.delete.delay.ms; False when there is none."""
+        key = (topic, partition)
+        log = self._logs.pop(key, None)
+        if log is None:
+            return False
+        directory = self._homes.pop(key)
+        log.go_offline()
+        suffix = f"-{partition}.{uuid.UUID(int=self._random.getrandbits(128), version=4).hex}{DELETE_SUFFIX}"
+        target = f"{directory.path}/{topic[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
+        try:
+            log.close(clean=False)
+            self._files.rename(log.directory, target)
+            log.moved_to(target)
+        except OSError as error:
+            self._report(directory, error)
+            return True
+        self._remove_later(target, log.settings.file_delete_delay_ms)
+        return True
+
+    def _remove_later(self, path: str, delay_ms: int) -> None:
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                logger.warning("%s could not be removed: %s", path, error)
+
+        self.timers.call_later(
+            delay_ms, lambda: self.background.run(lambda: self._files.remove_tree(path), done)
+        )
+
+    def remove_files_later(self, paths: Sequence[str], delay_ms: int) -> None:
+        """Remove these files (of segments that retention has taken out) after the delay."""
+        if not paths:
+            return
+
+        def remove() -> None:
+            for path in paths:
+                self._files.remove(path)
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                logger.warning("%d files of old segments could not be removed: %s", len(paths), error)
+
+        self.timers.call_later(delay_ms, lambda: self.background.run(remove, done))
+
+    # -- forcing to disk ------------------------------------------------------------------------------------------
+
+    def sync(self, log: Log, done: Callable[[OSError | None], None] | None = None) -> None:
+        """Force the log to the disk behind the scenes; `done(error or None)` is called on the loop."""
+        if log.offline or log in self._syncing:
+            if done is not None:
+                # A sync under way may have begun before the caller's records were written.
+                self.timers.call_later(1, lambda: self.sync(log, done))
+            return
+        try:
+            job = log.fsync_job()
+        except OSError as error:
+            if done is not None:
+                done(error)
+            return
+        if job is None:
+            if done is not None:
+                done(None)
+            return
+        self._syncing.add(log)
+
+        def finished(error: BaseException | None) -> None:
+            self._syncing.discard(log)
+            log.last_flush_ms = self.clock.now_ms()
+            failure = error if isinstance(error, OSError) or error is None else OSError(str(error))
+            if failure is None:
+                log.mark_flushed(job)
+            else:
+                self.storage_failed(log, failure)
+            if done is not None:
+                done(failure)
+
+        self.background.run(job.run, finished)
+
+    def _log_rolled(self, log: Appender) -> None:
+        if isinstance(log, Log):
+            self.timers.call_later(0, lambda: self.sync(log))
+
+    # -- checkpoints ----------------------------------------------------------------------------------------------
+
+    def checkpoint_offsets(self, directory: LogDirectory) -> tuple[dict[tuple[str, int], int], ...]:
+        """The recovery points, and the log start offsets that are not simply a segment's beginning."""
+        points: dict[tuple[str, int], int] = {}
+        starts: dict[tuple[str, int], int] = {}
+        for key, log in self._logs.items():
+            if self._homes[key] is directory:
+                points[key] = log.recovery_point
+                if log.log_start_offset > log.segments[0].base_offset:
+                    starts[key] = log.log_start_offset
+        return points, starts
+
+    def _write_checkpoints(self, directory: LogDirectory) -> None:
+        points, starts = self.checkpoint_offsets(directory)
+        directory.write_checkpoint(RECOVERY_POINT_NAME, points)
+        directory.write_checkpoint(LOG_START_NAME, starts)
+
+    def save_high_watermarks(self, high_watermarks: Mapping[tuple[str, int], int]) -> None:
+        """Write the high watermarks down, each in its own directory, behind the scenes."""
+        for directory in self._directories:
+            if directory.offline:
+                continue
+            own = {
+                key: offset for key, offset in high_watermarks.items() if self._homes.get(key) is directory
+            }
+            self.write_in_background(directory, HIGH_WATERMARK_NAME, own)
+
+    def write_in_background(
+        self, directory: LogDirectory, name: str, offsets: Mapping[tuple[str, int], int]
+    ) -> None:
+        """Replace one of the directory's checkpoint files, behind the scenes."""
+
+        def done(error: BaseException | None) -> None:
+            if isinstance(error, OSError):
+                self._report(directory, error)
+
+        self.background.run(lambda: directory.write_checkpoint(name, offsets), done)
+
+    # -- trouble --------------------------------------------------------------------------------------------------
+
+    def _log_failed(self, log: Appender, error: OSError) -> None:
+        directory = self._homes.get((log.topic, log.partition))
+        if directory is not None:
+            self._report(directory, error)
+
+    def storage_failed(self, log: Log, error: OSError) -> None:
+        """A read or a sync of this log has failed (its writes report by themselves)."""
+        self._log_failed(log, error)
+
+    def _report(self, directory: LogDirectory, error: OSError) -> None:
+        if not directory.report(error):
+            return
+        logs = [log for key, log in self._logs.items() if self._homes[key] is directory]
+        for log in logs:
+            log.go_offline()
+        self.on_offline(directory, logs)
