@@ -18,6 +18,7 @@ from moldau.controller.decision import Decision, Outcome
 from moldau.controller.election import ElectionType, Results, elect_leaders
 from moldau.controller.internal import auto_topic
 from moldau.controller.partitions import AlterPartition, MorePartitions, alter_partitions, create_partitions
+from moldau.controller.reassignment import Move, reassign
 from moldau.controller.registration import register_broker
 from moldau.controller.topics import DeletedTopic, NewTopic, TopicResult, create_topics, delete_topics
 from moldau.core.ids import random_uuid, uuid_to_text
@@ -142,6 +143,13 @@ class Controller:
             lambda failure: {
                 topic: [(index, failure) for index in indexes] for topic, indexes in (asked or {}).items()
             },
+        )
+
+    async def reassign(self, asked: Sequence[Move]) -> list[tuple[Move, Outcome]]:
+        """Give partitions other replicas, as far as that needs no copying."""
+        return await self._decide(
+            lambda image: reassign(image, asked),
+            lambda failure: [(move, failure) for move in asked],
         )
 
     async def alter_partitions(

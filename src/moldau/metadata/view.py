@@ -7,6 +7,7 @@ that is logged and the others still hear.
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from moldau.metadata.changes import Change
 from moldau.metadata.image import EMPTY_IMAGE, Image
@@ -17,12 +18,16 @@ Subscriber = Callable[[Image, Image, Sequence[Change]], None]
 
 
 class MetadataView:
-    """Holds the newest image; `image` may be read at any time."""
+    """Holds the newest image; `image` may be read at any time.
 
-    __slots__ = ("_subscribers", "image")
+    `derived` is a place for what was computed from the image (an encoded answer, say); a new image empties it.
+    """
+
+    __slots__ = ("_subscribers", "derived", "image")
 
     def __init__(self, image: Image = EMPTY_IMAGE) -> None:
         self.image = image
+        self.derived: dict[object, Any] = {}
         self._subscribers: list[Subscriber] = []
 
     def subscribe(self, subscriber: Subscriber) -> None:
@@ -32,6 +37,7 @@ class MetadataView:
     def publish(self, new: Image, changes: Sequence[Change]) -> None:
         """Make `new` the current image and tell the subscribers. Only the controller loop calls this."""
         old, self.image = self.image, new
+        self.derived.clear()
         for subscriber in self._subscribers:
             try:
                 subscriber(old, new, changes)

@@ -1,0 +1,40 @@
+"""AlterPartitionReassignments, versions 0-1: give partitions other replicas, or call a move off (null replicas).
+
+    v1  may forbid a change of the number of replicas (KIP-860); this broker never makes one
+
+Not here: moves that copy data to another broker, which come with replication and are refused until then.
+"""
+
+from moldau.controller.reassignment import Move
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+
+@handles(AlterPartitionReassignmentsRequest)
+async def alter_partition_reassignments(
+    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    moves: list[Move] = [
+        (topic.name, partition.partition_index, partition.replicas)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    responses: dict[str, ReassignableTopicResponse] = {}
+    for (name, index, _), outcome in await broker.controller.reassign(moves):
+        topic = responses.setdefault(name, ReassignableTopicResponse(name=name, partitions=[]))
+        topic.partitions.append(
+            ReassignablePartitionResponse(
+                partition_index=index, error_code=outcome.error_code, error_message=outcome.message
+            )
+        )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=list(responses.values()),
+    )

@@ -1,0 +1,48 @@
+"""What several answers say about the cluster: addresses for the asker's listener, partitions, permitted operations.
+
+A client is told the addresses of the listener that it came in by; a broker that lacks this listener is not shown to it.
+No API is registered here.
+"""
+
+from moldau.metadata.image import NO_LEADER, BrokerState, Image, PartitionState
+from moldau.protocol.errors import ErrorCode
+
+UNKNOWN_OPERATIONS = -(2**31)
+"""Stands for: not asked for."""
+
+
+def _bits(*operations: int) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+TOPIC_OPERATIONS = _bits(3, 4, 5, 6, 7, 8, 10, 11)
+"""read, write, create, delete, alter, describe, describe configs, alter configs."""
+CLUSTER_OPERATIONS = _bits(5, 7, 8, 9, 10, 11, 12)
+"""create, alter, describe, cluster action, describe configs, alter configs, idempotent write."""
+
+
+def reachable_brokers(
+    image: Image, listener: str, *, fenced: bool = False
+) -> list[tuple[BrokerState, str, int]]:
+    """The brokers that a client of this listener can reach, with host and port."""
+    found = []
+    for node_id in sorted(image.brokers):
+        broker = image.brokers[node_id]
+        endpoint = broker.endpoints.get(listener)
+        if endpoint is not None and (fenced or not broker.fenced):
+            found.append((broker, *endpoint))
+    return found
+
+
+def leader_of(state: PartitionState, reachable: frozenset[int]) -> tuple[ErrorCode, int]:
+    """The leader to tell a client, and the error that goes with it."""
+    if state.leader == NO_LEADER:
+        return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+    if state.leader not in reachable:
+        return ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
+    return ErrorCode.NONE, state.leader
+
+
+def offline_replicas(state: PartitionState, reachable: frozenset[int]) -> list[int]:
+    """The replicas on brokers that are not there."""
+    return [node for node in state.replicas if node not in reachable]

@@ -1,0 +1,85 @@
+"""CreateTopics, versions 2-7: create topics, each with its own outcome.
+
+    v4  -1 stands for the broker's default counts
+    v5  the answer tells counts and settings        v7  and the topic id
+
+Not here: quotas on mutations (v6), timeout_ms (a topic is there when the answer goes out).
+"""
+
+from collections.abc import Mapping
+
+from moldau.controller.topics import NewTopic, TopicResult
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.metadata.describe import describe_topic_configs
+from moldau.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+@handles(CreateTopicsRequest)
+async def create_topics(
+    broker: Broker, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    results = await broker.controller.create_topics(
+        [_wanted(topic) for topic in request.topics], validate_only=request.validate_only
+    )
+    described = _Configs(broker) if context.api_version >= 5 else None
+    return CreateTopicsResponse(topics=[_told(result, described) for result in results])
+
+
+def _wanted(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+class _Configs:
+    """Describes settings of new topics; topics with equal ones share the description."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._known: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+
+    def of(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """The settings of a topic that has these of its own."""
+        key = frozenset(own.items())
+        if key not in self._known:
+            image, static = self._broker.metadata.image, self._broker.controller.static_settings
+            self._known[key] = [
+                CreatableTopicConfigs(
+                    name=entry.name,
+                    value=entry.value,
+                    read_only=entry.read_only,
+                    config_source=entry.source,
+                    is_sensitive=entry.sensitive,
+                )
+                for entry in describe_topic_configs(image, static, self._broker.node_id, own)
+            ]
+        return self._known[key]
+
+
+def _told(result: TopicResult, described: _Configs | None) -> CreatableTopicResult:
+    if result.outcome.failed:
+        return CreatableTopicResult(
+            name=result.name,
+            error_code=result.outcome.error_code,
+            error_message=result.outcome.message,
+            configs=[],
+        )
+    return CreatableTopicResult(
+        name=result.name,
+        topic_id=result.topic_id,
+        error_message=None,
+        num_partitions=result.num_partitions,
+        replication_factor=result.replication_factor,
+        configs=[] if described is None else described.of(result.configs),
+    )

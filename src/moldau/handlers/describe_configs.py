@@ -1,0 +1,130 @@
+"""DescribeConfigs, versions 1-4: settings with their sources, for topics, brokers, groups and the broker's loggers.
+
+    v3  types and documentation
+
+Not here: client-metrics subscriptions (KIP-714), which do not exist in this broker and are described as empty.
+"""
+
+from moldau.controller.decision import Outcome, Refusal
+from moldau.controller.names import check_name
+from moldau.handlers import logger_levels
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.metadata.describe import (
+    Entry,
+    Source,
+    describe_broker,
+    describe_broker_defaults,
+    describe_group,
+    describe_topic,
+)
+from moldau.metadata.image import ResourceType
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+Configs = list[DescribeConfigsResourceResult]
+
+
+@handles(DescribeConfigsRequest)
+def describe_configs(
+    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_describe(broker, request, one) for one in request.resources])
+
+
+def _describe(
+    broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    outcome, configs = Outcome(), Configs()
+    try:
+        configs = _configs(broker, request, resource)
+    except Refusal as refusal:
+        outcome = refusal.outcome
+    if resource.configuration_keys:
+        wanted = set(resource.configuration_keys)
+        configs = [config for config in configs if config.name in wanted]
+    return DescribeConfigsResult(
+        error_code=outcome.error_code,
+        error_message=outcome.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=configs,
+    )
+
+
+def _configs(broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> Configs:
+    name = resource.resource_name
+    image, static = broker.metadata.image, broker.controller.static_settings
+    entries: list[Entry]
+    if resource.resource_type == ResourceType.TOPIC:
+        check_name(name)
+        if name not in image.topics:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        entries = describe_topic(image, static, broker.node_id, name)
+    elif resource.resource_type == ResourceType.BROKER:
+        if name:
+            _check_node_id(broker, name)
+            entries = describe_broker(image, static, broker.node_id)
+        else:
+            entries = describe_broker_defaults(image)
+    elif resource.resource_type == ResourceType.BROKER_LOGGER:
+        if not name:
+            raise _bad_request("Broker id must not be empty")
+        _check_node_id(broker, name)
+        return _loggers()
+    elif resource.resource_type == ResourceType.GROUP:
+        if not name:
+            raise _bad_request("Group name must not be empty")
+        entries = describe_group(image, static, broker.node_id, name)
+    elif resource.resource_type == ResourceType.CLIENT_METRICS:
+        if not name:
+            raise _bad_request("Client metrics subscription name must not be empty")
+        entries = []
+    else:
+        raise _bad_request(f"Unsupported resource type: {resource.resource_type}")
+    return [_told(entry, request) for entry in entries]
+
+
+def _told(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=n, value=value, source=source) for n, value, source in synonyms
+        ],
+        config_type=entry.kind,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+def _loggers() -> Configs:
+    return [
+        DescribeConfigsResourceResult(
+            name=name, value=level, config_source=Source.BROKER_LOGGER, synonyms=[], documentation=None
+        )
+        for name, level in logger_levels.levels().items()
+    ]
+
+
+def _check_node_id(broker: Broker, name: str) -> None:
+    if not name.isdecimal():
+        raise _bad_request(f"Broker id must be an integer, but it is: {name}")
+    if int(name) != broker.node_id:
+        raise _bad_request(
+            f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+        )
+
+
+def _bad_request(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,96 @@
+"""DescribeTopicPartitions, version 0: topics and their partitions, a page at a time (KIP-966).
+
+Topics come in the order of their names. A page ends after `response_partition_limit` partitions, or fewer if the broker's
+max.request.partition.size.limit says so; the cursor then names the partition that the next page begins with.
+"""
+
+from bisect import bisect_left
+
+from moldau.controller.names import name_complaint
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.cluster_view import TOPIC_OPERATIONS, leader_of, offline_replicas, reachable_brokers
+from moldau.handlers.registry import handles
+from moldau.metadata.image import INTERNAL_TOPICS, PartitionState, TopicState
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+
+@handles(DescribeTopicPartitionsRequest)
+def describe_topic_partitions(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    image = broker.metadata.image
+    names = sorted({topic.name for topic in request.topics}) or sorted(image.topics)
+    start_index = 0
+    if request.cursor is not None:
+        names = names[bisect_left(names, request.cursor.topic_name) :]
+        if names and names[0] == request.cursor.topic_name:
+            start_index = max(0, request.cursor.partition_index)
+    reachable = frozenset(one.node_id for one, _, _ in reachable_brokers(image, context.listener))
+    room = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
+    answer = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
+    for name in names:
+        if room <= 0:
+            answer.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topics.get(name)
+        if topic is None:
+            answer.topics.append(_absent(name))
+            continue
+        end_index = min(len(topic.partitions), start_index + room)
+        answer.topics.append(_described(topic, start_index, end_index, reachable))
+        if end_index < len(topic.partitions):
+            answer.next_cursor = Cursor(topic_name=name, partition_index=end_index)
+            break
+        room -= end_index - start_index
+        start_index = 0
+    return answer
+
+
+def _absent(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if name_complaint(name) is None
+            else ErrorCode.INVALID_TOPIC_EXCEPTION
+        ),
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+    )
+
+
+def _described(
+    topic: TopicState, start_index: int, end_index: int, reachable: frozenset[int]
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[
+            _partition(index, topic.partitions[index], reachable) for index in range(start_index, end_index)
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(
+    index: int, state: PartitionState, reachable: frozenset[int]
+) -> DescribeTopicPartitionsResponsePartition:
+    error_code, leader = leader_of(state, reachable)
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=error_code,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=offline_replicas(state, reachable),
+    )

@@ -1,0 +1,49 @@
+"""ElectLeaders, versions 0-2: let partitions elect their preferred leader, or (v1) any that lives.
+
+    v1  the kind of election (KIP-460): 0 preferred, 1 unclean
+
+An election that is not needed is an error for a partition that was named, and left out when all were asked for. Not here:
+timeout_ms; the election is done when the answer goes out.
+"""
+
+from moldau.controller.election import ElectionType
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+
+@handles(ElectLeadersRequest)
+async def elect_leaders(
+    broker: Broker, context: RequestContext, request: ElectLeadersRequest
+) -> ElectLeadersResponse:
+    try:
+        kind = ElectionType(request.election_type)
+    except ValueError:
+        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+    asked: dict[str, list[int]] | None = None
+    if request.topic_partitions is not None:
+        asked = {}
+        for topic in request.topic_partitions:
+            known = asked.setdefault(topic.topic, [])
+            known += [index for index in dict.fromkeys(topic.partitions) if index not in known]
+    results = await broker.controller.elect_leaders(kind, asked)
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic,
+                partition_result=[
+                    PartitionResult(
+                        partition_id=index, error_code=outcome.error_code, error_message=outcome.message
+                    )
+                    for index, outcome in partitions
+                ],
+            )
+            for topic, partitions in results.items()
+        ]
+    )

@@ -1,0 +1,56 @@
+"""IncrementalAlterConfigs, versions 0-1: set, remove, append to or subtract from settings (KIP-339).
+
+Settings of topics, brokers and groups go through the controller and are stored; levels of loggers (KIP-412) hold in this
+process only.
+"""
+
+from moldau.controller.configs import AlterResource
+from moldau.controller.decision import Outcome
+from moldau.handlers import logger_levels
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.metadata.image import ResourceType
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+@handles(IncrementalAlterConfigsRequest)
+async def incremental_alter_configs(
+    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    loggers = [one for one in request.resources if one.resource_type == ResourceType.BROKER_LOGGER]
+    stored = [one for one in request.resources if one.resource_type != ResourceType.BROKER_LOGGER]
+    results = await broker.controller.alter_configs(
+        [AlterResource(one.resource_type, one.resource_name, _operations(one)) for one in stored],
+        validate_only=request.validate_only,
+    )
+    responses = [_told(one.resource_type, one.resource_name, outcome) for one, outcome in results]
+    for one in loggers:
+        outcome = _alter_loggers(broker, one, validate_only=request.validate_only)
+        responses.append(_told(one.resource_type, one.resource_name, outcome))
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _operations(resource: AlterConfigsResource) -> list[tuple[str, int, str | None]]:
+    return [(config.name, config.config_operation, config.value) for config in resource.configs]
+
+
+def _alter_loggers(broker: Broker, resource: AlterConfigsResource, *, validate_only: bool) -> Outcome:
+    if resource.resource_name != str(broker.node_id):
+        message = f"Unexpected broker id, expected {broker.node_id}, but received {resource.resource_name}"
+        return Outcome(ErrorCode.INVALID_REQUEST, message)
+    return logger_levels.alter(_operations(resource), validate_only=validate_only)
+
+
+def _told(resource_type: int, name: str, outcome: Outcome) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=outcome.error_code,
+        error_message=outcome.message,
+        resource_type=resource_type,
+        resource_name=name,
+    )

@@ -1,0 +1,45 @@
+"""ListConfigResources, versions 0-1: the names of what has settings.
+
+v0  client-metrics subscriptions only, of which this broker has none
+v1  any resource type (KIP-1142)
+"""
+
+from collections.abc import Iterable
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.metadata.image import Image, ResourceType
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+_SUPPORTED = frozenset(ResourceType) - {ResourceType.UNKNOWN}
+
+
+@handles(ListConfigResourcesRequest)
+def list_config_resources(
+    broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    if context.api_version == 0:
+        return ListConfigResourcesResponse(config_resources=[])
+    wanted = set(request.resource_types) or set(_SUPPORTED)
+    if not wanted <= _SUPPORTED:
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in sorted(wanted)
+            for name in _names(broker.metadata.image, kind)
+        ]
+    )
+
+
+def _names(image: Image, kind: int) -> Iterable[str]:
+    if kind == ResourceType.TOPIC:
+        return image.topics
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        return map(str, sorted(image.brokers))
+    return [name for resource_type, name in image.configs if resource_type == kind]
