@@ -143,3 +143,14 @@ def test_groups_larger_than_allowed_are_rebalanced_after_loading(world: World) -
     calls = [world.join(member) for member in members]
     assert calls[2].error == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert [call.response.generation_id for call in calls[:2]] == [generation + 1] * 2
+
+
+def test_a_generation_that_stands_in_memory_is_told_although_somebody_elses_write_fails(world: World) -> None:
+    joined = world.join(version=3)
+    world.log.hold = True
+    commit = world.commit(1, group="other")
+    world.gather()
+    assert joined.response is None, "the answer waits behind the commit"
+    world.log.finish(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert world.committed(commit) == ErrorCode.NOT_COORDINATOR
+    assert joined.response.generation_id == 1

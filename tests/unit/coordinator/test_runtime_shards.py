@@ -1,0 +1,274 @@
+"""The runtime on a machine that only remembers strings: batching, order, failures, loading, timers."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from group_world import LogError, MemoryLog
+
+from moldau.coordinator import runtime as runtime_module
+from moldau.coordinator.deadlines import Deadlines
+from moldau.coordinator.journal import Journal
+from moldau.coordinator.result import Answer, Parked, Result
+from moldau.coordinator.runtime import CoordinatorRuntime
+from moldau.core.clock import ManualClock
+from moldau.core.timers import ManualTimers
+from moldau.metadata.image import GROUP_OFFSETS_TOPIC
+from moldau.protocol.errors import ErrorCode
+
+
+class Notebook:
+    """The smallest machine: a record is a (key, value) of strings."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.journal = Journal()
+        self.deadlines = Deadlines()
+        self.pages: dict[str, str] = self.journal.dict()
+        self.waiting: list[Parked[str]] = []
+
+    def encode(self, record: tuple[str, str | None]) -> tuple[bytes, bytes | None]:
+        key, value = record
+        return key.encode(), None if value is None else value.encode()
+
+    def replay(self, record: tuple[str, str | None]) -> None:
+        key, value = record
+        if value is None:
+            self.pages.pop(key)
+        elif value == "bug":
+            raise ValueError(value)
+        else:
+            self.pages[key] = value
+
+    def load(self, key: bytes, value: bytes) -> None:
+        self.replay((key.decode(), value.decode()))
+
+    def loaded(self, now_ms: int) -> Result[None]:
+        return Result()
+
+    def unloaded(self, error_code: int) -> list[Answer]:
+        return [Answer(parked, ErrorCode(error_code).name) for parked in self.waiting]
+
+    def rolled_back(self, error_code: int) -> list[Answer]:
+        return []
+
+    def due(self, key: Any, now_ms: int) -> Result[None]:
+        return Result(records=[(key[0], f"due at {now_ms}")])
+
+
+class Desk:
+    """A runtime with one notebook, and the log beneath it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(0)
+        self.timers = ManualTimers(self.clock)
+        self.log = MemoryLog()
+        self.runtime = self.make()
+        self.runtime.start(0)
+
+    def make(self) -> CoordinatorRuntime[Notebook]:
+        return CoordinatorRuntime(
+            GROUP_OFFSETS_TOPIC, log=self.log, make_state=Notebook, clock=self.clock, timers=self.timers
+        )
+
+    @property
+    def notebook(self) -> Notebook:
+        state = self.runtime.state(0)
+        assert state is not None
+        return state
+
+    def decide(self, operation: Any) -> "LoopFree":
+        parked = LoopFree()
+        direct = self.runtime.decide(0, operation, lambda code: ErrorCode(code).name, parked)
+        if direct is not None:
+            parked.answer(direct)
+        return parked
+
+    def write(self, key: str, value: str | None) -> "LoopFree":
+        return self.decide(lambda state, now_ms: Result("written", [(key, value)]))
+
+    def read(self, key: str) -> "LoopFree":
+        return self.decide(lambda state, now_ms: Result(state.pages.get(key, "blank")))
+
+
+class LoopFree(Parked[str]):
+    """A parked caller outside of any event loop."""
+
+    def outcome(self) -> Any:
+        return self.response
+
+
+def test_what_one_turn_decides_is_one_batch() -> None:
+    desk = Desk()
+    calls = [desk.write("a", "1"), desk.write("b", "2"), desk.read("a")]
+    assert [call.response for call in calls] == [None, None, None]
+    desk.timers.advance(0)
+    assert desk.log.batches == [2]
+    assert [call.response for call in calls] == ["written", "written", "1"]
+    assert desk.read("b").response == "2", "nothing is pending: the answer is there at once"
+
+
+def test_a_decision_builds_on_those_before_it() -> None:
+    desk = Desk()
+    desk.log.hold = True
+    desk.write("a", "1")
+    seen = desk.read("a")
+    assert seen.response is None
+    desk.timers.advance(0)
+    desk.log.finish()
+    assert seen.response == "1"
+
+
+def test_a_failure_undoes_everything_after_it() -> None:
+    desk = Desk()
+    desk.write("a", "1")
+    desk.timers.advance(0)
+    desk.log.hold = True
+    calls = [desk.write("a", "2"), desk.write("b", "2")]
+    desk.timers.advance(0)
+    calls += [desk.write("a", "3"), desk.read("a")]
+    desk.log.finish(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert [call.response for call in calls] == ["COORDINATOR_NOT_AVAILABLE"] * 4
+    assert desk.notebook.pages == {"a": "1"}
+    desk.log.hold = False
+    assert desk.read("a").response == "1"
+    again = desk.write("a", "4")
+    desk.timers.advance(0)
+    assert again.response == "written"
+    assert desk.notebook.pages == {"a": "4"}
+
+
+def test_what_lives_in_memory_is_mended_newest_first() -> None:
+    desk = Desk()
+    mended: list[str] = []
+
+    def operation(name: str) -> Any:
+        return lambda state, now_ms: Result(
+            "written", [(name, "x")], on_failure=lambda code: mended.append(f"{name} {ErrorCode(code).name}")
+        )
+
+    desk.log.fail = ErrorCode.KAFKA_STORAGE_ERROR
+    desk.decide(operation("first"))
+    desk.decide(operation("second"))
+    desk.timers.advance(0)
+    assert mended == ["second NOT_COORDINATOR", "first NOT_COORDINATOR"]
+
+
+def test_an_outcome_in_doubt_is_read_from_the_log() -> None:
+    for lands in (True, False):
+        desk = Desk()
+        desk.log.hold = True
+        call = desk.write("a", "1")
+        desk.timers.advance(0)
+        desk.log.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER, lands=lands)
+        assert call.response == "NOT_COORDINATOR"
+        assert desk.notebook.pages == ({"a": "1"} if lands else {})
+
+
+def test_an_append_that_raises_is_a_failed_append() -> None:
+    desk = Desk()
+
+    def refuse(*_: Any) -> Any:
+        raise LogError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    desk.log.append_records = refuse  # type: ignore[method-assign]
+    call = desk.write("a", "1")
+    desk.timers.advance(0)
+    assert call.response == "NOT_COORDINATOR"
+    assert desk.notebook.pages == {}
+
+
+def test_a_bug_in_replay_costs_only_its_own_request() -> None:
+    desk = Desk()
+    kept = desk.write("a", "1")
+    try:
+        desk.decide(lambda state, now_ms: Result("written", [("b", "2"), ("c", "bug")]))
+    except ValueError:
+        pass
+    else:
+        raise AssertionError("the bug must be heard of")
+    desk.timers.advance(0)
+    assert kept.response == "written"
+    assert desk.notebook.pages == {"a": "1"}
+
+
+def test_a_batch_has_a_limit_and_a_large_result_goes_alone() -> None:
+    desk = Desk()
+    half = "x" * (runtime_module.BATCH_BYTES_MAX * 2 // 3)
+    calls = [desk.write("a", half), desk.write("b", half), desk.write("c", half * 3), desk.read("c")]
+    desk.timers.advance(0)
+    desk.timers.advance(0)
+    desk.timers.advance(0)
+    assert desk.log.batches == [1, 1, 1]
+    assert [call.response for call in calls[:3]] == ["written"] * 3
+
+
+def test_loading_takes_the_last_value_of_every_key() -> None:
+    desk = Desk()
+    for key, value in (("a", "1"), ("b", "1"), ("a", "2"), ("b", None), ("c", "3"), ("a", "4")):
+        desk.write(key, value)
+    desk.timers.advance(0)
+    desk.runtime = desk.make()
+    desk.runtime.start(0)
+    assert list(desk.notebook.pages.items()) == [("c", "3"), ("a", "4")]
+
+
+def test_loading_goes_in_slices_and_refuses_meanwhile(monkeypatch: Any) -> None:
+    desk = Desk()
+    monkeypatch.setattr(runtime_module, "LOAD_SLICE_RECORDS", 3)
+    desk.log.records[0] = [(f"key {number}".encode(), b"v") for number in range(10)]
+    desk.runtime = desk.make()
+    desk.runtime.start(0)
+    assert desk.runtime.loading() == [0]
+    assert desk.read("key 1").response == "COORDINATOR_LOAD_IN_PROGRESS"
+    desk.timers.advance(0)
+    assert desk.runtime.loading() == []
+    assert len(desk.notebook.pages) == 10
+
+
+def test_loading_that_fails_is_tried_again() -> None:
+    desk = Desk()
+
+    def broken(topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+        raise OSError("disk")
+        yield
+
+    working = desk.log.committed_records
+    desk.log.committed_records = broken  # type: ignore[method-assign]
+    desk.runtime = desk.make()
+    desk.runtime.start(0)
+    desk.log.committed_records = working  # type: ignore[method-assign]
+    assert desk.read("a").response == "COORDINATOR_LOAD_IN_PROGRESS"
+    desk.timers.advance(runtime_module.LOAD_RETRY_MS)
+    assert desk.read("a").response == "blank"
+
+
+def test_deadlines_ring_and_write() -> None:
+    desk = Desk()
+
+    def operation(state: Notebook, now_ms: int) -> Result[str]:
+        state.deadlines.set(("k", "", ""), now_ms + 50)
+        return Result("set")
+
+    assert desk.decide(operation).response == "set"
+    desk.timers.advance(20)
+    desk.decide(operation)
+    desk.timers.advance(49)
+    assert desk.notebook.pages == {}
+    desk.timers.advance(1)
+    assert desk.notebook.pages == {"k": "due at 70"}
+
+
+def test_a_shard_that_is_given_up_lets_nobody_wait() -> None:
+    desk = Desk()
+    desk.log.hold = True
+    parked = LoopFree()
+    desk.notebook.waiting.append(parked)
+    desk.notebook.deadlines.set(("k", "", ""), 10)
+    calls = [desk.write("a", "1"), desk.read("a")]
+    desk.timers.advance(0)
+    desk.runtime.stop(0)
+    assert [call.response for call in (*calls, parked)] == ["NOT_COORDINATOR"] * 3
+    desk.log.finish()
+    desk.timers.advance(100)
+    assert desk.read("a").response == "NOT_COORDINATOR"
+    assert desk.runtime.partitions() == []
