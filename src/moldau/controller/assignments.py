@@ -8,7 +8,8 @@ from moldau.protocol.errors import ErrorCode
 
 
 def check_replicas(image: Image, replicas: Sequence[int], replication_factor: int | None) -> None:
-    """Refuse a list that is empty, names a broker twice or one that is not there, or differs in length from others."""
+    """Refuse a list that is empty, names a broker twice or one that is not there, or differs in length from
+    others."""
     if not replicas:
         raise _invalid("The manual partition assignment includes an empty replica list.")
     for position, node in enumerate(replicas):
@@ -20,8 +21,8 @@ def check_replicas(image: Image, replicas: Sequence[int], replication_factor: in
             raise _invalid(f"The manual partition assignment includes the broker {node} more than once.")
     if replication_factor is not None and len(replicas) != replication_factor:
         raise _invalid(
-            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
-            f"consistent with previous partitions, which have {replication_factor} replica(s)."
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but "
+            f"this is not consistent with previous partitions, which have {replication_factor} replica(s)."
         )
 
 

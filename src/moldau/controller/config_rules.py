@@ -1,4 +1,5 @@
-"""Which settings a topic, a group or a broker may be given: names known, values good, and in keeping with one another."""
+"""Which settings a topic, a group or a broker may be given: names known, values good, and in keeping with one
+another."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -77,7 +78,8 @@ def check_broker_configs(configs: Mapping[str, str], names: Iterable[str], *, fo
     read_only = sorted(name for name in names if BrokerSettings.ROWS[name].scope is Scope.READ_ONLY)
     if read_only:
         raise _bad_request(
-            f"Cannot update these configs dynamically: {', '.join(read_only)} (they are read when the broker starts)"
+            f"Cannot update these configs dynamically: {', '.join(read_only)} (they are read when the "
+            "broker starts)"
         )
     if for_all:
         single = sorted(name for name in names if BrokerSettings.ROWS[name].scope is Scope.PER_BROKER)

@@ -1,10 +1,10 @@
 """The controller loop: decide on the current image, append the changes, publish the new image.
 
-One thing is decided at a time, since each decision builds on the image that the one before led to. A decision that another
-broker's append overtook is made again on the newer image. A caller that goes away does not interrupt an append: it runs
-in a task of its own.
+One thing is decided at a time, since each decision builds on the image that the one before led to. A decision
+that another broker's append overtook is made again on the newer image. A caller that goes away does not
+interrupt an append: it runs in a task of its own.
 
-    handler --> create_topics(...) --> decide(image) --> store.append_if(version, changes) --> replay --> subscribers
+    handler --> decide(image) --> store.append_if(version, changes) --> replay --> subscribers
 """
 
 import asyncio
@@ -64,7 +64,8 @@ class Controller:
     # Starting and stopping
 
     async def open(self) -> None:
-        """Open the store and publish what it holds; a new cluster gets its id. MetadataStoreError when it cannot be."""
+        """Open the store and publish what it holds; a new cluster gets its id. MetadataStoreError when it
+        cannot be."""
         image = await self._store.open()
         self.view.publish(image, ())
         await self._store.follow(image.version, self._delivered)

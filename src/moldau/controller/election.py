@@ -1,7 +1,7 @@
 """Choosing the leader of a partition: the first replica that lives and is in sync.
 
-An unclean election (any replica that lives) is a choice of losing records over being unavailable; it happens only where
-the topic allows it or an administrator asks for it.
+An unclean election (any replica that lives) is a choice of losing records over being unavailable; it happens
+only where the topic allows it or an administrator asks for it.
 """
 
 from collections.abc import Collection
@@ -21,7 +21,8 @@ class ElectionType(IntEnum):
 
 
 def best_leader(state: PartitionState, live: Collection[int], *, unclean: bool) -> int:
-    """The first live replica that is in sync; with `unclean`, else the first live one; NO_LEADER when there is none."""
+    """The first live replica that is in sync; with `unclean`, else the first live one; NO_LEADER when there
+    is none."""
     candidates = [node for node in state.replicas if node in live]
     for node in candidates:
         if node in state.isr:
@@ -39,7 +40,8 @@ Results = dict[str, list[tuple[int, Outcome]]]
 
 
 def elect_leaders(image: Image, kind: ElectionType, asked: dict[str, list[int]] | None) -> Decision[Results]:
-    """Elect for the partitions asked for, or for all (None): then those without need are left out of the answer."""
+    """Elect for the partitions asked for, or for all (None): then those without need are left out of the
+    answer."""
     live = {broker.node_id for broker in image.live_brokers()}
     changes: list[Change] = []
     results: Results = {}

@@ -1,4 +1,5 @@
-"""The topics that belong to the broker itself: how many partitions and which settings they are created with."""
+"""The topics that belong to the broker itself: how many partitions and which settings they are created
+with."""
 
 from moldau.controller.topics import NewTopic
 from moldau.core.settings.broker import BrokerSettings
@@ -8,8 +9,8 @@ from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, 
 def auto_topic(image: Image, name: str, settings: BrokerSettings) -> NewTopic:
     """What is created when somebody needs a topic that is not there: an internal one by its own settings.
 
-    Internal topics get at most as many replicas as brokers live, since their default of three would otherwise keep a
-    single broker from ever having groups.
+    Internal topics get at most as many replicas as brokers live, since their default of three would otherwise
+    keep a single broker from ever having groups.
     """
     live = max(1, len(image.live_brokers()))
     if name == GROUP_OFFSETS_TOPIC:

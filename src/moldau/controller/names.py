@@ -1,6 +1,7 @@
 """What a topic may be called, and which names come too close to one another.
 
-Kafka's metric names turn `.` into `_`, so topics whose names differ only in those two collide, and the second is refused.
+Kafka's metric names turn `.` into `_`, so topics whose names differ only in those two collide, and the second
+is refused.
 """
 
 import re
@@ -21,11 +22,12 @@ def name_complaint(name: str) -> str | None:
     if name in (".", ".."):
         return "Topic name is invalid: '.' or '..' is not allowed"
     if len(name) > NAME_LENGTH_MAX:
-        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+        limit = NAME_LENGTH_MAX
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {limit}"
     if not _LEGAL.match(name):
         return (
-            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, "
-            "'.', '_' and '-'"
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII "
+            "alphanumerics, '.', '_' and '-'"
         )
     return None
 
@@ -37,7 +39,8 @@ def check_name(name: str) -> None:
 
 
 class CollisionIndex:
-    """Names by their form with `_` for `.`, filled only when a name with one of the two characters is checked."""
+    """Names by their form with `_` for `.`, filled only when a name with one of the two characters is
+    checked."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = names

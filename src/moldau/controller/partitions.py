@@ -1,7 +1,7 @@
 """Partitions of topics that exist: more of them, and changes of their in-sync sets.
 
-`alter_partitions` is what a leader asks for when a follower fell behind or caught up (KIP-497). The leader says which state
-it builds on; when another change was faster, it is refused and looks again.
+`alter_partitions` is what a leader asks for when a follower fell behind or caught up (KIP-497). The leader
+says which state it builds on; when another change was faster, it is refused and looks again.
 """
 
 import random
@@ -20,7 +20,8 @@ from moldau.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class MorePartitions:
-    """A topic that is to have `count` partitions in all; `assignments` are the replicas of the new ones, or None."""
+    """A topic that is to have `count` partitions in all; `assignments` are the replicas of the new ones, or
+    None."""
 
     topic: str
     count: int
@@ -56,7 +57,8 @@ def _add(image: Image, more: MorePartitions, source: random.Random) -> Partition
     if more.count < present:
         raise Refusal(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {more.topic} currently has {present} partition(s); {more.count} would not be an increase.",
+            f"The topic {more.topic} currently has {present} partition(s); {more.count} would not be an "
+            "increase.",
         )
     if more.count > PARTITIONS_PER_TOPIC_MAX:
         raise Refusal(

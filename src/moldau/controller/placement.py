@@ -1,8 +1,9 @@
-"""Where replicas go: round robin over the brokers, so that leaders and copies spread evenly, and racks differ.
+"""Where replicas go: round robin over the brokers, so that leaders and copies spread evenly, and racks
+differ.
 
-The brokers are laid out in a ring that alternates between the racks. Partition p starts at position start + p; its other
-replicas follow along the ring, first from racks that it has none on, then from any. Each time around the ring the
-followers shift by one, so that not always the same brokers share partitions.
+The brokers are laid out in a ring that alternates between the racks. Partition p starts at position start +
+p; its other replicas follow along the ring, first from racks that it has none on, then from any. Each time
+around the ring the followers shift by one, so that not always the same brokers share partitions.
 
     brokers 0 1 2, two replicas, start 0:     p0 [0 1]   p1 [1 2]   p2 [2 0]   p3 [0 2]   p4 [1 0]   p5 [2 1]
 
@@ -19,12 +20,14 @@ from moldau.protocol.errors import ErrorCode
 def place(
     brokers: Sequence[BrokerState], *, start: int, first_partition: int, count: int, replication_factor: int
 ) -> list[tuple[int, ...]]:
-    """Replicas for `count` partitions from `first_partition` on; `start` is any number (random, to spread topics)."""
+    """Replicas for `count` partitions from `first_partition` on; `start` is any number (random, to spread
+    topics)."""
     live = [broker for broker in brokers if not broker.fenced]
     if replication_factor > len(brokers):
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication "
+            "factor of "
             f"{replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered.",
         )
     if not live:

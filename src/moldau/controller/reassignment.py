@@ -1,7 +1,7 @@
 """Moving partitions to other replicas, as far as it needs no copying: a new order of the same replicas.
 
-A move to other brokers needs followers that catch up; until replication brings them, it is refused. On a cluster of one
-every legal target is the replica that is there, so nothing is missing.
+A move to other brokers needs followers that catch up; until replication brings them, it is refused. On a
+cluster of one every legal target is the replica that is there, so nothing is missing.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,8 @@ def _reassign(image: Image, name: str, index: int, replicas: Sequence[int] | Non
     if set(replicas) != set(state.replicas):
         raise Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Moving {name}-{index} from {list(state.replicas)} to {list(replicas)} needs replication between brokers, "
+            f"Moving {name}-{index} from {list(state.replicas)} to {list(replicas)} needs replication "
+            "between brokers, "
             "which this version of Moldau does not have.",
         )
     if tuple(replicas) == state.replicas:

@@ -7,7 +7,8 @@ from moldau.metadata.image import NO_LEADER, BrokerState, Image
 
 
 def register_broker(image: Image, broker: BrokerState, controller_epoch: int | None) -> Decision[None]:
-    """Decide on a registration. `controller_epoch`: given when the broker has become the controller as well."""
+    """Decide on a registration. `controller_epoch`: given when the broker has become the controller as
+    well."""
     changes: list[Change] = [
         BrokerRegistered(broker.node_id, broker.broker_epoch, broker.endpoints, broker.rack)
     ]

@@ -17,12 +17,14 @@ from moldau.metadata.image import Image, ResourceType
 from moldau.protocol.errors import ErrorCode
 
 PARTITIONS_PER_TOPIC_MAX = 100_000
-"""A bound on what one request can make the broker allocate; Kafka has a similar one (10,000 records an operation)."""
+"""A bound on what one request can make the broker allocate; Kafka has a similar one (10,000 records an
+operation)."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic that somebody wants. -1 means the broker's default; `assignments` are (partition, replicas) pairs."""
+    """A topic that somebody wants. -1 means the broker's default; `assignments` are (partition, replicas)
+    pairs."""
 
     name: str
     num_partitions: int = -1

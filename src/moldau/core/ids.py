@@ -1,8 +1,9 @@
-"""Identifiers of 128 bits: raw bytes inside the broker, url-safe base64 wherever a person or a file reads them.
+"""Identifiers of 128 bits: raw bytes inside the broker, url-safe base64 wherever a person or a file reads
+them.
 
-The text form is Kafka's: 22 characters of the url-safe alphabet, without padding. A random id never begins with `-` in
-text, so that it can stand on a command line without being taken for an option, and is never one of the two that Kafka
-reserves (all zeros: no id; one: the metadata topic).
+The text form is Kafka's: 22 characters of the url-safe alphabet, without padding. A random id never begins
+with `-` in text, so that it can stand on a command line without being taken for an option, and is never one
+of the two that Kafka reserves (all zeros: no id; one: the metadata topic).
 """
 
 import base64

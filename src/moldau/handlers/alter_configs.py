@@ -1,6 +1,7 @@
 """AlterConfigs, versions 0-2: give resources a whole new set of settings; what is not named is removed.
 
-Clients should use IncrementalAlterConfigs, since two of these at once lose one another's changes. Not here: loggers.
+Clients should use IncrementalAlterConfigs, since two of these at once lose one another's changes. Not here:
+loggers.
 """
 
 from moldau.controller.configs import AlterResource, Operation

@@ -1,7 +1,8 @@
-"""What several answers say about the cluster: addresses for the asker's listener, partitions, permitted operations.
+"""What several answers say about the cluster: addresses for the asker's listener, partitions, permitted
+operations.
 
-A client is told the addresses of the listener that it came in by; a broker that lacks this listener is not shown to it.
-No API is registered here.
+A client is told the addresses of the listener that it came in by; a broker that lacks this listener is not
+shown to it. No API is registered here.
 """
 
 from moldau.metadata.image import NO_LEADER, BrokerState, Image, PartitionState

@@ -1,8 +1,10 @@
-"""DescribeConfigs, versions 1-4: settings with their sources, for topics, brokers, groups and the broker's loggers.
+"""DescribeConfigs, versions 1-4: settings with their sources, for topics, brokers, groups and the broker's
+loggers.
 
     v3  types and documentation
 
-Not here: client-metrics subscriptions (KIP-714), which do not exist in this broker and are described as empty.
+Not here: client-metrics subscriptions (KIP-714), which do not exist in this broker and are described as
+empty.
 """
 
 from moldau.controller.decision import Outcome, Refusal

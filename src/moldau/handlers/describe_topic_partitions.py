@@ -1,7 +1,8 @@
 """DescribeTopicPartitions, version 0: topics and their partitions, a page at a time (KIP-966).
 
-Topics come in the order of their names. A page ends after `response_partition_limit` partitions, or fewer if the broker's
-max.request.partition.size.limit says so; the cursor then names the partition that the next page begins with.
+Topics come in the order of their names. A page ends after `response_partition_limit` partitions, or fewer if
+the broker's max.request.partition.size.limit says so; the cursor then names the partition that the next page
+begins with.
 """
 
 from bisect import bisect_left

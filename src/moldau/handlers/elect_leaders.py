@@ -2,8 +2,8 @@
 
     v1  the kind of election (KIP-460): 0 preferred, 1 unclean
 
-An election that is not needed is an error for a partition that was named, and left out when all were asked for. Not here:
-timeout_ms; the election is done when the answer goes out.
+An election that is not needed is an error for a partition that was named, and left out when all were asked
+for. Not here: timeout_ms; the election is done when the answer goes out.
 """
 
 from moldau.controller.election import ElectionType

@@ -1,7 +1,8 @@
-"""The levels of the broker's own loggers, which Kafka's tools read and set as the resource type BROKER_LOGGER (KIP-412).
+"""The levels of the broker's own loggers, which Kafka's tools read and set as the resource type BROKER_LOGGER
+(KIP-412).
 
-Levels are those of the process, not of the cluster: they are not stored, and a restart forgets them. Kafka's names stand
-for Python's levels; TRACE lies below DEBUG and FATAL is CRITICAL. No API is registered here.
+Levels are those of the process, not of the cluster: they are not stored, and a restart forgets them. Kafka's
+names stand for Python's levels; TRACE lies below DEBUG and FATAL is CRITICAL. No API is registered here.
 """
 
 import logging

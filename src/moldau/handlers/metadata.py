@@ -1,13 +1,14 @@
 """Metadata, versions 0-13: brokers, topics, partitions and their leaders; creates topics that are asked for.
 
     v0   an empty list of topics means all; from v1 on null does, and an empty list means none
-    v4   the asker may forbid that missing topics are created (before: auto.create.topics.enable alone decides)
+    v4   the asker may forbid that missing topics are created (before, only auto.create.topics.enable counts)
     v8   permitted operations of topics, and until v10 of the cluster
-    v10  topic ids in the answer        v12  topics may be asked for by id
+    v10  topic ids in the answer
+    v12  topics may be asked for by id
 
-A topic that is created on the way is created when the answer goes out, so that clients need no second try. An answer
-about all topics is encoded once for each image, version and listener, because with 10,000 partitions that is the cost.
-Not here: REBOOTSTRAP_REQUIRED (v13), which this broker has no reason to answer.
+A topic that is created on the way is created when the answer goes out, so that clients need no second try. An
+answer about all topics is encoded once for each image, version and listener, because with 10,000 partitions
+that is the cost. Not here: REBOOTSTRAP_REQUIRED (v13), which this broker has no reason to answer.
 """
 
 from collections.abc import Awaitable, Sequence

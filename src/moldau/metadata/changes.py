@@ -1,9 +1,11 @@
 """The changes that metadata is made of, and replay: the only way from one image to the next.
 
-A change is plain data with one method, `apply`, which edits a draft. A draft copies a table of the image the first time
-that a change touches it, so that an append of a thousand topics costs one copy, not a thousand.
+A change is plain data with one method, `apply`, which edits a draft. A draft copies a table of the image the
+first time that a change touches it, so that an append of a thousand topics costs one copy, not a thousand.
 
-    image --replay(version, changes)--> image'        same changes, same image, on every broker and after every restart
+    image --replay(version, changes)--> image'
+
+The same changes give the same image, on every broker and after every restart.
 """
 
 from collections.abc import Mapping, Sequence
@@ -112,8 +114,8 @@ class ControllerElected:
 class BrokerRegistered:
     """A broker started and told its addresses.
 
-    What it led before, it now leads in a new leader epoch: between its two lives it may have lost the unsynced end of a
-    log, and an epoch must never hold two different records at one offset.
+    What it led before, it now leads in a new leader epoch: between its two lives it may have lost the
+    unsynced end of a log, and an epoch must never hold two different records at one offset.
     """
 
     KIND: ClassVar[str] = "broker-registered"

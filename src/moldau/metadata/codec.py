@@ -1,7 +1,7 @@
 """Changes and images as JSON, which is how stores write them: readable, and open to further fields.
 
-A change is a list: its kind, then its fields in order. Ids are text, tuples are lists. Unknown kinds are refused, because
-skipping a change would give another image than everyone else's.
+A change is a list: its kind, then its fields in order. Ids are text, tuples are lists. Unknown kinds are
+refused, because skipping a change would give another image than everyone else's.
 """
 
 import json

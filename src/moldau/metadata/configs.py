@@ -1,11 +1,12 @@
 """Settings in effect: what the broker was started with, under what was changed while it runs.
 
-    a broker's:  dynamic, for this broker  >  dynamic, for all brokers  >  file, environment, command line  >  default
+    a broker's:  dynamic for this broker  >  dynamic for all  >  file, environment, command line  >  default
     a topic's:   its own  >  the broker's effective value of the first synonym that is set
     a group's:   its own  >  the broker's effective value of `group.` + name
 
-The results are memoised on the start-up settings, so that topics with equal settings of their own share one object, and
-asking for 10,000 topics parses next to nothing. An image's tables are compared by identity, since images share them.
+The results are memoised on the start-up settings, so that topics with equal settings of their own share one
+object, and asking for 10,000 topics parses next to nothing. An image's tables are compared by identity, since
+images share them.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,10 @@
-"""Settings as DescribeConfigs shows them: the value in effect, where it comes from, and all that stand behind it.
+"""Settings as DescribeConfigs shows them: the value in effect, where it comes from, and all that stand behind
+it.
 
-The synonyms of an entry are listed from the strongest source to the weakest; the first one is the value in effect, and
-its source is the entry's source. (Kafka leaves out a synonym of another name when describing `retention.ms`, so that a
-`log.retention.hours` in the file shows as a default there; here it shows as what it is.)
+The synonyms of an entry are listed from the strongest source to the weakest; the first one is the value in
+effect, and its source is the entry's source. (Kafka leaves out a synonym of another name when describing
+`retention.ms`, so that a `log.retention.hours` in the file shows as a default there; here it shows as what it
+is.)
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,9 @@
 """The metadata store of a single broker: one file in its data folder, and nothing to install.
 
-The file is a row of checked frames (frames.py): a snapshot of the image first, when there is one, then one frame for each
-append, forced to the disk before the append is acknowledged. When the entries outgrow the snapshot, the whole is written
-anew as one snapshot into a second file, which then takes the first one's place.
+The file is a row of checked frames (frames.py): a snapshot of the image first, when there is one, then one
+frame for each append, forced to the disk before the append is acknowledged. When the entries outgrow the
+snapshot, the whole is written anew as one snapshot into a second file, which then takes the first one's
+place.
 
     metadata.log   | snapshot, version 40 | 41 | 42 | 43 |  -> compacted ->  | snapshot, version 43 |
 
@@ -29,11 +30,13 @@ log = logging.getLogger("moldau.metadata")
 FILE_NAME = "moldau-metadata.log"
 LOCK_NAME = ".moldau-lock"
 _REPLAYED_ENTRIES_MAX = 256
-"""More entries than this behind the snapshot are folded into it at start, since each costs a pass over what it touches."""
+"""More entries than this behind the snapshot are folded into it at start, since each costs a pass over what
+it touches."""
 
 
 class EmbeddedStore:
-    """A `MetadataStore` in `folder`. `snapshot_min_bytes`: growth of the file, in bytes, after which it is compacted."""
+    """A `MetadataStore` in `folder`. `snapshot_min_bytes`: growth of the file, in bytes, after which it is
+    compacted."""
 
     def __init__(self, folder: Path | str, snapshot_min_bytes: int = 4_194_304) -> None:
         self._folder = Path(folder)
@@ -50,7 +53,8 @@ class EmbeddedStore:
         self._broken = ""
 
     async def open(self) -> Image:
-        """Lock the folder, read the file, cut off a torn end. MetadataStoreError: in use, damaged, or not readable."""
+        """Lock the folder, read the file, cut off a torn end. MetadataStoreError: in use, damaged, or not
+        readable."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._take_lock()
         try:
@@ -88,11 +92,13 @@ class EmbeddedStore:
             return version + 1
 
     async def register_broker(self, broker: BrokerState) -> int:
-        """This process holds the folder's lock, so it is the only broker there is; it must be the one of last time."""
+        """This process holds the folder's lock, so it is the only broker there is; it must be the one of last
+        time."""
         others = [node_id for node_id in self._image.brokers if node_id != broker.node_id]
         if others:
             raise MetadataStoreError(
-                f"the data folder {self._folder} belongs to broker {others[0]}, but node.id is {broker.node_id}; "
+                f"the data folder {self._folder} belongs to broker {others[0]}, "
+                f"but node.id is {broker.node_id}; "
                 f"set node.id={others[0]}, or use another data folder"
             )
         return self._image.version + 1
@@ -213,8 +219,8 @@ class EmbeddedStore:
             os.close(self._lock_file)
             self._lock_file = -1
             raise MetadataStoreError(
-                f"another broker{f' (process {owner})' if owner else ''} uses the data folder {self._folder}; "
-                "stop it, or give this one a folder of its own"
+                f"another broker{f' (process {owner})' if owner else ''} uses the data folder "
+                f"{self._folder}; stop it, or give this one a folder of its own"
             ) from None
         os.ftruncate(self._lock_file, 0)
         os.pwrite(self._lock_file, f"{os.getpid()}\n".encode(), 0)

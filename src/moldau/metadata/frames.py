@@ -1,10 +1,12 @@
 """How the metadata file is laid out, and how it is read after a crash.
 
-    | magic "MOLDAU-METADATA-1\\n" 18 | frame | frame | ...        a frame: | length 4 | crc32c 4 | payload, JSON |
+    the file   | magic "MOLDAU-METADATA-1\\n" 18 | frame | frame | ...
+    a frame    | length 4 | crc32c 4 | payload, JSON |
 
-Every frame is on the disk before the next one begins. So after a power cut only the last frame can be torn, and was never
-acknowledged: the reader stops before it, and the writer truncates there. A bad frame with good ones behind it is
-something else, a damaged disk; dropping what follows would lose acknowledged changes, so that is refused instead.
+Every frame is on the disk before the next one begins. So after a power cut only the last frame can be torn,
+and was never acknowledged: the reader stops before it, and the writer truncates there. A bad frame with good
+ones behind it is something else, a damaged disk; dropping what follows would lose acknowledged changes, so
+that is refused instead.
 """
 
 import struct
@@ -23,7 +25,8 @@ def frame(payload: bytes) -> bytes:
 
 
 def read_frames(content: bytes, path: str) -> tuple[list[memoryview], int]:
-    """The payloads of all good frames, and the position behind the last; MetadataStoreError for a damaged file."""
+    """The payloads of all good frames, and the position behind the last; MetadataStoreError for a damaged
+    file."""
     if not content.startswith(MAGIC):
         if MAGIC.startswith(content):
             return [], 0
@@ -38,8 +41,8 @@ def read_frames(content: bytes, path: str) -> tuple[list[memoryview], int]:
         position += _HEAD.size + len(payload)
     if _good_frame_behind(view, position):
         raise MetadataStoreError(
-            f"{path} is damaged at byte {position}: later entries are intact, so this is no interrupted write. "
-            "Restore the file from a backup; do not delete it, since it says which topics exist"
+            f"{path} is damaged at byte {position}: later entries are intact, so this is no interrupted "
+            "write. Restore the file from a backup; do not delete it, since it says which topics exist"
         )
     return payloads, position
 

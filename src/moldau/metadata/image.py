@@ -1,12 +1,14 @@
-"""The cluster's metadata at one version: immutable, so that whoever holds an image holds a consistent picture.
+"""The cluster's metadata at one version: immutable, so that whoever holds an image holds a consistent
+picture.
 
-An image is never edited. `changes.replay` makes the next one from it; what did not change is shared between both, so that
-`old.topics["a"] is new.topics["a"]` says that nothing about the topic changed, and `old.configs is new.configs` that no
-setting did.
+An image is never edited. `changes.replay` makes the next one from it; what did not change is shared between
+both, so that `old.topics["a"] is new.topics["a"]` says that nothing about the topic changed, and `old.configs
+is new.configs` that no setting did.
 """
 
 from collections.abc import Mapping
 from enum import IntEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 NO_LEADER = -1
@@ -30,7 +32,8 @@ class ResourceType(IntEnum):
 
 
 class PartitionState(NamedTuple):
-    """One partition: who leads it, who holds it, who is in sync. The first replica is the preferred leader."""
+    """One partition: who leads it, who holds it, who is in sync. The first replica is the preferred
+    leader."""
 
     leader: int
     leader_epoch: int
@@ -79,10 +82,10 @@ class Image(NamedTuple):
     cluster_id: str = ""
     controller_id: int = NO_NODE
     controller_epoch: int = 0
-    brokers: Mapping[int, BrokerState] = {}
-    topics: Mapping[str, TopicState] = {}
-    topic_names: Mapping[bytes, str] = {}
-    configs: Configs = {}
+    brokers: Mapping[int, BrokerState] = MappingProxyType({})
+    topics: Mapping[str, TopicState] = MappingProxyType({})
+    topic_names: Mapping[bytes, str] = MappingProxyType({})
+    configs: Configs = MappingProxyType({})
     next_producer_id: int = 0
 
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:

@@ -1,9 +1,9 @@
 """What a metadata store must do; nothing else in the broker knows which one it has.
 
-A store keeps an ordered log: version N holds the changes that were appended together as its Nth entry. Appending names the
-version it builds on, and fails with `VersionConflict` when another broker was faster; whoever gets that catches up and
-decides again. Every entry, one's own included, comes back through `follow`, in order and exactly once; that stream is the
-only input of replay.
+A store keeps an ordered log: version N holds the changes that were appended together as its Nth entry.
+Appending names the version it builds on, and fails with `VersionConflict` when another broker was faster;
+whoever gets that catches up and decides again. Every entry, one's own included, comes back through `follow`,
+in order and exactly once; that stream is the only input of replay.
 
 Here are no decisions: what a change means is in changes.py, which change to make is the controller's.
 """
@@ -38,18 +38,21 @@ class MetadataStore(Protocol):
         """Open the store and give a snapshot: the image at some version, from which `follow` goes on."""
 
     async def follow(self, after_version: int, deliver: Deliver) -> None:
-        """Deliver all entries after this version, in order: those that exist now, before this returns; later ones as
-        they come, on the event loop. An append's own entry is delivered before `append_if` returns."""
+        """Deliver all entries after this version, in order: those that exist now, before this returns; later
+        ones as they come, on the event loop. An append's own entry is delivered before `append_if`
+        returns."""
 
     async def append_if(self, version: int, changes: Sequence[Change]) -> int:
-        """Append one entry if the log is still at `version`; the new version is returned once the entry is durable.
+        """Append one entry if the log is still at `version`; the new version is returned once the entry is
+        durable.
 
-        Raises VersionConflict when it is not (the entries that came in between have then been delivered), OSError when
-        the entry could not be made durable (it is then not there).
+        Raises VersionConflict when it is not (the entries that came in between have then been delivered),
+        OSError when the entry could not be made durable (it is then not there).
         """
 
     async def register_broker(self, broker: BrokerState) -> int:
-        """Register for as long as this process lives; gives the broker epoch, which rises with every registration."""
+        """Register for as long as this process lives; gives the broker epoch, which rises with every
+        registration."""
 
     async def elect_controller(self, node_id: int) -> int | None:
         """Try to become the controller; gives the controller epoch, or None when another broker is."""

@@ -1,8 +1,8 @@
 """The current image, and who wants to hear of a new one.
 
-Everything in a broker reads metadata here. Subscribers are called in the order in which they subscribed, on the event
-loop, once for each append, with the image before, the image after and the changes between them; when one of them fails,
-that is logged and the others still hear.
+Everything in a broker reads metadata here. Subscribers are called in the order in which they subscribed, on
+the event loop, once for each append, with the image before, the image after and the changes between them;
+when one of them fails, that is logged and the others still hear.
 """
 
 import logging
@@ -20,7 +20,8 @@ Subscriber = Callable[[Image, Image, Sequence[Change]], None]
 class MetadataView:
     """Holds the newest image; `image` may be read at any time.
 
-    `derived` is a place for what was computed from the image (an encoded answer, say); a new image empties it.
+    `derived` is a place for what was computed from the image (an encoded answer, say); a new image empties
+    it.
     """
 
     __slots__ = ("_subscribers", "derived", "image")

@@ -1,4 +1,5 @@
-"""Decisions on topics and partitions: names, counts, placement, manual assignments, error codes as Kafka's."""
+"""Decisions on topics and partitions: names, counts, placement, manual assignments, error codes as
+Kafka's."""
 
 import random
 

@@ -23,7 +23,8 @@ async def start(folder, **texts):
 
 
 async def ask(broker, request, version=None, listener="PLAINTEXT"):
-    """Send the request through its bytes in `version` (the newest if None); gives the answer, through its bytes too."""
+    """Send the request through its bytes in `version` (the newest if None); gives the answer, through its
+    bytes too."""
     entry = TABLE[type(request).KEY]
     version = entry.max_version if version is None else version
     broker.settings = broker.controller.settings

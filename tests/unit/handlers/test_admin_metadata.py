@@ -231,7 +231,7 @@ def test_pages_of_partitions(tmp_path):
         [("c", 0, [0, 1, 2])],
         [("c", 0, [3, 4]), ("d", 0, [0])],
     ]
-    assert pages(tmp_path / "3", 100, **{"max_request_partition_size_limit": "8"})[-1] == [("d", 0, [0])]
+    assert pages(tmp_path / "3", 100, max_request_partition_size_limit="8")[-1] == [("d", 0, [0])]
     assert pages(tmp_path / "4", 2, ["d", "x", "b", "bad name"]) == [
         [
             ("b", 0, [0]),

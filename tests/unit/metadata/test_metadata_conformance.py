@@ -16,7 +16,7 @@ from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.image import EMPTY_IMAGE, BrokerState, PartitionState, ResourceType
 from moldau.metadata.store import VersionConflict
 
-STORES = {"embedded": lambda place: EmbeddedStore(place)}
+STORES = {"embedded": EmbeddedStore}
 
 
 @pytest.fixture(params=STORES)

@@ -1,4 +1,5 @@
-"""Changes, replay and their JSON: replaying what was written gives the same image; images share what did not change."""
+"""Changes, replay and their JSON: replaying what was written gives the same image; images share what did not
+change."""
 
 import json
 

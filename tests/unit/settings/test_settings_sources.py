@@ -84,7 +84,7 @@ def test_a_name_that_is_not_known_is_never_dropped_silently(name, warning):
 
 def test_bad_values_are_setting_errors():
     with pytest.raises(
-        SettingError, match="Invalid value 0 for configuration num.partitions: Value must be at least 1"
+        SettingError, match=r"Invalid value 0 for configuration num\.partitions: Value must be"
     ):
         load(overrides=["num.partitions=0"])
     with pytest.raises(SettingError, match="not of the form name=value"):
@@ -138,8 +138,7 @@ def test_listeners():
 def test_listeners_that_make_no_sense(texts, complaint):
     settings = from_texts(texts).broker
     with pytest.raises(SettingError, match=complaint):
-        listeners(settings)
-        advertised_listeners(settings)
+        (listeners(settings), advertised_listeners(settings))
 
 
 def test_settings_made_in_code_count_as_set():

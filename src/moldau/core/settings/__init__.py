@@ -5,6 +5,8 @@ table.py       a class of rows becomes a frozen object with one typed attribute 
 broker.py      BrokerSettings, put together from network.py, storage.py, cluster.py, groups.py and security.py
 topic.py       TopicSettings, each row with the broker settings that its default comes from
 group.py       GroupSettings, the same for one consumer group
-properties.py  the syntax of server.properties          sources.py    file, environment, overrides -> StaticSettings
-listeners.py   the listener lists, taken apart           document.py   docs/settings.md
+    properties.py  the syntax of server.properties
+    sources.py     file, environment, overrides -> StaticSettings
+    listeners.py   the listener lists, taken apart
+    document.py    docs/settings.md
 """

@@ -43,7 +43,8 @@ REMOVED_NAMES = frozenset(
     }
 )
 REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
-"""Settings that Kafka 4 no longer has: accepted with a warning, so that an old server.properties still starts."""
+"""Settings that Kafka 4 no longer has: accepted with a warning, so that an old server.properties still
+starts."""
 
 OPEN_PREFIXES = (
     "listener.name.",
@@ -59,4 +60,5 @@ OPEN_PREFIXES = (
     "group.streams.",
     "controller.",
 )
-"""Families of Kafka settings that Moldau has nothing to do with yet: accepted, and warned of as without effect."""
+"""Families of Kafka settings that Moldau has nothing to do with yet: accepted, and warned of as without
+effect."""

@@ -1,4 +1,5 @@
-"""What a value may be: small functions that return a complaint in Kafka's wording, or None when all is well."""
+"""What a value may be: small functions that return a complaint in Kafka's wording, or None when all is
+well."""
 
 from collections.abc import Sequence
 

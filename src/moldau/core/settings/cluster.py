@@ -1,4 +1,5 @@
-"""The broker's settings about itself among others: identity, topic creation, replication, election, features."""
+"""The broker's settings about itself among others: identity, topic creation, replication, election,
+features."""
 
 from moldau.core.settings.checks import at_least
 from moldau.core.settings.rows import MAX_LONG, Kind, Scope

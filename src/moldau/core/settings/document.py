@@ -17,10 +17,11 @@ _HEAD = """\
 Names, types and defaults are Kafka's; where Moldau differs, the text says so. Made from the tables in
 `src/moldau/core/settings/` by `python -m moldau.core.settings.document`.
 
-A broker reads, each over the one before: a `server.properties` file (`--config`), the environment (`KAFKA_LOG_RETENTION_MS`
-is `log.retention.ms`; `_` stands for `.`, `__` for `_`, `___` for `-`), `--set name=value`, and changes made while it runs
-(`moldau configs`, or any Kafka tool). An unknown name gives a warning that suggests the nearest known one. A value that
-a setting cannot take stops the start, with a sentence that says what would be right.
+A broker reads, each over the one before: a `server.properties` file (`--config`), the environment
+(`KAFKA_LOG_RETENTION_MS` is `log.retention.ms`; `_` stands for `.`, `__` for `_`, `___` for `-`), `--set
+name=value`, and changes made while it runs (`moldau configs`, or any Kafka tool). An unknown name gives a
+warning that suggests the nearest known one. A value that a setting cannot take stops the start, with a
+sentence that says what would be right.
 
 Update mode: *cluster-wide* settings can change at run time for all brokers or one, *per-broker* ones for one;
 *read-only* ones need a restart.

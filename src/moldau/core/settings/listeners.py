@@ -1,9 +1,11 @@
 """The listener lists, taken apart: `listeners`, `advertised.listeners`, `listener.security.protocol.map`.
 
-    PLAINTEXT://127.0.0.1:9092,OUTSIDE://:9093,IPV6://[::1]:9094      name://host:port; an empty host: every interface
+    PLAINTEXT://127.0.0.1:9092,OUTSIDE://:9093,IPV6://[::1]:9094
 
-Listeners that belong to a KRaft controller (`controller.listener.names`) are left out, so that Kafka's own sample
-server.properties works.
+Each is name://host:port; an empty host stands for every interface.
+
+Listeners that belong to a KRaft controller (`controller.listener.names`) are left out, so that Kafka's own
+sample server.properties works.
 """
 
 import re
@@ -18,7 +20,8 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Listener(NamedTuple):
-    """One listener: its name, security protocol, host ("" for every interface) and port (0 for any free one)."""
+    """One listener: its name, security protocol, host ("" for every interface) and port (0 for any free
+    one)."""
 
     name: str
     protocol: str
@@ -40,14 +43,15 @@ def listeners(settings: BrokerSettings) -> tuple[Listener, ...]:
         if listener.protocol != "PLAINTEXT":
             raise SettingError(
                 "listeners",
-                f"the listener {listener.name} speaks {listener.protocol}, which this version of Moldau does not serve; "
-                "use PLAINTEXT",
+                f"the listener {listener.name} speaks {listener.protocol}, which this version of Moldau "
+                "does not serve; use PLAINTEXT",
             )
     return found
 
 
 def advertised_listeners(settings: BrokerSettings) -> tuple[Listener, ...] | None:
-    """The addresses for clients, when they are set apart from the listeners; SettingError when they make no sense."""
+    """The addresses for clients, when they are set apart from the listeners; SettingError when they make no
+    sense."""
     if not settings.advertised_listeners:
         return None
     known = {listener.name for listener in listeners(settings)}
@@ -56,12 +60,14 @@ def advertised_listeners(settings: BrokerSettings) -> tuple[Listener, ...] | Non
         if listener.name not in known:
             raise SettingError(
                 "advertised.listeners",
-                f"advertised.listeners names {listener.name}, which is not among the listeners ({', '.join(sorted(known))})",
+                f"advertised.listeners names {listener.name}, which is not among the listeners "
+                f"({', '.join(sorted(known))})",
             )
         if listener.host in ("", "0.0.0.0", "::"):
             raise SettingError(
                 "advertised.listeners",
-                f"advertised.listeners must name a host that clients can reach; {listener.host or 'nothing'} is none",
+                "advertised.listeners must name a host that clients can reach; "
+                f"{listener.host or 'nothing'} is none",
             )
     return found
 
@@ -74,7 +80,8 @@ def protocol_map(settings: BrokerSettings) -> dict[str, str]:
         if not colon or protocol.strip().upper() not in _PROTOCOLS:
             raise SettingError(
                 "listener.security.protocol.map",
-                f"'{entry}' in listener.security.protocol.map is not NAME:PROTOCOL; protocols are {', '.join(_PROTOCOLS)}",
+                f"'{entry}' in listener.security.protocol.map is not NAME:PROTOCOL; "
+                f"protocols are {', '.join(_PROTOCOLS)}",
             )
         protocols[name.strip().upper()] = protocol.strip().upper()
     return protocols
@@ -96,7 +103,8 @@ def _served(name: str, entries: Sequence[str], settings: BrokerSettings) -> tupl
         if listener not in protocols:
             raise SettingError(
                 name,
-                f"No security protocol defined for listener {listener}; add it to listener.security.protocol.map",
+                f"No security protocol defined for listener {listener}; add it to "
+                "listener.security.protocol.map",
             )
         if any(listener == other.name for other in found):
             raise SettingError(name, f"the listener {listener} appears twice in {name}")

@@ -143,7 +143,8 @@ class NetworkSettings(SettingsObject):
     )
     moldau_http_listener: str = text(
         "127.0.0.1:9640",
-        "Where health and metrics are served over HTTP: host:port; port 0 takes any free one, empty switches it off.",
+        "Where health and metrics are served over HTTP: host:port; port 0 takes any free one, empty "
+        "switches it off.",
     )
     moldau_health_disk_min_free_ratio: float = double(
         0.05, "The share of a disk that must be free; below it the health verdict is degraded."

@@ -1,7 +1,8 @@
 """The syntax of Java property files, in which every Kafka user's server.properties is written.
 
-    key=value   key: value   key value      # comment   ! comment      a line that ends in \\ goes on in the next
-    \\t \\n \\r \\f \\uXXXX and any other escaped character stand for themselves, in keys too
+    key=value   key: value   key value      # comment   ! comment
+    a line that ends in \\ goes on in the next
+    \\t \\n \\r \\f \\uXXXX are escapes; any other escaped character stands for itself, in keys too
 
 A later line wins over an earlier one of the same key.
 """

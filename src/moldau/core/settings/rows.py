@@ -1,9 +1,10 @@
-"""One row of a settings table: the name as Kafka spells it, type, default, check, scope, synonyms, documentation.
+"""One row of a settings table: the name as Kafka spells it, type, default, check, scope, synonyms,
+documentation.
 
-A value has two forms. Text is what files, the environment and the Kafka protocol carry; the parsed value is what the
-code uses (`int`, `bool`, `str`, `float`, a tuple of strings, or None where the setting may be unset). `Setting.parse`
-leads from text to value or raises `SettingError`, whose sentence says what was wrong and what would be right;
-`Setting.text` leads back.
+A value has two forms. Text is what files, the environment and the Kafka protocol carry; the parsed value is
+what the code uses (`int`, `bool`, `str`, `float`, a tuple of strings, or None where the setting may be
+unset). `Setting.parse` leads from text to value or raises `SettingError`, whose sentence says what was wrong
+and what would be right; `Setting.text` leads back.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""The broker's settings about TLS, SASL and authorisation. None is served yet; they are accepted and described."""
+"""The broker's settings about TLS, SASL and authorisation. None is served yet; they are accepted and
+described."""
 
 from moldau.core.settings.checks import at_least, one_of
 from moldau.core.settings.rows import Kind

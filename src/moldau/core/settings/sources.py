@@ -1,12 +1,12 @@
 """Where a broker's settings come from before any dynamic change: file, environment, overrides, in that order.
 
-`load` merges the three (a later one wins), checks every value, and gives a `StaticSettings`: the typed settings, the texts
-that were set explicitly (DescribeConfigs tells a value that somebody set from a default), and warnings. A name that is
-not known is never dropped silently: the warning names the nearest known one. Settings that Kafka 4 removed are accepted
-with a warning, so that an old server.properties still starts.
+`load` merges the three (a later one wins), checks every value, and gives a `StaticSettings`: the typed
+settings, the texts that were set explicitly (DescribeConfigs tells a value that somebody set from a default),
+and warnings. A name that is not known is never dropped silently: the warning names the nearest known one.
+Settings that Kafka 4 removed are accepted with a warning, so that an old server.properties still starts.
 
-Environment names are those of Kafka's container image: KAFKA_LOG_RETENTION_MS is log.retention.ms; `_` stands for `.`,
-`__` for `_`, `___` for `-`.
+Environment names are those of Kafka's container image: KAFKA_LOG_RETENTION_MS is log.retention.ms; `_` stands
+for `.`, `__` for `_`, `___` for `-`.
 """
 
 import difflib
@@ -46,7 +46,8 @@ _NOT_SETTINGS = frozenset(
 class StaticSettings:
     """What a broker was started with. Immutable by convention.
 
-    `broker`: the typed settings; `texts`: the explicitly set ones as text, by name; `warnings`: sentences for the log.
+    `broker`: the typed settings; `texts`: the explicitly set ones as text, by name; `warnings`: sentences for
+    the log.
     """
 
     __slots__ = ("broker", "texts", "warnings")
@@ -60,7 +61,8 @@ class StaticSettings:
 
     @classmethod
     def of(cls, broker: BrokerSettings) -> "StaticSettings":
-        """Static settings in which all that differs from the defaults counts as set (for tests and embedding)."""
+        """Static settings in which all that differs from the defaults counts as set (for tests and
+        embedding)."""
         texts: dict[str, str] = {}
         for name, row in BrokerSettings.ROWS.items():
             value = broker.get(name)
@@ -77,8 +79,8 @@ def load(
 ) -> StaticSettings:
     """Settings from a property file, the environment (KAFKA_*, MOLDAU_*) and `name=value` overrides.
 
-    Raises SettingError for a value that a setting cannot take and for an override without `=`, OSError when the file
-    cannot be read.
+    Raises SettingError for a value that a setting cannot take and for an override without `=`, OSError when
+    the file cannot be read.
     """
     texts: dict[str, str] = {}
     if file is not None:
@@ -150,6 +152,7 @@ def _warning(name: str) -> str:
         return f"{name} is a Kafka setting that Moldau does not have yet; it is ignored"
     for topic_name, row in TopicSettings.ROWS.items():
         if topic_name == name and row.synonyms:
-            return f"{name} is a topic setting; the default of all topics is set by {row.synonyms[0]}. It is ignored"
+            default = row.synonyms[0]
+            return f"{name} is a topic setting and ignored; the default of all topics is set by {default}"
     near = difflib.get_close_matches(name, BrokerSettings.ROWS, n=1, cutoff=0.6)
     return f"unknown setting {name} is ignored" + (f"; did you mean {near[0]}?" if near else "")

@@ -102,7 +102,8 @@ class TopicDefaults(SettingsObject):
     )
     log_flush_interval_ms: int | None = long(
         None,
-        "After how many milliseconds a log is forced to disk; unset, log.flush.scheduler.interval.ms decides.",
+        "After how many milliseconds a log is forced to disk; unset, log.flush.scheduler.interval.ms "
+        "decides.",
         at_least(0),
         scope=_CLUSTER,
     )
@@ -137,8 +138,9 @@ class StorageSettings(TopicDefaults):
     )
     moldau_durability: str = text(
         "os",
-        "When an acknowledged write is on the disk: os leaves it to the operating system, as Kafka does (a power cut "
-        "may take the last seconds); group forces it before the acknowledgement, once for all requests of the moment.",
+        "When an acknowledged write is on the disk: os leaves it to the operating system, as Kafka does (a "
+        "power cut may take the last seconds); group forces it before the acknowledgement, once for all "
+        "requests of the moment.",
         one_of("os", "group"),
     )
     log_retention_check_interval_ms: int = long(

@@ -4,12 +4,13 @@
     class TopicSettings:
         retention_ms: int = long(604_800_000, "How long ...", at_least(-1))
 
-    TopicSettings(retention_ms=1000).retention_ms == 1000       TopicSettings.ROWS["retention.ms"].documentation
+    TopicSettings(retention_ms=1000).retention_ms == 1000
+    TopicSettings.ROWS["retention.ms"].documentation
 
-This is a dataclass in use (frozen, slotted, keyword arguments, equality, hash), and type checkers see one. It is not built
-by `dataclasses`, because that compiles a method with one line for every field: 11 ms for the broker's 230 settings, of the
-15 that start-up may spend here. The constructor does not check values, so that tests may use sizes that no user would;
-text from outside goes through `parse_all`.
+This is a dataclass in use (frozen, slotted, keyword arguments, equality, hash), and type checkers see one. It
+is not built by `dataclasses`, because that compiles a method with one line for every field: 11 ms for the
+broker's 230 settings, of the 15 that start-up may spend here. The constructor does not check values, so that
+tests may use sizes that no user would; text from outside goes through `parse_all`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -120,7 +121,8 @@ def listing(
 
 
 class SettingsObject:
-    """What every settings object can do. `memo` holds what was derived from the object, which never changes."""
+    """What every settings object can do. `memo` holds what was derived from the object, which never
+    changes."""
 
     __slots__ = ("memo",)
     memo: dict[Any, Any]

@@ -1,7 +1,8 @@
 """TopicSettings: what can be set for one topic, and where its value comes from when it is not.
 
-A topic's own value wins; else the broker settings listed as synonyms are asked in their order (for retention.ms:
-log.retention.ms, then .minutes, then .hours); the first that is set decides, and the default stands at the end.
+A topic's own value wins; else the broker settings listed as synonyms are asked in their order (for
+retention.ms: log.retention.ms, then .minutes, then .hours); the first that is set decides, and the default
+stands at the end.
 """
 
 from moldau.core.settings.checks import at_least, between, each_of, one_of, throttled_replicas
@@ -22,7 +23,8 @@ class TopicSettings(SettingsObject):
 
     cleanup_policy: tuple[str, ...] = listing(
         ("delete",),
-        "What happens to old segments: delete them by age and size, compact them by key, both, or (empty) keep all.",
+        "What happens to old segments: delete them by age and size, compact them by key, both, or (empty) "
+        "keep all.",
         each_of("compact", "delete"),
         synonyms=("log.cleanup.policy",),
     )
@@ -34,7 +36,8 @@ class TopicSettings(SettingsObject):
     )
     retention_bytes: int = long(
         -1,
-        "How large a partition may grow, in bytes, before its oldest segments go under the policy delete; -1: no limit.",
+        "How large a partition may grow, in bytes, before its oldest segments go under the policy delete; "
+        "-1: no limit.",
         synonyms=("log.retention.bytes",),
     )
     segment_bytes: int = integer(
@@ -81,7 +84,8 @@ class TopicSettings(SettingsObject):
     )
     compression_type: str = text(
         "producer",
-        "The codec that batches are stored with; producer keeps what the producer chose, uncompressed means none.",
+        "The codec that batches are stored with; producer keeps what the producer chose, uncompressed "
+        "means none.",
         one_of(*COMPRESSIONS),
         synonyms=("compression.type",),
     )
@@ -164,7 +168,8 @@ class TopicSettings(SettingsObject):
     )
     flush_ms: int = long(
         MAX_LONG,
-        "After how many milliseconds the log is forced to disk; by default that is left to the operating system.",
+        "After how many milliseconds the log is forced to disk; by default that is left to the operating "
+        "system.",
         at_least(0),
         synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
@@ -176,7 +181,8 @@ class TopicSettings(SettingsObject):
     )
     unclean_leader_election_enable: bool = boolean(
         False,
-        "Whether a replica that is not in sync may become leader when no other lives, at the price of lost records.",
+        "Whether a replica that is not in sync may become leader when no other lives, at the price of lost "
+        "records.",
         synonyms=("unclean.leader.election.enable",),
     )
     leader_replication_throttled_replicas: tuple[str, ...] = listing(
@@ -196,7 +202,8 @@ class TopicSettings(SettingsObject):
     )
     local_retention_ms: int = long(
         -2,
-        "How long segments stay on local disks once they are in remote storage; -2 means as long as retention.ms.",
+        "How long segments stay on local disks once they are in remote storage; -2 means as long as "
+        "retention.ms.",
         at_least(-2),
         synonyms=("log.local.retention.ms",),
         effective=False,
