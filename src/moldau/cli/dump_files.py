@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from moldau.log.snapshots import decode_snapshot
-from moldau.records.batch import BatchView, CorruptBatch, TimestampType, batch_size_bytes
+from moldau.records.batch import HEADER_BYTES, BatchView, CorruptBatch, TimestampType, batch_size_bytes
 from moldau.records.record import Record
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 OFFSET_INDEX_ENTRY = struct.Struct(">II")
 TIME_INDEX_ENTRY = struct.Struct(">qI")
 TRANSACTION_INDEX_ENTRY = struct.Struct(">hqqqq")
-BATCH_PREFIX_BYTES = 12
 
 Decoder = Callable[[Record], dict[str, Any]]
 
@@ -64,9 +63,9 @@ def dump_segment(path: Path, content: Content) -> Iterator[Row]:
         position = 0
         while position < len(mapped):
             try:
-                if len(mapped) - position < BATCH_PREFIX_BYTES:
+                if len(mapped) - position < HEADER_BYTES:
                     raise CorruptBatch(f"{len(mapped) - position} bytes are left, fewer than a header")
-                size = batch_size_bytes(mapped[position : position + BATCH_PREFIX_BYTES], 0)
+                size = batch_size_bytes(mapped[position : position + HEADER_BYTES], 0)
                 if position + size > len(mapped):
                     raise CorruptBatch(f"a batch of {size} bytes breaks off after {len(mapped) - position}")
                 batch = BatchView(mapped[position : position + size])

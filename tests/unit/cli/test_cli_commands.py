@@ -1,0 +1,122 @@
+"""The command line as a whole: documentation, help, and what happens without a broker."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from moldau.cli.app import COMMANDS, build
+from moldau.cli.document import SHARED, document
+from moldau.cli.main import main
+from moldau.cli.output import plain_table
+
+DOCUMENTATION = Path(__file__).parents[3] / "docs" / "commands.md"
+
+
+def commands(path: tuple[str, ...], command: Any) -> list[tuple[tuple[str, ...], Any]]:
+    inner = getattr(command, "commands", None)
+    if not inner:
+        return [(path, command)]
+    return [found for name, each in inner.items() for found in commands((*path, name), each)]
+
+
+ALL = commands((), typer.main.get_command(build(list(COMMANDS))))
+
+
+def test_the_documentation_is_what_the_commands_say() -> None:
+    assert DOCUMENTATION.read_text() == document(), "run: python -m moldau.cli.document > docs/commands.md"
+
+
+@pytest.mark.parametrize(("path", "command"), ALL, ids=[" ".join(path) for path, _ in ALL])
+def test_every_command_and_option_has_words_of_help(path: tuple[str, ...], command: Any) -> None:
+    written = document()
+    assert f"moldau {' '.join(path)}\n" in written
+    assert command.help
+    for param in command.params:
+        assert param.help, f"{' '.join(path)}: {param.name} says nothing"
+        if param.name in SHARED or param.param_type_name == "argument":
+            continue
+        assert all(name in written for name in param.opts)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_one_command_exits_well(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    assert f"moldau {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topics", "list"],
+        ["topics", "create", "t"],
+        ["produce", "t"],
+        ["consume", "t"],
+        ["groups", "list"],
+        ["configs", "describe", "topic"],
+    ],
+)
+def test_without_a_broker_a_sentence_says_what_to_do(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        # Bound but not listening: connections are refused, and nobody else can take the port meanwhile.
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        assert main([*words, "-b", f"127.0.0.1:{port}"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"moldau: no broker answers at 127.0.0.1:{port}: start one with `moldau serve`")
+    assert len(error.splitlines()) == 1
+
+
+def test_status_without_a_broker_is_failing(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["status", "-b", address, "--http", address]) == 2
+    assert "no broker answers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["topics", "list", "-b", "localhost:port"], "not an address"),
+        (["topics", "create", "t", "-c", "retention.ms"], "NAME=VALUE"),
+        (["topics", "alter", "t"], "nothing to alter"),
+        (["configs", "alter", "topic", "t"], "nothing to alter"),
+        (["configs", "describe", "planet"], "topic, broker or group"),
+        (["produce", "t", "-z", "rar"], "codec"),
+        (["produce", "t", "-a", "7"], "--acks"),
+        (["produce", "t", "-K", ":", "-f", "%v"], "-K and -f"),
+        (["consume", "t", "-o", "yesterday"], "-o 'yesterday'"),
+        (["consume", "t", "-f", "%z"], "'%z'"),
+        (["consume", "t", "-g", "g", "-o", "5"], "--group"),
+        (["groups", "reset-offsets", "g", "--topic", "t"], "say where to"),
+        (["groups", "reset-offsets", "g", "--to-latest"], "say which partitions"),
+        (["groups", "reset-offsets", "--to-latest", "--all-topics"], "name the groups"),
+        (["groups", "reset-offsets", "g", "--to-latest", "--dry-run", "--execute"], "contradict"),
+    ],
+)
+def test_a_wrong_call_is_explained(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_an_unknown_command_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topcs"]) == 2
+    assert "topics" in capsys.readouterr().err
+
+
+def test_version_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"moldau", "python", "librdkafka"}
+
+
+def test_a_plain_table_aligns_and_marks_what_is_absent() -> None:
+    rows = [{"a": "x", "b": None}, {"a": "long", "b": [1, 2]}]
+    assert plain_table(rows, {"a": "A", "b": "B"}) == "A     B\nx     -\nlong  1,2"

@@ -1,0 +1,130 @@
+"""dump-log: every kind of file, whole and damaged."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.dump_files import Content, Row, dump_file
+from moldau.cli.main import main
+from moldau.cli.offsets_decoder import decode_offsets_record
+from moldau.log.producers import ProducerBatch, ProducerState
+from moldau.log.snapshots import encode_snapshot
+from moldau.protocol.messages.coordinator_records import OffsetCommitKey, OffsetCommitValue
+from moldau.records.builder import build_batch
+from moldau.records.record import Record
+
+ALL = Content(records=True, payload=True)
+
+
+def batch(base_offset: int, count: int = 2, codec: str = "none") -> bytes:
+    records = [
+        Record(base_offset + index, 1_000 + index, b"k%d" % index, None if index else b"v", (("h", b"x"),))
+        for index in range(count)
+    ]
+    return build_batch(records, base_offset=base_offset, compression=codec)
+
+
+def rows(path: Path, content: Content = ALL) -> list[Row]:
+    return list(dump_file(path, content))
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_segment_shows_batches_and_records(codec: str, tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000010.log"
+    first = batch(10, codec=codec)
+    path.write_bytes(first + batch(12))
+    start, head, one, two, second, *_ = rows(path)
+    assert start.fields == {"Log starting offset": 10}
+    assert head.fields["baseOffset"] == 10
+    assert head.fields["lastOffset"] == 11
+    assert head.fields["compresscodec"] == codec
+    assert head.fields["isvalid"] is True
+    assert one.fields["key"] == b"k0"
+    assert one.fields["payload"] == b"v"
+    assert one.fields["headerKeys"] == "[h]"
+    assert "payload" not in two.fields
+    assert second.fields["position"] == len(first)
+
+
+def test_a_wrong_crc_is_marked_and_reading_goes_on(tmp_path: Path) -> None:
+    damaged = bytearray(batch(0))
+    damaged[-1] ^= 1
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(bytes(damaged) + batch(2))
+    batches = [row for row in rows(path, Content()) if row.kind == "batch"]
+    assert [(row.damaged, row.fields["isvalid"]) for row in batches] == [(True, False), (False, True)]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 30, 62])
+def test_a_torn_end_is_told(cut: int, tmp_path: Path) -> None:
+    whole = batch(0)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(whole + batch(2)[:cut])
+    last = rows(path, Content())[-1]
+    assert last.kind == "damage"
+    assert last.fields["position"] == len(whole)
+    assert last.fields["unread bytes"] == cut
+
+
+def test_an_index_is_checked_against_its_segment(tmp_path: Path) -> None:
+    first = batch(5)
+    (tmp_path / "00000000000000000005.log").write_bytes(first + batch(7))
+    index = tmp_path / "00000000000000000005.index"
+    index.write_bytes(struct.pack(">IIIIII", 0, 0, 3, len(first), 9, 4) + b"\0" * 80)
+    found = rows(index)
+    assert [row.fields["offset"] for row in found] == [5, 8, 14]
+    assert [row.damaged for row in found] == [False, False, True]
+
+
+def test_other_files(tmp_path: Path) -> None:
+    times = tmp_path / "00000000000000000005.timeindex"
+    times.write_bytes(struct.pack(">qI", 1_000, 2))
+    assert rows(times)[0].fields == {"timestamp": 1_000, "offset": 7}
+    aborted = tmp_path / "00000000000000000005.txnindex"
+    aborted.write_bytes(struct.pack(">hqqqq", 0, 9, 5, 6, 7))
+    assert rows(aborted)[0].fields["producerId"] == 9
+    snapshot = tmp_path / "00000000000000000007.snapshot"
+    state = ProducerState(2, 5, 6, 1_000, -1, -1, (ProducerBatch(5, 5, 6, 6, 1_000),))
+    snapshot.write_bytes(encode_snapshot({77: state}))
+    assert rows(snapshot)[0].fields["producerId"] == 77
+    snapshot.write_bytes(b"nonsense")
+    assert rows(snapshot)[0].damaged
+    epochs = tmp_path / "leader-epoch-checkpoint"
+    epochs.write_text("0\n1\n3 0\n")
+    assert [row.fields for row in rows(epochs)] == [{"line 1": "0"}, {"line 2": "1"}, {"line 3": "3 0"}]
+
+
+def test_the_offsets_decoder_names_group_and_offset() -> None:
+    key = struct.pack(">h", 1) + OffsetCommitKey(group="g", topic="t", partition=2).encode(1)
+    value = struct.pack(">h", 3) + OffsetCommitValue(offset=99, metadata="m").encode(3)
+    shown = decode_offsets_record(Record(0, 0, key, value, ()))
+    assert shown["key"] == {"type": 1, "name": "OffsetCommit", "group": "g", "topic": "t", "partition": 2}
+    assert shown["payload"]["offset"] == 99
+    assert decode_offsets_record(Record(0, 0, key, None, ()))["payload"] is None
+    assert decode_offsets_record(Record(0, 0, b"\0\x63rest", None, ()))["key"]["type"] == 99
+    assert "damaged" in decode_offsets_record(Record(0, 0, key[:5], value, ()))
+
+
+def test_the_command_prints_json_and_fails_on_damage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(batch(0))
+    assert main(["dump-log", str(tmp_path), "--print-data-log", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["kind"] for line in lines] == ["segment", "batch", "record", "record"]
+    path.write_bytes(batch(0) + b"torn")
+    assert main(["dump-log", str(path)]) == 1
+    assert "1 damaged" in capsys.readouterr().err
+
+
+def test_what_is_no_log_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("x")
+    for path in (other, tmp_path / "none.log", tmp_path):
+        assert main(["dump-log", str(path)]) == 1
+        assert "moldau: " in capsys.readouterr().err
