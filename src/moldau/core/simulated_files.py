@@ -1,10 +1,10 @@
 """A disk in memory that can be told to fill up, to fail, and to lose power, at any step and from a seed.
 
 Each file has two contents: what a reader sees, and what is on the platter. `sync` copies the first to the second.
-`power_cut` goes back to the second, and lets chance decide, page by page, which of the unsynced writes had reached it: a
-write may be whole, torn or lost, whatever was written before or after it. Names obey the same rule by directory: a file
-created, renamed or removed without `sync_directory` may be found either way. (Real journaling file systems promise more;
-nothing here relies on it.)
+`power_cut` goes back to the second, and lets chance decide, page by page, which of the unsynced writes had
+reached it: a write may be whole, torn or lost, whatever was written before or after it. Names (creations, renames,
+removals) are journaled, as in every file system of today: they reach the disk in order, and `sync_directory`
+brings all of them there; a power cut keeps some first part of the rest. A name may survive without its bytes.
 
 `process_kill` models kill -9: everything written stays, since the page cache lives on.
 
@@ -13,6 +13,7 @@ world at that step. Only one thread may use it.
 """
 
 import errno
+import itertools
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -45,6 +46,7 @@ class SimulatedFiles:
         self._random = random.Random(seed)
         self._names: dict[str, _File] = {}
         self._durable_names: dict[str, _File] = {}
+        self._journal: list[list[tuple[str, _File | None]]] = []
         self._directories: set[str] = {"/"}
         self._open: dict[int, _File] = {}
         self._paths: dict[int, str] = {}
@@ -65,18 +67,21 @@ class SimulatedFiles:
     def power_cut(self) -> None:
         """Unsynced pages and names survive by chance, each for itself."""
         self.process_kill()
-        for path in set(self._names) | set(self._durable_names):
-            if self._names.get(path) is not self._durable_names.get(path) and self._random.random() < 0.5:
-                self._settle_name(path)
+        survivors = self._random.randint(0, len(self._journal))
+        self._settle_names(survivors)
+        self._journal.clear()
         self._names = dict(self._durable_names)
         for file in {id(file): file for file in self._names.values()}.values():
             self._settle_pages(file)
 
-    def _settle_name(self, path: str) -> None:
-        if path in self._names:
-            self._durable_names[path] = self._names[path]
-        else:
-            self._durable_names.pop(path, None)
+    def _settle_names(self, count: int) -> None:
+        """The first `count` journaled changes of names reach the disk."""
+        for path, file in itertools.chain.from_iterable(self._journal[:count]):
+            if file is None:
+                self._durable_names.pop(path, None)
+            else:
+                self._durable_names[path] = file
+        del self._journal[:count]
 
     def _settle_pages(self, file: _File) -> None:
         size = len(file.durable)
@@ -107,6 +112,7 @@ class SimulatedFiles:
                 raise FileNotFoundError(errno.ENOENT, "no such directory", path)
             self.fault("create", path)
             file = self._names[path] = _File()
+            self._journal.append([(path, file)])
             file.modified_ms = self._now_ms()
         elif truncate:
             self.fault("truncate", path)
@@ -194,9 +200,7 @@ class SimulatedFiles:
 
     def sync_directory(self, path: str) -> None:
         self.fault("sync_directory", path)
-        for name in set(self._names) | set(self._durable_names):
-            if os.path.dirname(name) == path:
-                self._settle_name(name)
+        self._settle_names(len(self._journal))
 
     def list_directory(self, path: str) -> list[str]:
         if path not in self._directories:
@@ -235,9 +239,11 @@ class SimulatedFiles:
             return
         if source not in self._names:
             raise FileNotFoundError(errno.ENOENT, "no such file", source)
-        self._names[target] = self._names.pop(source)
+        file = self._names[target] = self._names.pop(source)
+        self._journal.append([(source, None), (target, file)])
 
     def _rename_directory(self, source: str, target: str) -> None:
+        self._settle_names(len(self._journal))
         for names in (self._names, self._durable_names):
             for name in [name for name in names if name.startswith(source + "/")]:
                 names[target + name[len(source) :]] = names.pop(name)
@@ -249,9 +255,11 @@ class SimulatedFiles:
         if path in self._names:
             self.fault("remove", path)
             del self._names[path]
+            self._journal.append([(path, None)])
 
     def remove_tree(self, path: str) -> None:
         self.fault("remove", path)
+        self._settle_names(len(self._journal))
         for names in (self._names, self._durable_names):
             for name in [name for name in names if name.startswith(path + "/")]:
                 del names[name]

@@ -39,6 +39,10 @@ def _read_lines(files: Files, path: str) -> list[list[str]]:
         logger.warning("%s is damaged (not text) and is ignored", path)
         return []
     lines = text.splitlines()
+    if not text.endswith("\n"):
+        # Also a number that has lost its last digit is a number.
+        logger.warning("%s is damaged (it breaks off) and is ignored", path)
+        return []
     if len(lines) < 2 or lines[0] != _VERSION or not lines[1].isdecimal() or int(lines[1]) != len(lines) - 2:
         logger.warning("%s is damaged (version or line count) and is ignored", path)
         return []

@@ -20,7 +20,7 @@ UNDEFINED_OFFSET = -1
 class LeaderEpochs:
     """The leader epochs of one log."""
 
-    __slots__ = ("_epochs", "_files", "path", "_starts")
+    __slots__ = ("_epochs", "_files", "_starts", "path")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files

@@ -63,6 +63,7 @@ class Log(Appender):
                 if segment.synced_bytes >= segment.size_bytes and segment is not self._active:
                     break
                 job.add(segment)
+                job.add_file(f"{self.directory}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}")
                 if segment is not self._active:
                     job.add_file(segment.path(INDEX_SUFFIX))
                     job.add_file(segment.path(TIME_INDEX_SUFFIX))

@@ -301,6 +301,7 @@ class _Opening:
         self.trust(self.segments[:first])
         if not epochs.entries():
             self._rebuild_epochs(self.segments[:first], epochs)
+            recovery_point = min(recovery_point, self.segments[first].base_offset)
         end_offset = self.segments[first].base_offset
         for index in range(first, len(self.segments)):
             segment = self.segments[index]

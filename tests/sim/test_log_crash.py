@@ -1,0 +1,267 @@
+"""A log on a disk that loses power, dies in mid-write, fills up or fails: what is found afterwards is always a whole prefix.
+
+Every run is decided by its seed; a failure names it. After any stop at any step, and again after a stop during recovery:
+
+* the log is a prefix of what was appended, byte for byte, and holds at least what was forced to disk (after a power cut) or
+  written (after kill -9);
+* producers and leader epochs are what the batches in the log say;
+* the log takes new records, and gives them back.
+"""
+
+import errno
+import random
+
+import pytest
+
+from moldau.core.settings.topic import TopicSettings
+from moldau.core.simulated_files import Crash, SimulatedFiles
+from moldau.log.log import Log
+from moldau.log.producers import Producers
+from moldau.log.recovery import open_log
+from moldau.records.batch import BatchView, iter_batches
+from moldau.records.builder import build_batch
+from moldau.records.record import Record
+
+DIRECTORY = "/data/flights-0"
+SETTINGS = TopicSettings(internal_segment_bytes=1500, index_interval_bytes=150, segment_index_bytes=400)
+NOW_MS = 1_700_000_000_000
+
+
+class World:
+    """A log, its disk, and what must be true of both."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.files = SimulatedFiles(seed, now_ms=lambda: NOW_MS)
+        self.files.writes_torn = self.random.random() < 0.5
+        self.appended: list[bytes] = []
+        """Every batch as it should be stored; the staged ones included."""
+        self.written = 0
+        self.synced = 0
+        self.recovery_point = 0
+        self.sequences: dict[int, int] = {}
+        self.leader_epoch = 0
+        self.log = self.open(clean=False)
+
+    def open(self, *, clean: bool) -> Log:
+        return open_log(
+            self.files,
+            DIRECTORY,
+            "flights",
+            0,
+            SETTINGS,
+            clean=clean,
+            recovery_point=self.recovery_point,
+            now_ms=NOW_MS,
+        ).log
+
+    def crash_after(self, steps: int) -> None:
+        """The machine stops at the change number `steps` from now."""
+
+        def fault(operation: str, path: str) -> None:
+            nonlocal steps
+            if operation in ("read", "list"):
+                return
+            steps -= 1
+            if steps < 0:
+                raise Crash
+
+        self.files.fault = fault
+
+    def work(self, steps: int) -> None:
+        for _ in range(steps):
+            choice = self.random.random()
+            if choice < 0.6:
+                self.turn()
+            elif choice < 0.75:
+                self.sync()
+            elif choice < 0.85:
+                self.recovery_point = self.log.recovery_point
+            elif choice < 0.9:
+                self.leader_epoch += 1
+            elif choice < 0.95:
+                self.log.roll(NOW_MS)
+            else:
+                self.reopen()
+
+    def turn(self) -> None:
+        """A few appends, one flush."""
+        for _ in range(self.random.randint(1, 4)):
+            self.append()
+        self.log.flush_staged()
+        self.written = len(self.appended)
+
+    def append(self) -> None:
+        producer_id = self.random.choice([-1, 7, 8])
+        count = self.random.randint(1, 5)
+        sequence = self.sequences.get(producer_id, 0) if producer_id >= 0 else -1
+        size = self.random.choice([0, 10, 100, 600])
+        codec = self.random.choice(["none", "none", "zstd"])
+        batch = build_batch(
+            [Record(index, NOW_MS + index, None, self.random.randbytes(size)) for index in range(count)],
+            compression=codec,
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            base_sequence=sequence,
+        )
+        stored = bytearray(batch)
+        view = BatchView(batch)
+        base = self.end_offset()
+        stored[:16] = base.to_bytes(8, "big") + batch[8:12] + self.leader_epoch.to_bytes(4, "big")
+        self.appended.append(bytes(stored))
+        result = self.log.append(memoryview(batch), leader_epoch=self.leader_epoch, now_ms=NOW_MS)
+        assert result.error_code == 0, result
+        assert result.base_offset == base
+        if producer_id >= 0:
+            self.sequences[producer_id] = sequence + view.count
+
+    def end_offset(self) -> int:
+        return BatchView(self.appended[-1]).next_offset if self.appended else 0
+
+    def sync(self) -> None:
+        job = self.log.fsync_job()
+        if job is not None:
+            job.run()
+            self.log.mark_flushed(job)
+        self.synced = self.written
+
+    def reopen(self) -> None:
+        self.log.close(clean=True)
+        self.synced = self.written
+        self.recovery_point = self.log.recovery_point
+        self.log = self.open(clean=True)
+        self.check(self.written)
+
+    # -- what must be true ----------------------------------------------------------------------------------------
+
+    def content(self) -> list[bytes]:
+        found: list[bytes] = []
+        offset = self.log.log_start_offset
+        while offset < self.log.written_end_offset:
+            data = self.log.read(offset, 700, end_offset=self.log.written_end_offset)
+            assert len(data), f"nothing to read at {offset} below {self.log.written_end_offset}"
+            for view in iter_batches(data):
+                assert view.crc_is_valid()
+                found.append(bytes(view.data))
+                offset = view.next_offset
+        return found
+
+    def check(self, least: int) -> None:
+        found = self.content()
+        assert found == self.appended[: len(found)], "the log is not a prefix of what was appended"
+        assert len(found) >= least, f"{least} batches were promised, {len(found)} are there"
+        expected, epochs = Producers(), []
+        for data in found:
+            view = BatchView(data)
+            expected.replay(view)
+            if not epochs or epochs[-1][0] != view.leader_epoch:
+                epochs.append((view.leader_epoch, view.base_offset))
+        assert {p: s[:6] for p, s in self.log.producers.states.items()} == {
+            p: s[:6] for p, s in expected.states.items()
+        }
+        assert self.log.epochs.entries() == epochs
+        self.forget_lost(len(found))
+
+    def forget_lost(self, kept: int) -> None:
+        del self.appended[kept:]
+        self.written = kept
+        self.synced = min(self.synced, kept)
+        self.sequences = {}
+        for data in self.appended:
+            view = BatchView(data)
+            if view.producer_id >= 0:
+                self.sequences[view.producer_id] = view.base_sequence + view.count
+
+
+def stop_and_recover(world: World, power_cut: bool) -> None:
+    """Stop, perhaps stop again during recovery, then check."""
+    least = world.synced if power_cut else world.written
+    while True:
+        if power_cut:
+            world.files.power_cut()
+        else:
+            world.files.process_kill()
+        if world.random.random() < 0.4:
+            world.crash_after(world.random.randint(0, 12))
+        else:
+            world.files.fault = lambda operation, path: None
+        try:
+            world.log = world.open(clean=False)
+        except Crash:
+            continue
+        break
+    world.files.fault = lambda operation, path: None
+    world.check(least)
+
+
+@pytest.mark.parametrize("power_cut", [True, False], ids=["power cut", "kill -9"])
+@pytest.mark.parametrize("block", range(8))
+def test_what_is_found_after_a_stop_is_a_whole_prefix(block: int, power_cut: bool) -> None:
+    for seed in range(block * 50, block * 50 + 50):
+        world = World(seed)
+        try:
+            for _ in range(3):
+                world.crash_after(world.random.randint(0, 120))
+                try:
+                    world.work(40)
+                except Crash:
+                    pass
+                stop_and_recover(world, power_cut)
+                world.work(5)
+                world.check(world.written)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
+@pytest.mark.parametrize("block", range(4))
+def test_a_failed_write_leaves_no_trace(block: int, number: int) -> None:
+    for seed in range(block * 50, block * 50 + 50):
+        world = World(seed)
+        world.work(10)
+        try:
+            for _ in range(20):
+                fail_one_turn(world, number)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        world.log = world.open(clean=False)
+        world.check(world.written)
+
+
+def fail_one_turn(world: World, number: int) -> None:
+    """Appends whose flush may fail: then the log is what it was."""
+    countdown = world.random.randint(0, 3)
+
+    def fault(operation: str, path: str) -> None:
+        nonlocal countdown
+        if operation not in ("read", "list", "truncate"):
+            countdown -= 1
+            if countdown == 0:
+                raise OSError(number, "simulated")
+
+    written, sequences = world.written, dict(world.sequences)
+    epochs, states = world.log.epochs.entries(), dict(world.log.producers.states)
+    world.files.fault = fault
+    if world.random.random() < 0.3:
+        world.leader_epoch += 1
+    try:
+        for _ in range(world.random.randint(1, 4)):
+            try:
+                world.append()
+            except AssertionError:
+                break
+        world.log.flush_staged()
+    except OSError:
+        del world.appended[written:]
+        world.sequences = sequences
+        assert world.log.producers.states == states
+        assert world.log.epochs.entries() == epochs
+    world.files.fault = lambda operation, path: None
+    settle(world)
+    world.check(written)
+
+
+def settle(world: World) -> None:
+    """What the log has taken is what counts (a refused batch inside a turn is known to its caller)."""
+    kept = [data for data in world.appended if BatchView(data).base_offset < world.log.written_end_offset]
+    world.forget_lost(len(kept))
