@@ -8,7 +8,7 @@ The idea: this module imports nothing. `serve` is handed its arguments directly;
 through app.py, which builds a typer application that contains only the command that was named.
 
 The invariant: nothing that `moldau serve` imports may import typer, rich or confluent_kafka (a test looks).
-docs/decisions/0010-commands-start-fast.md has the measurements.
+docs/decisions/commands-start-fast.md has the measurements.
 """
 
 from __future__ import annotations
