@@ -1,7 +1,6 @@
 """Which settings a topic, a group or a broker may be given: names known, values good, and in keeping with one
 another."""
 
-import difflib
 from collections.abc import Iterable, Mapping
 
 from moldau.controller.decision import Refusal
@@ -96,6 +95,8 @@ def check_broker_configs(configs: Mapping[str, str], names: Iterable[str], *, fo
 
 
 def _suggestion(name: str, known: Mapping[str, object]) -> str:
+    import difflib  # only when somebody mistyped
+
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f" (did you mean {near[0]}?)" if near else ""
 

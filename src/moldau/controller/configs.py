@@ -6,8 +6,8 @@ metadata/configs.py's business.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from moldau.controller.config_rules import check_broker_configs, check_group_configs, checked_topic_configs
 from moldau.controller.decision import DONE, Decision, Outcome, Refusal
@@ -30,8 +30,7 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class AlterResource:
+class AlterResource(NamedTuple):
     """Operations on the settings of one resource: (name, operation, value)."""
 
     resource_type: int

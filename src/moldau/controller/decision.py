@@ -1,7 +1,6 @@
 """What a decision is made of: changes to append, and an answer for each thing that was asked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from moldau.metadata.changes import Change
@@ -33,8 +32,7 @@ class Refusal(Exception):
         self.outcome = Outcome(error_code, message)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[R]):
+class Decision(NamedTuple, Generic[R]):
     """Changes that must be appended together, and the answer that holds once they are."""
 
     changes: Sequence[Change]

@@ -7,7 +7,7 @@ says which state it builds on; when another change was faster, it is refused and
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from moldau.controller.assignments import check_replicas, fresh_partitions
 from moldau.controller.decision import DONE, Decision, Outcome, Refusal
@@ -18,13 +18,12 @@ from moldau.metadata.image import Image, PartitionState
 from moldau.protocol.errors import ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class MorePartitions:
-    """A topic that is to have `count` partitions in all; `assignments` are the replicas of the new ones, or
+class MorePartitions(NamedTuple):
+    """A topic that is to have `total_count` partitions; `assignments` are the replicas of the new ones, or
     None."""
 
     topic: str
-    count: int
+    total_count: int
     assignments: Sequence[Sequence[int]] | None = None
 
 
@@ -52,19 +51,19 @@ def _add(image: Image, more: MorePartitions, source: random.Random) -> Partition
     if topic is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{more.topic}'.")
     present = len(topic.partitions)
-    if more.count == present:
+    if more.total_count == present:
         raise Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
-    if more.count < present:
+    if more.total_count < present:
         raise Refusal(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {more.topic} currently has {present} partition(s); {more.count} would not be an "
-            "increase.",
+            f"The topic {more.topic} currently has {present} partition(s); "
+            f"{more.total_count} would not be an increase.",
         )
-    if more.count > PARTITIONS_PER_TOPIC_MAX:
+    if more.total_count > PARTITIONS_PER_TOPIC_MAX:
         raise Refusal(
             ErrorCode.INVALID_PARTITIONS, f"A topic can have {PARTITIONS_PER_TOPIC_MAX} partitions at most."
         )
-    additional = more.count - present
+    additional = more.total_count - present
     replication_factor = len(topic.partitions[0].replicas)
     placed: Sequence[Sequence[int]]
     if more.assignments is None:
@@ -88,12 +87,11 @@ def _add(image: Image, more: MorePartitions, source: random.Random) -> Partition
     return PartitionsAdded(more.topic, fresh_partitions(image, placed))
 
 
-@dataclass(frozen=True, slots=True)
-class AlterPartition:
+class AlterPartition(NamedTuple):
     """The in-sync set that a leader asks for, and the epochs it builds on."""
 
     topic: str
-    index: int
+    partition: int
     leader_epoch: int
     partition_epoch: int
     isr: Sequence[int]
@@ -115,16 +113,16 @@ def alter_partitions(
         except Refusal as refusal:
             results.append((alter, refusal.outcome, None))
         else:
-            changes.append(PartitionChanged(alter.topic, alter.index, state))
+            changes.append(PartitionChanged(alter.topic, alter.partition, state))
             results.append((alter, DONE, state))
     return Decision(changes, results)
 
 
 def _with_isr(image: Image, node_id: int, alter: AlterPartition) -> PartitionState:
     topic = image.topics.get(alter.topic)
-    if topic is None or not 0 <= alter.index < len(topic.partitions):
+    if topic is None or not 0 <= alter.partition < len(topic.partitions):
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    state = topic.partitions[alter.index]
+    state = topic.partitions[alter.partition]
     if alter.leader_epoch != state.leader_epoch or node_id != state.leader:
         newer = alter.leader_epoch > state.leader_epoch
         raise Refusal(ErrorCode.NOT_CONTROLLER if newer else ErrorCode.FENCED_LEADER_EPOCH)

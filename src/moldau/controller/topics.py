@@ -3,7 +3,8 @@
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from moldau.controller.assignments import check_replicas, fresh_partitions
 from moldau.controller.config_rules import checked_topic_configs
@@ -21,8 +22,7 @@ PARTITIONS_PER_TOPIC_MAX = 100_000
 operation)."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(NamedTuple):
     """A topic that somebody wants. -1 means the broker's default; `assignments` are (partition, replicas)
     pairs."""
 
@@ -30,11 +30,10 @@ class NewTopic:
     num_partitions: int = -1
     replication_factor: int = -1
     assignments: Sequence[tuple[int, Sequence[int]]] = ()
-    configs: Mapping[str, str | None] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class TopicResult:
+class TopicResult(NamedTuple):
     """What became of it. The counts are -1 and the id zero when nothing did."""
 
     name: str
@@ -42,7 +41,7 @@ class TopicResult:
     topic_id: bytes = ZERO_UUID
     num_partitions: int = -1
     replication_factor: int = -1
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = MappingProxyType({})
 
 
 def create_topics(
@@ -155,8 +154,7 @@ def _placed(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedTopic:
+class DeletedTopic(NamedTuple):
     """What became of a deletion. `name` is None where only an id was given and no topic has it."""
 
     name: str | None

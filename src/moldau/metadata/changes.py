@@ -9,8 +9,7 @@ The same changes give the same image, on every broker and after every restart.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import NamedTuple, Protocol
 
 from moldau.metadata.image import BrokerState, ConfigKey, Image, PartitionState, ResourceType, TopicState
 
@@ -70,9 +69,7 @@ class Draft:
 
 
 class Change(Protocol):
-    """One step of the cluster's history. Its fields are what the stores write down."""
-
-    KIND: ClassVar[str]
+    """One step of the cluster's history. Its fields are what the stores write down (codec.py)."""
 
     def apply(self, draft: Draft) -> None:
         """Make the step."""
@@ -86,22 +83,18 @@ def replay(image: Image, version: int, changes: Sequence[Change]) -> Image:
     return draft.finish(version)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterCreated:
+class ClusterCreated(NamedTuple):
     """The cluster got its id; always the first change."""
 
-    KIND: ClassVar[str] = "cluster-created"
     cluster_id: str
 
     def apply(self, draft: Draft) -> None:
         draft.scalars["cluster_id"] = self.cluster_id
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerElected:
+class ControllerElected(NamedTuple):
     """A broker became the controller."""
 
-    KIND: ClassVar[str] = "controller-elected"
     node_id: int
     controller_epoch: int
 
@@ -110,15 +103,13 @@ class ControllerElected:
         draft.scalars["controller_epoch"] = self.controller_epoch
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegistered:
+class BrokerRegistered(NamedTuple):
     """A broker started and told its addresses.
 
     What it led before, it now leads in a new leader epoch: between its two lives it may have lost the
     unsynced end of a log, and an epoch must never hold two different records at one offset.
     """
 
-    KIND: ClassVar[str] = "broker-registered"
     node_id: int
     broker_epoch: int
     endpoints: Mapping[str, tuple[str, int]]
@@ -140,11 +131,9 @@ class BrokerRegistered:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerFenced:
+class BrokerFenced(NamedTuple):
     """A broker's right to lead was taken away, or given back."""
 
-    KIND: ClassVar[str] = "broker-fenced"
     node_id: int
     fenced: bool
 
@@ -153,22 +142,18 @@ class BrokerFenced:
         brokers[self.node_id] = brokers[self.node_id]._replace(fenced=self.fenced)
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerUnregistered:
+class BrokerUnregistered(NamedTuple):
     """A broker left for good."""
 
-    KIND: ClassVar[str] = "broker-unregistered"
     node_id: int
 
     def apply(self, draft: Draft) -> None:
         draft.edit_brokers().pop(self.node_id, None)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCreated:
+class TopicCreated(NamedTuple):
     """A topic came into being, with its first partitions."""
 
-    KIND: ClassVar[str] = "topic-created"
     name: str
     topic_id: bytes
     partitions: tuple[PartitionState, ...]
@@ -178,11 +163,9 @@ class TopicCreated:
         draft.edit_topic_names()[self.topic_id] = self.name
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDeleted:
+class TopicDeleted(NamedTuple):
     """A topic went, and its settings with it."""
 
-    KIND: ClassVar[str] = "topic-deleted"
     name: str
 
     def apply(self, draft: Draft) -> None:
@@ -193,11 +176,9 @@ class TopicDeleted:
             del draft.edit_configs()[key]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsAdded:
+class PartitionsAdded(NamedTuple):
     """A topic got further partitions, behind those it has."""
 
-    KIND: ClassVar[str] = "partitions-added"
     topic: str
     partitions: tuple[PartitionState, ...]
 
@@ -206,26 +187,26 @@ class PartitionsAdded:
         draft.edit_topics()[self.topic] = topic._replace(partitions=topic.partitions + self.partitions)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChanged:
+class PartitionChanged(NamedTuple):
     """A partition's leader, epochs, replicas or in-sync set changed."""
 
-    KIND: ClassVar[str] = "partition-changed"
     topic: str
-    index: int
+    partition: int
     state: PartitionState
 
     def apply(self, draft: Draft) -> None:
         topic = draft.topics[self.topic]
-        partitions = (*topic.partitions[: self.index], self.state, *topic.partitions[self.index + 1 :])
+        partitions = (
+            *topic.partitions[: self.partition],
+            self.state,
+            *topic.partitions[self.partition + 1 :],
+        )
         draft.edit_topics()[self.topic] = topic._replace(partitions=partitions)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigsChanged:
+class ConfigsChanged(NamedTuple):
     """Settings of one resource were set, or (None) removed."""
 
-    KIND: ClassVar[str] = "configs-changed"
     resource_type: ResourceType
     resource_name: str
     values: Mapping[str, str | None]
@@ -241,11 +222,9 @@ class ConfigsChanged:
             configs.pop(key, None)
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdsAllocated:
+class ProducerIdsAllocated(NamedTuple):
     """A broker took a block of producer ids; the next block starts at `next_producer_id`."""
 
-    KIND: ClassVar[str] = "producer-ids-allocated"
     node_id: int
     next_producer_id: int
 

@@ -5,7 +5,7 @@ refused, because skipping a change would give another image than everyone else's
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from moldau.core.ids import uuid_from_text, uuid_to_text
@@ -19,7 +19,11 @@ class UnknownChange(ValueError):
 
 def encode_changes(changes: Sequence[ch.Change]) -> list[list[Any]]:
     """Changes as JSON values."""
-    return [[change.KIND, *_ENCODERS.get(change.KIND, _plain)(change)] for change in changes]
+    encoded = []
+    for change in changes:
+        kind, encoder, _ = _BY_TYPE[type(change)]
+        encoded.append([kind, *encoder(change)])
+    return encoded
 
 
 def decode_changes(values: Sequence[Sequence[Any]]) -> list[ch.Change]:
@@ -40,20 +44,12 @@ def to_json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _plain(change: Any) -> list[Any]:
-    return [getattr(change, field) for field in change.__slots__]
-
-
-def _encode_partitions(partitions: Sequence[PartitionState]) -> list[list[Any]]:
-    return [[p.leader, p.leader_epoch, p.partition_epoch, p.replicas, p.isr] for p in partitions]
-
-
 def _partition(fields: Sequence[Any]) -> PartitionState:
     leader, leader_epoch, partition_epoch, replicas, isr = fields
     return PartitionState(leader, leader_epoch, partition_epoch, tuple(replicas), tuple(isr))
 
 
-def _decode_partitions(values: Sequence[Sequence[Any]]) -> tuple[PartitionState, ...]:
+def _partitions(values: Sequence[Sequence[Any]]) -> tuple[PartitionState, ...]:
     return tuple(_partition(value) for value in values)
 
 
@@ -61,31 +57,42 @@ def _endpoints(value: Mapping[str, Sequence[Any]]) -> dict[str, tuple[str, int]]
     return {name: (host, port) for name, (host, port) in value.items()}
 
 
-_ENCODERS: dict[str, Callable[[Any], list[Any]]] = {
-    ch.TopicCreated.KIND: lambda c: [c.name, uuid_to_text(c.topic_id), _encode_partitions(c.partitions)],
-    ch.PartitionsAdded.KIND: lambda c: [c.topic, _encode_partitions(c.partitions)],
-    ch.PartitionChanged.KIND: lambda c: [c.topic, c.index, _encode_partitions([c.state])[0]],
-    ch.ConfigsChanged.KIND: lambda c: [int(c.resource_type), c.resource_name, c.values],
+_Row = tuple[str, Callable[[Any], Iterable[Any]], Callable[..., ch.Change]]
+_BY_TYPE: dict[type, _Row] = {
+    ch.ClusterCreated: ("cluster-created", list, ch.ClusterCreated),
+    ch.ControllerElected: ("controller-elected", list, ch.ControllerElected),
+    ch.BrokerRegistered: (
+        "broker-registered",
+        list,
+        lambda node, epoch, endpoints, rack: ch.BrokerRegistered(node, epoch, _endpoints(endpoints), rack),
+    ),
+    ch.BrokerFenced: ("broker-fenced", list, ch.BrokerFenced),
+    ch.BrokerUnregistered: ("broker-unregistered", list, ch.BrokerUnregistered),
+    ch.TopicCreated: (
+        "topic-created",
+        lambda change: [change.name, uuid_to_text(change.topic_id), change.partitions],
+        lambda name, topic_id, parts: ch.TopicCreated(name, uuid_from_text(topic_id), _partitions(parts)),
+    ),
+    ch.TopicDeleted: ("topic-deleted", list, ch.TopicDeleted),
+    ch.PartitionsAdded: (
+        "partitions-added",
+        list,
+        lambda topic, parts: ch.PartitionsAdded(topic, _partitions(parts)),
+    ),
+    ch.PartitionChanged: (
+        "partition-changed",
+        list,
+        lambda topic, index, state: ch.PartitionChanged(topic, index, _partition(state)),
+    ),
+    ch.ConfigsChanged: (
+        "configs-changed",
+        lambda change: [int(change.resource_type), change.resource_name, change.values],
+        lambda kind, name, values: ch.ConfigsChanged(ResourceType(kind), name, values),
+    ),
+    ch.ProducerIdsAllocated: ("producer-ids-allocated", list, ch.ProducerIdsAllocated),
 }
-_DECODERS: dict[str, Callable[..., ch.Change]] = {
-    ch.ClusterCreated.KIND: ch.ClusterCreated,
-    ch.ControllerElected.KIND: ch.ControllerElected,
-    ch.BrokerRegistered.KIND: lambda node, epoch, ends, rack: ch.BrokerRegistered(
-        node, epoch, _endpoints(ends), rack
-    ),
-    ch.BrokerFenced.KIND: ch.BrokerFenced,
-    ch.BrokerUnregistered.KIND: ch.BrokerUnregistered,
-    ch.TopicCreated.KIND: lambda name, id_, parts: ch.TopicCreated(
-        name, uuid_from_text(id_), _decode_partitions(parts)
-    ),
-    ch.TopicDeleted.KIND: ch.TopicDeleted,
-    ch.PartitionsAdded.KIND: lambda topic, parts: ch.PartitionsAdded(topic, _decode_partitions(parts)),
-    ch.PartitionChanged.KIND: lambda topic, index, state: ch.PartitionChanged(
-        topic, index, _partition(state)
-    ),
-    ch.ConfigsChanged.KIND: lambda type_, name, values: ch.ConfigsChanged(ResourceType(type_), name, values),
-    ch.ProducerIdsAllocated.KIND: ch.ProducerIdsAllocated,
-}
+"""For each change: its kind as it is written, its fields as JSON (tuples become lists), and the way back."""
+_DECODERS = {kind: decoder for kind, _, decoder in _BY_TYPE.values()}
 
 
 def encode_image(image: Image) -> dict[str, Any]:
@@ -99,10 +106,7 @@ def encode_image(image: Image) -> dict[str, Any]:
         "brokers": [
             [b.node_id, b.broker_epoch, b.endpoints, b.rack, b.fenced] for b in image.brokers.values()
         ],
-        "topics": [
-            [t.name, uuid_to_text(t.topic_id), _encode_partitions(t.partitions)]
-            for t in image.topics.values()
-        ],
+        "topics": [[t.name, uuid_to_text(t.topic_id), t.partitions] for t in image.topics.values()],
         "configs": [[int(kind), name, values] for (kind, name), values in image.configs.items()],
     }
 
@@ -110,7 +114,7 @@ def encode_image(image: Image) -> dict[str, Any]:
 def decode_image(value: Mapping[str, Any]) -> Image:
     """The image behind a JSON value."""
     topics = [
-        TopicState(name, uuid_from_text(topic_id), _decode_partitions(partitions))
+        TopicState(name, uuid_from_text(topic_id), _partitions(partitions))
         for name, topic_id, partitions in value["topics"]
     ]
     brokers = [

@@ -1,7 +1,7 @@
 """How the metadata file is laid out, and how it is read after a crash.
 
     the file   | magic "MOLDAU-METADATA-1\\n" 18 | frame | frame | ...
-    a frame    | length 4 | crc32c 4 | payload, JSON |
+    a frame    | length 4 | crc32 4 | payload, JSON |
 
 Every frame is on the disk before the next one begins. So after a power cut only the last frame can be torn,
 and was never acknowledged: the reader stops before it, and the writer truncates there. A bad frame with good
@@ -10,8 +10,7 @@ that is refused instead.
 """
 
 import struct
-
-from crc32c import crc32c
+from zlib import crc32
 
 from moldau.metadata.store import MetadataStoreError
 
@@ -21,7 +20,7 @@ _HEAD = struct.Struct(">II")
 
 def frame(payload: bytes) -> bytes:
     """The payload with its length and checksum in front."""
-    return _HEAD.pack(len(payload), crc32c(payload)) + payload
+    return _HEAD.pack(len(payload), crc32(payload)) + payload
 
 
 def read_frames(content: bytes, path: str) -> tuple[list[memoryview], int]:
@@ -53,7 +52,7 @@ def _frame_at(view: memoryview, position: int) -> memoryview | None:
     length, crc = _HEAD.unpack_from(view, position)
     start = position + _HEAD.size
     payload = view[start : start + length]
-    if length == 0 or len(payload) < length or crc32c(payload) != crc:
+    if length == 0 or len(payload) < length or crc32(payload) != crc:
         return None
     return payload
 

@@ -9,7 +9,6 @@ Environment names are those of Kafka's container image: KAFKA_LOG_RETENTION_MS i
 for `.`, `__` for `_`, `___` for `-`.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -154,5 +153,7 @@ def _warning(name: str) -> str:
         if topic_name == name and row.synonyms:
             default = row.synonyms[0]
             return f"{name} is a topic setting and ignored; the default of all topics is set by {default}"
+    import difflib  # only when somebody mistyped
+
     near = difflib.get_close_matches(name, BrokerSettings.ROWS, n=1, cutoff=0.6)
     return f"unknown setting {name} is ignored" + (f"; did you mean {near[0]}?" if near else "")
