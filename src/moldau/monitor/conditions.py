@@ -1,0 +1,143 @@
+"""The things that can be wrong with a broker: one table, read by the probes, the metrics, the documentation
+and the tests.
+
+A condition is a fact with a cause and a remedy. A warning makes the verdict *degraded*: all requests are
+still served, but somebody should look. A failure makes it *failing*: some requests are refused. A condition
+that makes the broker *unready* also takes it out of a load balancer, because no request would succeed.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Severity(IntEnum):
+    """How bad it is; the worst one present is the verdict."""
+
+    WARN = 1
+    FAIL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row of the table."""
+
+    severity: Severity
+    meaning: str
+    remedy: str
+    unready: bool = False
+
+
+_WARN, _FAIL = Severity.WARN, Severity.FAIL
+
+CONDITIONS: dict[str, Kind] = {
+    "starting": Kind(
+        _WARN,
+        "The broker has not started completely; no client is served yet.",
+        "Wait; if it stays, the log says what it waits for.",
+        unready=True,
+    ),
+    "recovery": Kind(
+        _WARN,
+        "The logs are being opened; after an unclean stop (a crash, a power cut) they are also checked.",
+        "Wait until it is done. A broker that is stopped with SIGTERM and given time needs no recovery.",
+        unready=True,
+    ),
+    "stopping": Kind(
+        _WARN, "The broker is shutting down.", "None is needed: this is what was asked for.", unready=True
+    ),
+    "listener-down": Kind(
+        _FAIL,
+        "A listener does not accept connections.",
+        "See the log for the reason (address in use, permission), correct `listeners` and restart.",
+    ),
+    "disk-nearly-full": Kind(
+        _WARN,
+        "The free share of a data disk is below moldau.health.disk.min.free.ratio.",
+        "Free space, shorten retention.ms or retention.bytes of the largest topics (`moldau topics "
+        "describe`), or add a directory to log.dirs.",
+    ),
+    "log-dir-full": Kind(
+        _FAIL,
+        "A data disk is full: produce requests to it fail with KAFKA_STORAGE_ERROR, reads go on.",
+        "Free space on it; the broker resumes by itself. A shorter retention.ms or retention.bytes frees some.",
+    ),
+    "log-dir-offline": Kind(
+        _FAIL,
+        "A data directory failed (an I/O error), and its partitions are offline.",
+        "Look at the disk (dmesg, its mount), repair or replace it, and restart the broker.",
+    ),
+    "all-log-dirs-offline": Kind(
+        _FAIL,
+        "No data directory works: nothing can be read or written.",
+        "Look at the disks (dmesg, their mounts), repair them, and restart the broker.",
+        unready=True,
+    ),
+    "offline-partitions": Kind(
+        _FAIL,
+        "Partitions have no leader, so that they can be neither written nor read.",
+        "Start the brokers that hold them, or repair the log directory in which they lie.",
+    ),
+    "under-min-isr": Kind(
+        _FAIL,
+        "Partitions have fewer in-sync replicas than min.insync.replicas: writes with acks=all are refused.",
+        "Start the missing brokers, or lower min.insync.replicas of these topics if you accept the risk.",
+    ),
+    "under-replicated": Kind(
+        _WARN,
+        "Partitions have fewer in-sync replicas than replicas: a further failure may lose records.",
+        "Start the missing brokers, and let them catch up.",
+    ),
+    "event-loop-lag": Kind(
+        _WARN,
+        "The event loop runs late, so that every request waits: it lacks CPU, or something holds it.",
+        "Give the broker more CPU (see container limits), or spread its clients over more brokers.",
+    ),
+    "slow-fsync": Kind(
+        _WARN,
+        "Forcing records to the disk takes long, and with moldau.durability=group producers wait for it.",
+        "Use a faster or less busy disk, or moldau.durability=os if a power cut may cost the last records.",
+    ),
+    "appends-waiting": Kind(
+        _WARN,
+        "Many written batches wait to be committed: the disk or the in-sync replicas do not keep up.",
+        "Look at slow-fsync and under-replicated first; then reduce what producers send.",
+    ),
+    "file-descriptors": Kind(
+        _WARN,
+        "The process has nearly as many open files and connections as it may; then connections and segments fail.",
+        "Raise the limit (ulimit -n, LimitNOFILE= in systemd), or bound clients with max.connections.",
+    ),
+    "clock-jumped-back": Kind(
+        _WARN,
+        "The machine's clock was set back: record timestamps and retention by time are off by that much.",
+        "Let the clock be kept by chrony or ntpd in slewing mode, and check the virtual machine's time source.",
+    ),
+    "probe-failed": Kind(
+        _WARN,
+        "A health probe itself failed, so that this verdict may miss something.",
+        "Report it: this is a bug.",
+    ),
+}
+"""Every condition there is, by name; the documentation must explain each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One thing that is wrong now. `message` has the figures of this case."""
+
+    name: str
+    severity: Severity
+    message: str
+    remedy: str
+
+    @property
+    def unready(self) -> bool:
+        """Whether no request would succeed."""
+        kind = CONDITIONS.get(self.name)
+        return kind is not None and kind.unready
+
+
+def condition(name: str, message: str) -> Condition:
+    """A condition with the severity and remedy of its row in the table."""
+    kind = CONDITIONS[name]
+    return Condition(name, kind.severity, message, kind.remedy)

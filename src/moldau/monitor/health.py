@@ -1,0 +1,134 @@
+"""The broker's verdict on itself: ok, degraded or failing, always with the cause and what to do about it.
+
+Probes are functions that look at one part of the broker and give the conditions they find; `node.py`
+registers them. A verdict is made when somebody asks, and every few seconds, so that what begins or ends
+also stands in the log once.
+
+Three questions are kept apart, because their answers have different consequences:
+
+    live      does the event loop turn?   If not, restart the process. Answering at all is the proof.
+    ready     would a request succeed?    If not, send clients elsewhere. Recovery must not cause a restart.
+    verdict   is anything wrong?          Tell a person. A nearly full disk takes no broker out of service.
+
+A probe must be quick (it runs on the event loop) and may fail: then that is a condition, and the others
+still count.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from moldau.core.clock import Clock
+from moldau.core.timers import TimerHandle, Timers
+from moldau.monitor.conditions import Condition, Severity, condition
+
+log = logging.getLogger("moldau.health")
+
+Probe = Callable[[], Iterable[Condition]]
+_CHECK_EVERY_MS = 5_000
+
+
+class Phase(IntEnum):
+    """Where a broker is in its life, numbered as Kafka's BrokerState metric."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    SHUTTING_DOWN = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer at one moment; `causes` are ordered, the worst first."""
+
+    causes: tuple[Condition, ...]
+
+    @property
+    def severity(self) -> int:
+        """0 ok, 1 degraded, 2 failing."""
+        return max((cause.severity for cause in self.causes), default=0)
+
+    @property
+    def word(self) -> str:
+        """ok, degraded or failing."""
+        return ("ok", "degraded", "failing")[self.severity]
+
+    @property
+    def unready(self) -> Condition | None:
+        """The cause for which no request would succeed, if there is one."""
+        return next((cause for cause in self.causes if cause.unready), None)
+
+
+class Health:
+    """Asks the probes, remembers the phase, and logs what changes."""
+
+    def __init__(self, clock: Clock, facts: Callable[[], Mapping[str, object]] = dict) -> None:
+        """`facts` gives what the health page tells besides: version, node id, addresses."""
+        self.phase = Phase.STARTING
+        self.facts = facts
+        self._clock = clock
+        self._started_ms = clock.monotonic_ms()
+        self._probes: list[Probe] = []
+        self._present: dict[str, Condition] = {}
+        self._timer: TimerHandle | None = None
+
+    def register(self, *probes: Probe) -> None:
+        """Ask these, too, from now on."""
+        self._probes.extend(probes)
+
+    @property
+    def uptime_ms(self) -> float:
+        """How long the broker has been there."""
+        return self._clock.monotonic_ms() - self._started_ms
+
+    def verdict(self) -> Verdict:
+        """Ask all probes now."""
+        found = list(_of_phase(self.phase))
+        for probe in self._probes:
+            try:
+                found.extend(probe())
+            except Exception as error:
+                name = getattr(probe, "__qualname__", type(probe).__name__)
+                found.append(condition("probe-failed", f"{name}: {type(error).__name__}: {error}"))
+        found.sort(key=lambda cause: (-cause.severity, not cause.unready, cause.name))
+        return Verdict(tuple(found))
+
+    # Watching
+
+    def watch(self, timers: Timers) -> None:
+        """Look every few seconds until `stop`, and log what begins and what ends."""
+        self.check()
+        self._timer = timers.call_later(_CHECK_EVERY_MS, lambda: self.watch(timers))
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def check(self) -> Verdict:
+        """Make a verdict and log its difference to the last check, by condition name."""
+        verdict = self.verdict()
+        present = {cause.name: cause for cause in reversed(verdict.causes)}
+        for name, cause in present.items():
+            if name not in self._present:
+                level = logging.ERROR if cause.severity == Severity.FAIL else logging.WARNING
+                log.log(level, "%s: %s %s", name, _sentence(cause.message), cause.remedy)
+        for name in self._present:
+            if name not in present:
+                log.info("%s: over", name)
+        self._present = present
+        return verdict
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else text + "."
+
+
+def _of_phase(phase: Phase) -> Iterable[Condition]:
+    if phase in (Phase.NOT_RUNNING, Phase.STARTING):
+        yield condition("starting", "the broker is starting; clients are not served yet")
+    elif phase is Phase.SHUTTING_DOWN:
+        yield condition("stopping", "the broker is shutting down")

@@ -1,0 +1,154 @@
+"""Every metric that /metrics shows: name, type and meaning; read by the rendering, the documentation and
+the tests.
+
+Three families of names stand side by side, so that existing dashboards and alerts work unchanged: those of
+kafka_exporter (offsets and lag), those that Strimzi's rules for the JMX exporter give Kafka's own metrics,
+and `process_*`/`python_*` as every Prometheus client has them. `moldau_*` is what only this broker knows.
+"""
+
+from typing import NamedTuple
+
+
+class Metric(NamedTuple):
+    """One metric's type (gauge, counter, histogram) and what it says, with the unit."""
+
+    type: str
+    help: str
+
+
+def _gauge(text: str) -> Metric:
+    return Metric("gauge", text)
+
+
+def _counter(text: str) -> Metric:
+    return Metric("counter", text)
+
+
+KAFKA_EXPORTER = {
+    "kafka_brokers": _gauge("Brokers in the cluster."),
+    "kafka_broker_info": _gauge("1, with a broker's id and address as labels."),
+    "kafka_topic_partitions": _gauge("Partitions of the topic."),
+    "kafka_topic_partition_current_offset": _gauge(
+        "The partition's high watermark: the next offset readers wait for."
+    ),
+    "kafka_topic_partition_oldest_offset": _gauge("The partition's first offset."),
+    "kafka_topic_partition_leader": _gauge("Node id of the partition's leader, -1 for none."),
+    "kafka_topic_partition_leader_is_preferred": _gauge("1 if the leader is the first replica."),
+    "kafka_topic_partition_replicas": _gauge("Replicas of the partition."),
+    "kafka_topic_partition_in_sync_replica": _gauge("In-sync replicas of the partition."),
+    "kafka_topic_partition_under_replicated_partition": _gauge("1 if a replica is not in sync."),
+    "kafka_consumergroup_current_offset": _gauge("The group's committed offset, -1 if it has none here."),
+    "kafka_consumergroup_current_offset_sum": _gauge("The group's committed offsets of the topic, added up."),
+    "kafka_consumergroup_lag": _gauge("Records between the group's committed offset and the high watermark."),
+    "kafka_consumergroup_lag_sum": _gauge("The group's lag in the topic, added up."),
+    "kafka_consumergroup_members": _gauge("Members of the group."),
+}
+
+_TOPICS = "of the topic in the label, of all topics without one"
+
+STRIMZI = {
+    "kafka_server_brokertopicmetrics_messagesin_total": _counter(f"Records produced, {_TOPICS}."),
+    "kafka_server_brokertopicmetrics_bytesin_total": _counter(
+        f"Bytes of record batches produced, {_TOPICS}."
+    ),
+    "kafka_server_brokertopicmetrics_bytesout_total": _counter(
+        f"Bytes of record batches fetched, {_TOPICS}."
+    ),
+    "kafka_server_brokertopicmetrics_totalproducerequests_total": _counter(f"Produce requests, {_TOPICS}."),
+    "kafka_server_brokertopicmetrics_totalfetchrequests_total": _counter(f"Fetch requests, {_TOPICS}."),
+    "kafka_server_brokertopicmetrics_failedproducerequests_total": _counter(
+        f"Refused Produce requests, {_TOPICS}."
+    ),
+    "kafka_server_brokertopicmetrics_failedfetchrequests_total": _counter(
+        f"Refused Fetch requests, {_TOPICS}."
+    ),
+    "kafka_network_requestmetrics_requests_total": _counter("Requests by API and version."),
+    "kafka_server_replicamanager_partitioncount": _gauge("Partitions on this broker."),
+    "kafka_server_replicamanager_leadercount": _gauge("Partitions that this broker leads."),
+    "kafka_server_replicamanager_offlinereplicacount": _gauge("Partitions here whose log is offline."),
+    "kafka_server_replicamanager_underreplicatedpartitions": _gauge(
+        "Led here, with replicas that are not in sync."
+    ),
+    "kafka_server_replicamanager_underminisrpartitioncount": _gauge("Led here, below min.insync.replicas."),
+    "kafka_server_replicamanager_atminisrpartitioncount": _gauge("Led here, exactly at min.insync.replicas."),
+    "kafka_cluster_partition_underminisr": _gauge("1 if the partition is below min.insync.replicas."),
+    "kafka_cluster_partition_atminisr": _gauge("1 if the partition is exactly at min.insync.replicas."),
+    "kafka_controller_kafkacontroller_activecontrollercount": _gauge(
+        "1 on the broker that is the controller."
+    ),
+    "kafka_controller_kafkacontroller_offlinepartitionscount": _gauge("Partitions without a leader."),
+    "kafka_controller_kafkacontroller_preferredreplicaimbalancecount": _gauge(
+        "Partitions not led by their first replica."
+    ),
+    "kafka_controller_kafkacontroller_globaltopiccount": _gauge("Topics in the cluster."),
+    "kafka_controller_kafkacontroller_globalpartitioncount": _gauge("Partitions in the cluster."),
+    "kafka_controller_kafkacontroller_activebrokercount": _gauge("Brokers that may lead."),
+    "kafka_controller_kafkacontroller_fencedbrokercount": _gauge(
+        "Brokers that are registered but may not lead."
+    ),
+    "kafka_server_kafkaserver_brokerstate": _gauge(
+        "0 not running, 1 starting, 2 recovery, 3 running, 7 shutting down."
+    ),
+    "kafka_server_socket_server_metrics_connection_count": _gauge("Open client connections by listener."),
+    "kafka_server_socket_server_metrics_connection_creation_total": _counter(
+        "Connections accepted, by listener."
+    ),
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent": _gauge(
+        "Share (0 to 1) of the last minute in which the event loop used no CPU."
+    ),
+    "kafka_network_socketserver_networkprocessoravgidle_percent": _gauge(
+        "The same: one event loop does both jobs."
+    ),
+    "kafka_log_log_size": _gauge("Bytes of the partition's log."),
+    "kafka_log_log_numlogsegments": _gauge("Segments of the partition's log."),
+    "kafka_log_log_logstartoffset": _gauge("The log's first offset."),
+    "kafka_log_log_logendoffset": _gauge("The offset that the next record gets."),
+    "kafka_log_logmanager_offlinelogdirectorycount": _gauge("Data directories that are offline."),
+    "kafka_coordinator_group_groupmetadatamanager_numgroups": _gauge("Groups that this broker coordinates."),
+    "kafka_coordinator_group_groupmetadatamanager_numoffsets": _gauge(
+        "Committed offsets that this broker keeps."
+    ),
+}
+
+PROCESS = {
+    "process_cpu_seconds_total": _counter("CPU time of the process, in seconds."),
+    "process_resident_memory_bytes": _gauge("Memory in RAM."),
+    "process_virtual_memory_bytes": _gauge("Virtual memory."),
+    "process_start_time_seconds": _gauge("When the process began, in seconds since 1970."),
+    "process_open_fds": _gauge("Open file descriptors."),
+    "process_max_fds": _gauge("Limit of open file descriptors."),
+    "python_info": _gauge("1, with the interpreter's version as labels."),
+    "python_gc_collections_total": _counter("Runs of the garbage collector, by generation."),
+    "python_gc_objects_collected_total": _counter("Objects that the garbage collector freed, by generation."),
+    "python_gc_objects_uncollectable_total": _counter("Objects it could not free, by generation."),
+}
+
+MOLDAU = {
+    "moldau_build_info": _gauge("1, with version, node id and cluster id as labels."),
+    "moldau_uptime_seconds": _gauge("Seconds since the broker began to start."),
+    "moldau_health_verdict": _gauge("0 ok, 1 degraded, 2 failing."),
+    "moldau_health_condition": _gauge("1 if the condition (docs/monitoring.md) is present, else 0."),
+    "moldau_ready": _gauge("1 if clients are served."),
+    "moldau_event_loop_lag_seconds": _gauge(
+        "How late the event loop ran in the last minute: quantiles 0.5, 0.99, 1."
+    ),
+    "moldau_request_duration_seconds": Metric("histogram", "From a request's arrival to its answer, by API."),
+    "moldau_connections_refused_total": _counter(
+        "Connections refused because a limit was reached, by listener."
+    ),
+    "moldau_fsyncs_total": _counter(
+        "Files forced to the disk for acknowledgements (moldau.durability=group)."
+    ),
+    "moldau_fsync_last_seconds": _gauge("How long the last such fsync took."),
+    "moldau_appends_waiting": _gauge("Written batches that wait to be committed."),
+    "moldau_disk_free_bytes": _gauge("Free bytes of the disk under a data directory."),
+    "moldau_disk_size_bytes": _gauge("Size of the disk under a data directory."),
+    "moldau_log_dir_full": _gauge(
+        "1 if produce requests to the data directory fail because its disk is full."
+    ),
+    "moldau_recovery_logs": _gauge("Logs to open at the start: state=done and state=total."),
+    "moldau_groups": _gauge("Groups by protocol (classic, consumer) and state."),
+}
+
+METRICS: dict[str, Metric] = {**KAFKA_EXPORTER, **STRIMZI, **PROCESS, **MOLDAU}
+"""All of them, in the order of the documentation."""

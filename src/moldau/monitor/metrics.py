@@ -1,0 +1,57 @@
+"""One scrape: everything in `Sources`, rendered in pieces when somebody asks.
+
+Nothing is prepared between scrapes and nothing is registered: the hot code increments plain integers, and
+the cost of metrics is paid by whoever reads them. `render` is a generator, and the sender lets the event
+loop turn between its pieces, so that a scrape of 10,000 partitions holds no request up for longer than a
+piece takes, about a millisecond.
+"""
+
+from collections.abc import Iterator
+
+from moldau.monitor import broker_metrics, group_metrics, partition_metrics
+from moldau.monitor.health import Health
+from moldau.monitor.loop_lag import LoopLag
+from moldau.monitor.sources import Sources
+
+_PIECE_BYTES_MIN = 32 * 1024
+
+
+class Metrics:
+    """Renders what the sources show."""
+
+    def __init__(self, sources: Sources, health: Health, lag: LoopLag) -> None:
+        self._sources = sources
+        self._health = health
+        self._lag = lag
+        self._traffic = broker_metrics.Traffic()
+
+    def render(self) -> Iterator[bytes]:
+        """The whole text, in pieces; an empty piece says that this is a good moment to let others go on."""
+        gathered: list[str] = []
+        size = 0
+        for text in self._texts():
+            gathered.append(text)
+            size += len(text)
+            if size >= _PIECE_BYTES_MIN:
+                yield "".join(gathered).encode()
+                gathered, size = [], 0
+            elif not text:
+                yield b""
+        yield "".join(gathered).encode()
+
+    def _texts(self) -> Iterator[str]:
+        sources = self._sources
+        image = sources.image()
+        yield from broker_metrics.state(sources, image, self._health, self._lag)
+        yield from broker_metrics.this_process()
+        yield from broker_metrics.requests(sources)
+        yield from broker_metrics.connections(list(sources.listeners))
+        if sources.log_manager is not None:
+            yield from broker_metrics.directories(sources.log_manager)
+        if sources.replicas is not None:
+            yield from self._traffic.render(sources.replicas.stats)
+        yield from partition_metrics.cluster(image, sources.node_id)
+        if sources.replicas is not None:
+            yield from partition_metrics.held(sources.replicas, sources.node_id)
+        if sources.groups is not None:
+            yield from group_metrics.groups(sources.groups, image, sources.replicas)

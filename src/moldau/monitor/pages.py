@@ -1,0 +1,126 @@
+"""The pages of the second port: /, /health, /health/live, /health/ready, /metrics.
+
+    /health/live     200 as long as it answers at all: the event loop turns
+    /health/ready    200 when clients are served, else 503 with the cause
+    /health          the verdict with its causes and remedies; 503 only when failing; JSON, or text for a
+    browser /metrics         Prometheus's text format
+
+The table `routes` is all that the HTTP server gets.
+"""
+
+import html
+from collections.abc import Mapping
+
+from moldau.monitor.conditions import Condition
+from moldau.monitor.exposition import CONTENT_TYPE
+from moldau.monitor.health import Health, Verdict
+from moldau.monitor.metrics import Metrics
+from moldau.monitor.page import HTML, Ask, Page, Route, json_page, text_page
+
+DESCRIPTIONS = {
+    "/": "this overview",
+    "/health": "the verdict, its causes and what to do about them (JSON; ?format=text for people)",
+    "/health/live": "200 while the broker runs",
+    "/health/ready": "200 while clients are served, else 503 with the cause",
+    "/metrics": "metrics for Prometheus",
+}
+
+
+class Pages:
+    """Gives the pages of one broker."""
+
+    def __init__(self, health: Health, metrics: Metrics) -> None:
+        self._health = health
+        self._metrics = metrics
+
+    def routes(self) -> Mapping[str, Route]:
+        """Each path and the function that answers it."""
+        return {
+            "/": self.overview,
+            "/health": self.health,
+            "/health/live": self.live,
+            "/health/ready": self.ready,
+            "/metrics": self.metrics,
+        }
+
+    def live(self, ask: Ask) -> Page:
+        """Answering is the proof."""
+        if ask.headers.get("accept", "").startswith("application/json"):
+            return json_page({"live": True})
+        return text_page("live")
+
+    def ready(self, ask: Ask) -> Page:
+        """Whether clients are served, and if not, why."""
+        cause = self._health.verdict().unready
+        status = 200 if cause is None else 503
+        if ask.headers.get("accept", "").startswith("application/json"):
+            causes = [] if cause is None else [_cause(cause)]
+            return json_page({"ready": cause is None, "causes": causes}, status)
+        if cause is None:
+            return text_page("ready")
+        return text_page(f"not ready: {cause.name}: {cause.message}\n{cause.remedy}", status)
+
+    def health(self, ask: Ask) -> Page:
+        """The verdict with everything that goes with it."""
+        verdict = self._health.verdict()
+        status = 503 if verdict.word == "failing" else 200
+        if ask.wants_text:
+            return text_page(self._text(verdict), status)
+        return json_page(self._document(verdict), status)
+
+    def _document(self, verdict: Verdict) -> dict[str, object]:
+        return {
+            "verdict": verdict.word,
+            "ready": verdict.unready is None,
+            "state": self._health.phase.name.lower(),
+            "causes": [_cause(cause) for cause in verdict.causes],
+            "uptime_seconds": round(self._health.uptime_ms / 1000, 1),
+            **self._health.facts(),
+        }
+
+    def _text(self, verdict: Verdict) -> str:
+        lines = [f"Verdict: {verdict.word}", ""]
+        for cause in verdict.causes:
+            lines += [
+                f"{cause.severity.name.lower()}: {cause.name}: {cause.message}",
+                f"      {cause.remedy}",
+                "",
+            ]
+        facts = {
+            "state": self._health.phase.name.lower(),
+            "uptime": f"{self._health.uptime_ms / 1000:.0f} s",
+            **self._health.facts(),
+        }
+        return "\n".join(
+            lines + [f"{name.replace('_', ' ') + ':':18}{value}" for name, value in facts.items()]
+        )
+
+    def metrics(self, _: Ask) -> Page:
+        """Everything countable, in pieces."""
+        return Page(self._metrics.render(), CONTENT_TYPE)
+
+    def overview(self, _: Ask) -> Page:
+        """A page for people: the verdict, and where everything else is."""
+        verdict = self._health.verdict()
+        links = "".join(
+            f'<tr><td><a href="{path}">{path}</a></td><td>{html.escape(text)}</td></tr>'
+            for path, text in DESCRIPTIONS.items()
+        )
+        body = (
+            '<!doctype html><html lang="en"><meta charset="utf-8"><title>Moldau</title>'
+            '<meta name="viewport" content="width=device-width">'
+            "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:50em;margin:2em auto;padding:0 1em}"
+            "td{padding:.1em 1em .1em 0}pre{background:#8881;padding:1em;overflow:auto}</style>"
+            f"<h1>Moldau</h1><p>This broker is <b>{verdict.word}</b>.</p>"
+            f"<pre>{html.escape(self._text(verdict))}</pre><table>{links}</table></html>\n"
+        )
+        return Page(body.encode(), HTML)
+
+
+def _cause(cause: Condition) -> dict[str, str]:
+    return {
+        "name": cause.name,
+        "severity": cause.severity.name.lower(),
+        "message": cause.message,
+        "remedy": cause.remedy,
+    }

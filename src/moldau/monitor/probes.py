@@ -1,0 +1,252 @@
+"""The probes: each looks at one part of the broker and gives the conditions it finds.
+
+A probe is made by a function here from the part it looks at, and is then a function without arguments; what
+it must remember from one look to the next (a condition that holds a while) it keeps itself.
+`standard_probes` makes those of a whole broker. Thresholds are arguments with the values that stand in
+docs/monitoring.md.
+"""
+
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from moldau.core.clock import Clock
+from moldau.metadata.image import NO_LEADER, Image
+from moldau.monitor import process
+from moldau.monitor.conditions import Condition, condition
+from moldau.monitor.health import Probe
+from moldau.monitor.loop_lag import LoopLag
+from moldau.monitor.sources import FsyncSource, LogManagerSource, ReplicasSource, Sources
+
+Found = Iterable[Condition]
+
+_LAG_P99_MS_MAX = 100.0
+_FSYNC_MS_MAX = 500.0
+_FSYNC_REMEMBERED_MS = 60_000
+_JUMP_REMEMBERED_MS = 600_000
+_DESCRIPTORS_USED_RATIO_MAX = 0.9
+_APPENDS_WAITING_MAX = 5_000
+_NAMED_MAX = 3
+
+
+class DiskUsage(NamedTuple):
+    """A disk's size and what is free of it, in bytes."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+def disk_usage(path: str) -> DiskUsage:
+    """The disk on which `path` lies; OSError when it cannot be asked."""
+    usage = shutil.disk_usage(path)
+    return DiskUsage(usage.total, usage.free)
+
+
+def disk_nearly_full(
+    paths: Callable[[], Iterable[str]],
+    min_free_ratio: Callable[[], float],
+    usage: Callable[[str], DiskUsage] = disk_usage,
+) -> Probe:
+    """disk-nearly-full, for each data directory that can be asked."""
+
+    def probe() -> Found:
+        for path in paths():
+            try:
+                disk = usage(path)
+            except OSError:
+                continue  # a directory that is gone is `log-dir-offline`
+            if disk.total_bytes and disk.free_bytes < min_free_ratio() * disk.total_bytes:
+                share = 100 * disk.free_bytes / disk.total_bytes
+                yield condition(
+                    "disk-nearly-full", f"{path} has {share:.1f} % free ({_bytes_text(disk.free_bytes)})"
+                )
+
+    return probe
+
+
+def log_directories(manager: LogManagerSource) -> Probe:
+    """log-dir-offline, all-log-dirs-offline, log-dir-full."""
+
+    def probe() -> Found:
+        offline = [str(path) for path in manager.offline_dirs]
+        if offline and len(offline) >= len(manager.directories):
+            yield condition("all-log-dirs-offline", f"all data directories are offline: {', '.join(offline)}")
+        else:
+            for path in offline:
+                yield condition("log-dir-offline", f"{path} is offline")
+        for path in manager.full_dirs:
+            yield condition("log-dir-full", f"the disk of {path} is full; produce requests to it fail")
+
+    return probe
+
+
+def recovery(manager: LogManagerSource) -> Probe:
+    """Recovery, while logs are still being opened and checked."""
+
+    def probe() -> Found:
+        progress = manager.recovery
+        if progress.done < progress.total:
+            now = f", now {progress.current}" if progress.current else ""
+            yield condition("recovery", f"{progress.done} of {progress.total} logs are checked{now}")
+
+    return probe
+
+
+def event_loop_lag(lag: LoopLag, p99_ms_max: float = _LAG_P99_MS_MAX) -> Probe:
+    """event-loop-lag, by the 99th percentile of the last minute."""
+
+    def probe() -> Found:
+        measured = lag.lag()
+        if measured.p99_ms > p99_ms_max:
+            yield condition(
+                "event-loop-lag",
+                f"in the last minute the event loop ran up to {measured.max_ms:.0f} ms late "
+                f"(p99 {measured.p99_ms:.0f} ms)",
+            )
+
+    return probe
+
+
+def clock_jumped_back(lag: LoopLag, clock: Clock, remembered_ms: float = _JUMP_REMEMBERED_MS) -> Probe:
+    """clock-jumped-back, for ten minutes after it happened."""
+
+    def probe() -> Found:
+        jump = lag.jump
+        if jump is not None and clock.monotonic_ms() - jump.noticed_ms < remembered_ms:
+            ago_s = (clock.monotonic_ms() - jump.noticed_ms) / 1000
+            yield condition(
+                "clock-jumped-back", f"the clock went back by {jump.back_ms / 1000:.1f} s, {ago_s:.0f} s ago"
+            )
+
+    return probe
+
+
+def file_descriptors(
+    read: Callable[[], process.ProcessFacts] = process.read,
+    used_ratio_max: float = _DESCRIPTORS_USED_RATIO_MAX,
+) -> Probe:
+    """file-descriptors, near the process's limit."""
+
+    def probe() -> Found:
+        facts = read()
+        used, limit = facts.open_descriptors, facts.max_descriptors
+        if used is not None and limit > 0 and used > used_ratio_max * limit:
+            yield condition("file-descriptors", f"{used} of {limit} file descriptors are in use")
+
+    return probe
+
+
+def slow_fsync(source: FsyncSource, clock: Clock, ms_max: float = _FSYNC_MS_MAX) -> Probe:
+    """slow-fsync, for a minute after a slow one, so that a single look does not miss it."""
+    seen_count, slow_ms, slow_at_ms = source.fsync_count, 0.0, float("-inf")
+
+    def probe() -> Found:
+        nonlocal seen_count, slow_ms, slow_at_ms
+        now_ms = clock.monotonic_ms()
+        if source.fsync_count != seen_count:
+            seen_count = source.fsync_count
+            if source.fsync_last_ms > ms_max:
+                slow_ms, slow_at_ms = source.fsync_last_ms, now_ms
+        if now_ms - slow_at_ms < _FSYNC_REMEMBERED_MS:
+            yield condition("slow-fsync", f"an fsync took {slow_ms:.0f} ms")
+
+    return probe
+
+
+def appends_waiting(replicas: ReplicasSource, count_max: int = _APPENDS_WAITING_MAX) -> Probe:
+    """appends-waiting: written, but not committed."""
+
+    def probe() -> Found:
+        count = sum(len(partition.waiting) for partition in replicas.partitions())
+        if count > count_max:
+            yield condition("appends-waiting", f"{count} written batches wait to be committed")
+
+    return probe
+
+
+def partitions(image: Callable[[], Image], replicas: Callable[[], ReplicasSource | None]) -> Probe:
+    """offline-partitions and under-replicated by the metadata, under-min-isr by the partitions here."""
+    of_image: tuple[Image | None, list[Condition]] = (None, [])
+
+    def probe() -> Found:
+        nonlocal of_image
+        current = image()
+        if of_image[0] is not current:  # an image never changes, so neither does its answer
+            of_image = (current, list(_of_image(current)))
+        yield from of_image[1]
+        here = replicas()
+        if here is None:
+            return
+        closed = [f"{each.topic}-{each.index}" for each in here.partitions() if not each.online]
+        if closed:
+            yield condition("offline-partitions", f"on this broker, offline: {_some(closed)}")
+        under = [
+            f"{each.topic}-{each.index}"
+            for each in here.partitions()
+            if len(each.isr) < each.log.settings.min_insync_replicas
+        ]
+        if under:
+            yield condition("under-min-isr", f"below min.insync.replicas: {_some(under)}")
+
+    return probe
+
+
+def _of_image(image: Image) -> Found:
+    leaderless, under = [], []
+    for topic in image.topics.values():
+        for index, state in enumerate(topic.partitions):
+            if state.leader == NO_LEADER:
+                leaderless.append(f"{topic.name}-{index}")
+            if len(state.isr) < len(state.replicas):
+                under.append(f"{topic.name}-{index}")
+    if leaderless:
+        yield condition("offline-partitions", f"without a leader: {_some(leaderless)}")
+    if under:
+        yield condition("under-replicated", f"with missing in-sync replicas: {_some(under)}")
+
+
+def listeners_down(down: Callable[[], Sequence[str]]) -> Probe:
+    """listener-down, for each listener of which `down` gives a sentence."""
+
+    def probe() -> Found:
+        return [condition("listener-down", sentence) for sentence in down()]
+
+    return probe
+
+
+def standard_probes(
+    sources: Sources, lag: LoopLag, clock: Clock, min_free_ratio: Callable[[], float]
+) -> list[Probe]:
+    """The probes of a broker whose parts are in `sources`; parts that are None then are not looked at."""
+    probes = [
+        event_loop_lag(lag),
+        clock_jumped_back(lag, clock),
+        file_descriptors(),
+        partitions(sources.image, lambda: sources.replicas),
+    ]
+    if sources.log_manager is not None:
+        manager = sources.log_manager
+        probes += [
+            log_directories(manager),
+            recovery(manager),
+            disk_nearly_full(lambda: [each.path for each in manager.directories], min_free_ratio),
+        ]
+    if sources.replicas is not None:
+        probes.append(appends_waiting(sources.replicas))
+    if sources.fsyncs is not None:
+        probes.append(slow_fsync(sources.fsyncs, clock))
+    return probes
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return ", ".join(names[:_NAMED_MAX]) + more
+
+
+def _bytes_text(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

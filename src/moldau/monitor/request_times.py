@@ -1,0 +1,61 @@
+"""How long requests take, as histograms cheap enough for a request path: an index and an increment.
+
+Times are given in microseconds, and a bucket is the bit length of the time: below 2, 4, 8, ...
+microseconds. That needs no search and no configuration, and a factor of two is precise enough to see that
+something is slow.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_BUCKETS = 26  # the last holds everything from 2**25 us, 33 s, upwards
+
+
+class Histogram:
+    """The distribution of one API's times."""
+
+    __slots__ = ("counts", "sum_us")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (_BUCKETS + 1)
+        self.sum_us = 0
+
+    def observe(self, time_us: int) -> None:
+        """One request took so long."""
+        bucket = time_us.bit_length()
+        self.counts[bucket if bucket < _BUCKETS else _BUCKETS] += 1
+        self.sum_us += time_us
+
+
+class Bucket(NamedTuple):
+    """How many took at most `le_seconds` (None: any time): `total`, with all smaller ones."""
+
+    le_seconds: float | None
+    total: int
+
+
+class RequestTimes:
+    """One histogram an API, made when it is first needed."""
+
+    __slots__ = ("by_api",)
+
+    def __init__(self) -> None:
+        self.by_api: dict[int, Histogram] = {}
+
+    def of(self, api_key: int) -> Histogram:
+        """The histogram of an API; keep it and call its `observe`."""
+        histogram = self.by_api.get(api_key)
+        if histogram is None:
+            histogram = self.by_api[api_key] = Histogram()
+        return histogram
+
+
+def cumulative(histogram: Histogram, every: int = 2) -> Iterator[Bucket]:
+    """The buckets from 64 us on, in steps of `every` powers of two; the endless one last."""
+    total = 0
+    for bits, count in enumerate(histogram.counts):
+        total += count
+        if bits >= 6 and bits < _BUCKETS and (bits - 6) % every == 0:
+            # A time of this bit length is at most 2**bits - 1 microseconds.
+            yield Bucket((2**bits) / 1e6, total)
+    yield Bucket(None, total)

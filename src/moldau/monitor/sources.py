@@ -1,0 +1,194 @@
+"""What monitoring reads of the broker's parts, as small interfaces that the real parts satisfy without
+knowing it.
+
+`Sources` is filled by `node.py`. Everything is read at the moment of a scrape or a verdict; nothing is
+called on the way of a request. Plain counters (`stats.messages_in += 1`) are all that the hot code has to
+do.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from moldau.metadata.image import EMPTY_IMAGE, Image
+from moldau.monitor.request_times import RequestTimes
+
+
+class SegmentsSettings(Protocol):
+    """Of a topic's settings."""
+
+    @property
+    def min_insync_replicas(self) -> int: ...
+
+
+class LogSource(Protocol):
+    """Of one partition's log."""
+
+    log_start_offset: int
+    log_end_offset: int
+
+    @property
+    def settings(self) -> SegmentsSettings: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def segments(self) -> Sized: ...
+
+
+class PartitionSource(Protocol):
+    """One partition on this broker."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def leader(self) -> int: ...
+
+    @property
+    def online(self) -> bool: ...
+
+    @property
+    def isr(self) -> Sequence[int]: ...
+
+    @property
+    def replicas(self) -> Sequence[int]: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def waiting(self) -> Sized: ...
+
+    @property
+    def log(self) -> LogSource: ...
+
+
+class TopicStatsSource(Protocol):
+    """Counters of one topic; they only grow."""
+
+    messages_in: int
+    bytes_in: int
+    bytes_out: int
+    produces: int
+    fetches: int
+    failed_produces: int
+    failed_fetches: int
+
+
+class ReplicasSource(Protocol):
+    """All partitions on this broker, and the counters of their topics."""
+
+    @property
+    def stats(self) -> Mapping[str, TopicStatsSource]: ...
+
+    def partitions(self) -> Iterable[PartitionSource]: ...
+
+
+class RecoverySource(Protocol):
+    """How far the opening of the logs is."""
+
+    done: int
+    total: int
+    current: str
+
+
+class DirectorySource(Protocol):
+    """One log directory."""
+
+    @property
+    def path(self) -> str: ...
+
+
+class LogManagerSource(Protocol):
+    """The data directories."""
+
+    @property
+    def directories(self) -> Sequence[DirectorySource]: ...
+
+    @property
+    def offline_dirs(self) -> Sequence[str]: ...
+
+    @property
+    def full_dirs(self) -> Sequence[str]: ...
+
+    @property
+    def recovery(self) -> RecoverySource: ...
+
+
+class GroupSource(Protocol):
+    """One group."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    def member_count(self) -> int: ...
+
+
+class CommittedOffsetSource(Protocol):
+    """One committed offset."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+
+class GroupsSource(Protocol):
+    """The group coordinator."""
+
+    def groups(self) -> Iterable[GroupSource]: ...
+
+    def group_counts(self) -> Mapping[tuple[str, str], int]: ...
+
+    def committed_offsets(self) -> Iterable[CommittedOffsetSource]: ...
+
+
+class ListenerSource(Protocol):
+    """One listening address."""
+
+    name: str
+    accepted_count: int
+    refused_count: int
+
+    @property
+    def connections(self) -> Sized: ...
+
+
+class FsyncSource(Protocol):
+    """The fsyncs of the produce path."""
+
+    fsync_count: int
+    fsync_last_ms: float
+
+
+def _no_name(api_key: int) -> str:
+    return str(api_key)
+
+
+@dataclass(slots=True)
+class Sources:
+    """The parts, as they come into being: what is None yet is left out."""
+
+    node_id: int = -1
+    version: str = ""
+    image: Callable[[], Image] = field(default=lambda: EMPTY_IMAGE)
+    log_manager: LogManagerSource | None = None
+    replicas: ReplicasSource | None = None
+    groups: GroupsSource | None = None
+    listeners: Sequence[ListenerSource] = ()
+    fsyncs: FsyncSource | None = None
+    request_counts: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    request_times: RequestTimes = field(default_factory=RequestTimes)
+    api_name: Callable[[int], str] = _no_name
