@@ -33,7 +33,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: Topics) -> Memb
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
-        subscribed_topic_regex=member.topic_regex or None,
+        subscribed_topic_regex=member.topic_regex,
         assignment=_rows(without_epochs(member.assigned), image),
         target_assignment=_rows(group.target(member.member_id), image),
         member_type=CONSUMER_MEMBER_TYPE,

@@ -222,6 +222,7 @@ class ConsumerGroup:
             gone += records.member_tombstones(group_id, member_id)
         gone.append(records.assignment_epoch_tombstone(group_id))
         gone += [records.regex_tombstone(group_id, pattern) for pattern in self.regexes]
+        gone.append(records.partition_metadata_tombstone(group_id))
         gone.append(records.group_tombstone(group_id))
         return gone
 

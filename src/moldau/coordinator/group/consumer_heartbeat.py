@@ -39,6 +39,9 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
 )
 from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions as WirePartitions
 
+FIRST_GROUP_EPOCH = 2
+"""A new group begins here, as Kafka's do since 4.3; epoch 1 stands for "no assignment yet" there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -148,7 +151,7 @@ def _raise_epoch(decision: Decision, *, resubscribed: bool) -> int:
     digest = metadata_hash(names, around.image)
     if not raise_it and digest == group.metadata_hash:
         return group.group_epoch
-    group_epoch = group.group_epoch + 1
+    group_epoch = max(group.group_epoch + 1, FIRST_GROUP_EPOCH)
     decision.records.append(records.group_record(group.group_id, group_epoch, digest))
     return group_epoch
 

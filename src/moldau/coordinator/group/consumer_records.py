@@ -32,6 +32,11 @@ def group_tombstone(group_id: str) -> Record:
     return Record(formats.ConsumerGroupMetadataKey(group_id=group_id), None)
 
 
+def partition_metadata_tombstone(group_id: str) -> Record:
+    """Takes away what a Kafka before 4.1 may have left behind about the group's topics."""
+    return Record(formats.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
+
+
 def member_record(group_id: str, member: ConsumerMember) -> Record:
     """What a member subscribes to, and who it is."""
     value = formats.ConsumerGroupMemberMetadataValue(
@@ -40,7 +45,7 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
-        subscribed_topic_regex=member.topic_regex or None,
+        subscribed_topic_regex=member.topic_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.assignor,
     )

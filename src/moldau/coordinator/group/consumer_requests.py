@@ -156,10 +156,10 @@ def check_instance(holder: ConsumerMember, member_id: str, instance_id: str) -> 
 
 
 def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> Refused | None:
-    """A member has to speak in its own epoch. The one before will do if it holds nothing but what it may hold
-    now: then only the answer with the new epoch got lost."""
+    """A member has to speak in its own epoch, or join anew, holding nothing. The one before will do if it
+    holds nothing but what it may hold now: then only the answer with the new epoch got lost."""
     received, known = request.member_epoch, member.member_epoch
-    if received == known:
+    if received in (known, JOIN_EPOCH):
         return None
     if received < known and received == member.previous_member_epoch:
         owned = owned_partitions(request)

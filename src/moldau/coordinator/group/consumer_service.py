@@ -120,7 +120,8 @@ class ConsumerGroups:
             return group, []
         if group is None:
             if not joins:
-                return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+                kind = "Consumer group" if request.member_epoch > JOIN_EPOCH else "Group"
+                return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
             return ConsumerGroup(group_id, Journal()), []
         if not joins or not group.is_empty() or self._shard.expects_members(group_id):
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
