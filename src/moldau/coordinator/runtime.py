@@ -156,6 +156,7 @@ class _Shard(Generic[M]):
     """One partition: its state, what is queued, what is in flight."""
 
     __slots__ = (
+        "failing",
         "flush_due",
         "in_flight",
         "loading",
@@ -174,6 +175,7 @@ class _Shard(Generic[M]):
         self.queue: deque[_Entry] = deque()
         self.in_flight: list[_Entry] | None = None
         self.flush_due = False
+        self.failing = False  # so that the log tells of a failure once, and of its end
         self.timer: TimerHandle | None = None
         self.timer_at_ms = 0
         self.token = (
@@ -357,6 +359,9 @@ class CoordinatorRuntime(Generic[M]):
         if error is not None:
             self._failed(shard, error)
             return
+        if shard.failing:
+            shard.failing = False
+            _log.info("%s-%d can be written again", self.topic, shard.partition)
         entries = shard.in_flight or []
         shard.in_flight = None
         shard.state.journal.commit(shard.queue[0].before if shard.queue else shard.state.journal.mark())
@@ -370,7 +375,9 @@ class CoordinatorRuntime(Generic[M]):
         doubt."""
         append_error = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
         error_code = CLIENT_ERRORS.get(append_error, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        _log.warning("append to %s-%d failed: %s", self.topic, shard.partition, error)
+        if not shard.failing:
+            shard.failing = True
+            _log.warning("%s-%d cannot be written: %s", self.topic, shard.partition, error)
         if append_error not in REFUSED_BEFORE_WRITING:
             partition = shard.partition
             self.stop(partition, error_code)

@@ -318,7 +318,7 @@ class ClassicGroups:
     ) -> Result[SyncGroupResponse]:
         """A member asks for its assignment; the leader brings everybody's."""
         group = self.get(request.group_id)
-        error_code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _check_sync(group, request)
+        error_code = _unknown(request.group_id) if group is None else _check_sync(group, request)
         if group is None or error_code:
             return Result(SyncGroupResponse(error_code=error_code))
         member = group.members[request.member_id]
@@ -339,7 +339,7 @@ class ClassicGroups:
         """A member says that it lives; it may be told to join again."""
         group = self.get(request.group_id)
         if group is None:
-            return Result(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+            return Result(HeartbeatResponse(error_code=_unknown(request.group_id)))
         error_code = group.check_member(request.member_id, request.group_instance_id)
         if not error_code and request.generation_id != group.generation:
             error_code = ErrorCode.ILLEGAL_GENERATION
@@ -351,6 +351,8 @@ class ClassicGroups:
 
     def leave(self, request: LeaveGroupRequest, now_ms: int) -> Result[LeaveGroupResponse]:
         """Members leave, of themselves or by an administrator's hand; each has its own outcome."""
+        if not request.group_id:
+            return Result(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self.get(request.group_id)
         result: Result[LeaveGroupResponse] = Result()
         rows = []
@@ -428,6 +430,10 @@ class ClassicGroups:
 
 def _refuse_join(error_code: int, member_id: str) -> Result[JoinGroupResponse]:
     return Result(JoinGroupResponse(error_code=error_code, member_id=member_id))
+
+
+def _unknown(group_id: str) -> int:
+    return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest, client: Client) -> int:
