@@ -11,17 +11,67 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import apache_kafka
+from bench import apache_kafka, results
 from bench.brokers import KINDS, ApacheKafka
+from bench.figures import Figure, Values, all_figures
 
 
 def main() -> None:
     """Parse the command line and run one subcommand."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
+    _add_figure_commands(commands)
     _add_peer_commands(commands)
     arguments = parser.parse_args()
     sys.exit(arguments.run(arguments))
+
+
+def _add_figure_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    everything = commands.add_parser("all", help="every figure, one after the other")
+    everything.set_defaults(run=lambda arguments: _measure(list(all_figures().values()), arguments))
+    _add_run_options(everything)
+    for figure in all_figures().values():
+        one = commands.add_parser(figure.name, help=figure.title)
+        one.set_defaults(run=lambda arguments, figure=figure: _measure([figure], arguments))
+        _add_run_options(one)
+    report = commands.add_parser("report", help="write the table into docs/benchmarks.md")
+    report.set_defaults(run=_report)
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs", type=int, default=3, help="how often; the median counts")
+    parser.add_argument("--brokers", default="moldau,kafka", help="which, in turn (moldau, kafka)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting")
+    parser.add_argument("--dry", action="store_true", help="print, but do not keep the results")
+
+
+def _measure(figures: list[Figure], arguments: argparse.Namespace) -> int:
+    kinds = arguments.brokers.split(",")
+    settings = dict(pair.split("=", 1) for pair in arguments.set)
+    for figure in figures:
+        runs: dict[str, list[Values]] = {kind: [] for kind in kinds}
+        for number in range(arguments.runs):
+            for kind in kinds:
+                values = figure.measure(lambda kind=kind: KINDS[kind](None, settings))
+                runs[kind].append(values)
+                shown = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+                print(f"{figure.name} {kind} {number + 1}/{arguments.runs}: {shown}", flush=True)
+        for kind in kinds:
+            if not arguments.dry:
+                results.save(figure, kind, runs[kind], _version(kind))
+    return 0
+
+
+def _version(kind: str) -> str:
+    if kind == "kafka":
+        return apache_kafka.version()
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    results.write_document(all_figures())
+    return 0
 
 
 def _add_peer_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

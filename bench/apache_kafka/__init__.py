@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CLUSTER_ID = "bW9sZGF1LWJlbmNoLWthZg"
 
-# What kafka-server-start.sh and kafka-run-class.sh of the 4.x release pass when nothing is set in the environment.
+# What the scripts of the 4.x release pass when nothing is set in the environment.
 HEAP_FLAGS = ("-Xmx1G", "-Xms1G")
 JVM_FLAGS = (
     "-server",
@@ -83,8 +83,7 @@ def libraries() -> Path:
     target = cache_dir() / f"apache-kafka-{version()}"
     if not (target / ".complete").exists():
         subprocess.run(
-            ["mvn", "-B", "-q", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
-            + [f"-DoutputDirectory={target}"],
+            ["mvn", "-B", "-q", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={target}"],
             check=True,
             cwd=cache_dir(),
         )

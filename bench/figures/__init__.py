@@ -1,0 +1,45 @@
+"""The figures, one module each. A figure measures one broker once and gives numbers by name; `bench.commands`
+repeats it, takes turns between the brokers and keeps the medians.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from bench.brokers import BrokerProcess
+
+Values = Mapping[str, float]
+Start = Callable[
+    ..., BrokerProcess
+]  # start(**settings): a fresh broker, not yet started, freed by the caller
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: what the value is called, how it is written, and what the project promises for it."""
+
+    key: str
+    title: str
+    unit: str
+    digits: int = 1
+    promise: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measurement under a name for the command line."""
+
+    name: str
+    title: str
+    measure: Callable[[Start], Values]
+    rows: tuple[Row, ...]
+    note: str = ""
+
+
+def all_figures() -> dict[str, Figure]:
+    """By name, in the order of the table."""
+    from bench.figures import latency, long_log, memory, partitions, requests, startup, throughput
+
+    modules = (requests, throughput, latency, startup, memory, partitions, long_log)
+    return {module.FIGURE.name: module.FIGURE for module in modules}

@@ -1,0 +1,101 @@
+"""End to end at 1,000 records of 100 bytes a second: from the producer's call to the consumer's hands.
+
+Measured with librdkafka (linger 0, one producer, one consumer, both in one process) and with two raw sockets
+(a produce request a record, a long-polling fetch), which leaves out the client library's own threads.
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+import time
+
+from bench import native, wire
+from bench.client import Connection
+from bench.figures import Figure, Row, Start, Values
+
+RECORDS = 8_000
+RATE_PER_S = 1_000
+TOPIC = "latency"
+
+
+def measure(start: Start) -> Values:
+    """Percentiles in milliseconds, by raw sockets and by librdkafka."""
+    with start() as broker:
+        with Connection(broker.port) as connection:
+            connection.create_topic(TOPIC)
+        _raw(broker.port, RECORDS // 2)
+        values = _percentiles("raw", _raw(broker.port, RECORDS))
+        if native.available() is None:
+            native.run("latency", broker.address, "warm-up", RECORDS // 2, 100, RATE_PER_S)
+            found = native.run("latency", broker.address, "librdkafka", RECORDS, 100, RATE_PER_S)
+            values |= {name: found[name] for name in ("p50_ms", "p99_ms", "p999_ms")}
+    return values
+
+
+def _percentiles(prefix: str, latencies_s: list[float]) -> dict[str, float]:
+    ordered = sorted(latencies_s)
+    shares = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
+    return {f"{prefix}_{name}": ordered[int(len(ordered) * share)] * 1e3 for name, share in shares.items()}
+
+
+def _raw(port: int, count: int) -> list[float]:
+    """One record at a time on schedule; a fetch is always waiting at the broker."""
+    batch = wire.batch([bytes(100)])
+    request = wire.produce(TOPIC, batch)
+    records_at = wire.fetch_records_at(TOPIC)
+    with Connection(port) as producer, Connection(port) as consumer:
+        offset = producer.end_offset(TOPIC)
+        poller = select.poll()
+        for one in (producer, consumer):
+            poller.register(one.socket, select.POLLIN)
+        consumer.socket.sendall(wire.fetch(TOPIC, offset, 1 << 20))
+        sent_at: dict[int, float] = {}
+        latencies: list[float] = []
+        next_at = time.perf_counter() + 0.01
+        next_offset = offset
+        while len(latencies) < count:
+            wait_s = next_at - time.perf_counter()
+            if wait_s <= 0 and next_offset < offset + count:
+                sent_at[next_offset] = time.perf_counter()
+                producer.socket.sendall(request)
+                next_offset += 1
+                next_at += 1 / RATE_PER_S
+                wait_s = next_at - time.perf_counter()
+            for descriptor, _ in poller.poll(max(0.0, wait_s * 1e3)):
+                if descriptor == producer.socket.fileno():
+                    producer.receive()
+                    continue
+                answer = consumer.receive()
+                now = time.perf_counter()
+                following = _end_of(answer, records_at)
+                for seen in [one for one in sent_at if one < following]:
+                    latencies.append(now - sent_at.pop(seen))
+                consumer.socket.sendall(wire.fetch(TOPIC, max(following, offset), 1 << 20))
+        return latencies
+
+
+def _end_of(answer: memoryview, records_at: int) -> int:
+    """The offset after the last record in an answer, or -1 when it is empty."""
+    following, at = -1, records_at
+    while at + 61 <= len(answer):
+        base, length = struct.unpack_from(">qi", answer, at)
+        (delta,) = struct.unpack_from(">i", answer, at + 23)
+        following = base + delta + 1
+        at += 12 + length
+    return following
+
+
+FIGURE = Figure(
+    "latency",
+    "End to end at 1,000 records a second",
+    measure,
+    (
+        Row("raw_p50_ms", "raw sockets, median", "ms", 2, "<= 0.25"),
+        Row("raw_p99_ms", "raw sockets, 99 %", "ms", 2, "<= 1"),
+        Row("raw_p999_ms", "raw sockets, 99.9 %", "ms", 2),
+        Row("p50_ms", "librdkafka, median", "ms", 2),
+        Row("p99_ms", "librdkafka, 99 %", "ms", 2),
+        Row("p999_ms", "librdkafka, 99.9 %", "ms", 2),
+    ),
+)

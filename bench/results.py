@@ -1,0 +1,81 @@
+"""Results on disk (`bench/results.json`) and the table made of them for docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Figure, Row, Values
+
+RESULTS = Path(__file__).parent / "results.json"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+COLUMNS = {"moldau": "Moldau", "kafka": "Apache Kafka"}
+
+
+def load() -> dict[str, Any]:
+    """figure -> broker -> {"median": ..., "runs": [...], ...}."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def save(figure: Figure, kind: str, runs: Sequence[Values], version: str) -> None:
+    """Keep the runs of one figure and broker, replacing older ones."""
+    results = load()
+    names = {name for run in runs for name in run}
+    medians = {name: statistics.median(run[name] for run in runs if name in run) for name in sorted(names)}
+    results.setdefault(figure.name, {})[kind] = {
+        "median": {name: round(value, 4) for name, value in medians.items()},
+        "runs": [{name: round(value, 4) for name, value in run.items()} for run in runs],
+        "version": version,
+        "measured": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+    }
+    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+
+
+def write_document(figures: Mapping[str, Figure]) -> None:
+    """Replace the part of docs/benchmarks.md between the two marks."""
+    text = DOCUMENT.read_text()
+    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
+    DOCUMENT.write_text(before + "\n" + tables(figures) + after)
+
+
+def tables(figures: Mapping[str, Figure]) -> str:
+    """A table for each figure that has results."""
+    results = load()
+    parts = []
+    for figure in figures.values():
+        found = results.get(figure.name)
+        if not found:
+            continue
+        parts.append(f"\n### {figure.title}\n\n`python -m bench {figure.name}`\n")
+        parts.append(
+            "| | " + " | ".join(COLUMNS.values()) + " | ratio | promised |\n|---|---:|---:|---:|---:|"
+        )
+        parts += [_line(row, found) for row in figure.rows if _has(row, found)]
+        counts = [f"{COLUMNS[kind]} {len(found[kind]['runs'])}" for kind in COLUMNS if kind in found]
+        parts.append(f"\nMedian of runs: {', '.join(counts)}. {figure.note}".rstrip() + "\n")
+    return "\n".join(parts)
+
+
+def _has(row: Row, found: Mapping[str, Any]) -> bool:
+    return any(row.key in found[kind]["median"] for kind in COLUMNS if kind in found)
+
+
+def _line(row: Row, found: Mapping[str, Any]) -> str:
+    values = [found[kind]["median"].get(row.key) if kind in found else None for kind in COLUMNS]
+    ours, theirs = values
+    ratio = f"{ours / theirs:.2f}" if ours and theirs else ""
+    title = f"{row.title}, {row.unit}" if row.unit else row.title
+    cells = [_number(value, row.digits) for value in values]
+    return f"| {title} | {' | '.join(cells)} | {ratio} | {row.promise} |"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"
