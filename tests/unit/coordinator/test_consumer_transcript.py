@@ -1,6 +1,6 @@
 """A conversation that Apache Kafka 4.3.1 and this broker hold in the same words.
 
-The transcript was taken from a Kafka node: topic `a` has six partitions, `b` four, the assignment interval is 0.
+The transcript comes from a Kafka node: topic `a` has six partitions, `b` four, the assignment interval is 0.
 Each line is a heartbeat and its answer:
 
     member epoch [reads=] [has=] [as=instance] [by=assignor] [full]  ->  epoch [assignment] | error
