@@ -154,6 +154,8 @@ class Log(Appender):
         fresh.create()
         self._segments[:] = [fresh]
         self._reader.start_offset = offset
+        self.epochs.clear()
+        self._write_epochs()
         self._end_cut(offset)
         self.producers.clear()
 
