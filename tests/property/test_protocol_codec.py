@@ -82,8 +82,12 @@ def test_a_message_cut_short_anywhere_is_malformed(pair):
     for length in range(len(data)):
         with pytest.raises(MalformedMessage):
             cls.decode(data[:length], version)
-    with pytest.raises(MalformedMessage):
-        cls.decode(data + b"\0", version)
+    if hasattr(cls, "RESPONSE"):
+        # What follows a request is ignored, as Kafka does: librdkafka sends such requests.
+        assert cls.decode(data + b"\0", version) == cls.decode(data, version)
+    else:
+        with pytest.raises(MalformedMessage):
+            cls.decode(data + b"\0", version)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=pair_id)
