@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 
-_NOT_HANDLERS = {"broker", "registry"}
+_NOT_HANDLERS = {"broker", "exchange", "registry"}
 
 
 def load_all() -> None:

@@ -5,12 +5,11 @@
 The topics asked for limit what is listed; null asks for all.
 """
 
-import shutil
 from collections import defaultdict
-from pathlib import Path
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.log.manager import DirectoryDescription
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -19,43 +18,36 @@ from moldau.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from moldau.replication.partition import Partition
+
+Wanted = set[tuple[str, int]] | None
 
 
 @handles(DescribeLogDirsRequest)
 def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    wanted = None
+    wanted: Wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    held: dict[Path, list[Partition]] = defaultdict(list)
-    for partition in broker.replicas.partitions():
-        if wanted is None or (partition.topic, partition.index) in wanted:
-            held[partition.log.directory.parent].append(partition)
     return DescribeLogDirsResponse(
-        results=[_result(broker, directory, held[directory]) for directory in broker.log_manager.log_dirs]
+        results=[_result(broker, described, wanted) for described in broker.log_manager.describe()]
     )
 
 
-def _result(broker: Broker, directory: Path, partitions: list[Partition]) -> DescribeLogDirsResult:
-    result = DescribeLogDirsResult(log_dir=str(directory.absolute()))
-    if directory in broker.log_manager.offline_dirs:
+def _result(broker: Broker, described: DirectoryDescription, wanted: Wanted) -> DescribeLogDirsResult:
+    result = DescribeLogDirsResult(log_dir=described.path)
+    if described.offline:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
-    try:
-        usage = shutil.disk_usage(directory)
-    except OSError:
-        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return result
-    result.total_bytes, result.usable_bytes = usage.total, usage.free
+    result.total_bytes, result.usable_bytes = described.total_bytes, described.usable_bytes
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
-    for partition in partitions:
-        topics[partition.topic].append(
+    for log in described.logs:
+        if wanted is not None and (log.topic, log.partition) not in wanted:
+            continue
+        lag = max(0, broker.replicas.high_watermark_of(log) - log.log_end_offset)
+        topics[log.topic].append(
             DescribeLogDirsPartition(
-                partition_index=partition.index,
-                partition_size=partition.log.size_bytes,
-                offset_lag=max(0, partition.high_watermark - partition.log.log_end_offset),
+                partition_index=log.partition, partition_size=log.size_bytes, offset_lag=lag
             )
         )
     result.topics = [DescribeLogDirsTopic(name=name, partitions=rows) for name, rows in topics.items()]

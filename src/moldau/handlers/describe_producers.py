@@ -33,13 +33,13 @@ def _answer(broker: Broker, topic: str, index: int) -> PartitionResponse:
     if partition is not None and not answer.error_code:
         answer.active_producers = [
             ProducerState(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
-                last_sequence=producer.last_sequence,
-                last_timestamp=producer.last_timestamp_ms,
-                coordinator_epoch=-1,
-                current_txn_start_offset=-1,
+                producer_id=producer_id,
+                producer_epoch=state.producer_epoch,
+                last_sequence=state.last_sequence,
+                last_timestamp=state.last_timestamp_ms,
+                coordinator_epoch=state.coordinator_epoch,
+                current_txn_start_offset=state.transaction_first_offset,
             )
-            for producer in partition.log.active_producers()
+            for producer_id, state in partition.log.producers.states.items()
         ]
     return answer

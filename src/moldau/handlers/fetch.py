@@ -20,8 +20,10 @@ from collections.abc import Sequence
 
 from moldau.core.timers import TimerHandle
 from moldau.handlers.broker import Broker
-from moldau.handlers.registry import AnswerFrame, AnswerSlot, Exchange, serves_frames
+from moldau.handlers.exchange import AnswerFrame, Exchange, Slot
+from moldau.handlers.registry import serves_frames
 from moldau.log.log import OffsetOutOfRange
+from moldau.log.segment import CorruptSegment
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_fetch import FetchBody, FetchedPartition, decode_fetch, encode_fetch_response
 from moldau.protocol.hot_wire import frame_answer_parts
@@ -69,7 +71,7 @@ class _Fetch:
         self.targets: Targets = {}
         self.session_id = 0
         self.incremental = False
-        self.slot: AnswerSlot | None = None
+        self.slot: Slot | None = None
         self.timer: TimerHandle | None = None
         self.watched: list[Partition] = []
         self.missing_bytes = 0
@@ -122,8 +124,14 @@ class _Fetch:
                     partition.stats.failed_fetches += 1
                     out_of_range = ErrorCode.OFFSET_OUT_OF_RANGE
                     return (target.index, out_of_range, -1, -1, start_offset, None, _NO_RECORDS)
+                except CorruptSegment as error:
+                    where = f"{partition.topic}-{partition.index}"
+                    log.error("%s cannot be read at offset %d: %s", where, offset, error)
+                    partition.stats.failed_fetches += 1
+                    return (target.index, ErrorCode.CORRUPT_MESSAGE, -1, -1, -1, None, _NO_RECORDS)
                 except OSError as error:
                     self.broker.replicas.storage_failed(partition, error)
+                    partition.stats.failed_fetches += 1
                     return (target.index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None, _NO_RECORDS)
         aborted: Sequence[tuple[int, int]] | None = None
         if self.read_committed:

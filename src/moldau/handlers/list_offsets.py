@@ -30,6 +30,7 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 _READ_COMMITTED = 1
+_LEADER_EPOCH_FROM = 4
 
 
 @handles(ListOffsetsRequest)
@@ -39,7 +40,10 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=[_answer(broker, topic.name, asked, stable_only) for asked in topic.partitions],
+                partitions=[
+                    _answer(broker, context.api_version, topic.name, asked, stable_only)
+                    for asked in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
@@ -47,7 +51,7 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
 
 
 def _answer(
-    broker: Broker, topic: str, asked: ListOffsetsPartition, stable_only: bool
+    broker: Broker, version: int, topic: str, asked: ListOffsetsPartition, stable_only: bool
 ) -> ListOffsetsPartitionResponse:
     partition = broker.replicas.partition(topic, asked.partition_index)
     answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
@@ -61,7 +65,9 @@ def _answer(
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return answer
     if found is not None:
-        answer.timestamp, answer.offset, answer.leader_epoch = found
+        answer.timestamp, answer.offset, leader_epoch = found
+        if version >= _LEADER_EPOCH_FROM:
+            answer.leader_epoch = leader_epoch
     return answer
 
 
@@ -87,7 +93,7 @@ def _find(partition: Partition, timestamp: int, stable_only: bool) -> tuple[int,
         return -1, end_offset, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
         start_offset = partition_log.log_start_offset
-        return -1, start_offset, partition_log.epoch_at(start_offset)
+        return -1, start_offset, partition_log.epochs.epoch_at(start_offset)
     if timestamp == MAX_TIMESTAMP:
         return partition_log.max_timestamp(end_offset)
     if timestamp < 0:

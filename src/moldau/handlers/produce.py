@@ -13,7 +13,9 @@ Not here: transactions.
 """
 
 from moldau.handlers.broker import Broker
-from moldau.handlers.registry import AnswerFrame, AnswerSlot, Exchange, serves_frames
+from moldau.handlers.exchange import AnswerFrame, Exchange, Slot
+from moldau.handlers.produce_repeat import remember
+from moldau.handlers.registry import serves_frames
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_produce import PartitionAnswer, decode_produce, encode_produce_response
 from moldau.protocol.hot_wire import frame_answer
@@ -30,7 +32,7 @@ class _Pending:
 
     __slots__ = ("answers", "correlation_id", "left", "slot", "version")
 
-    def __init__(self, version: int, correlation_id: int, slot: AnswerSlot) -> None:
+    def __init__(self, version: int, correlation_id: int, slot: Slot) -> None:
         self.version = version
         self.correlation_id = correlation_id
         self.slot = slot
@@ -102,6 +104,8 @@ def produce(
             if row[1]:
                 failed = True
             rows.append(row)
+    if len(answers) == 1 and len(answers[0][1]) == 1 and not failed:
+        remember(broker, exchange, view, version, topics[0], lookup, acks)
     if acks == 0:
         if failed:
             exchange.close()
@@ -134,9 +138,6 @@ def _append(
             "clients may not write internal topics",
         ), -1
     result = partition.append(records, now_ms, acks)
-    if isinstance(result, int):
-        stats.failed_produces += 1
-        return (index, result, -1, -1, -1, None), -1
     if result.error_code:
         stats.failed_produces += 1
         return (index, result.error_code, -1, -1, result.log_start_offset, result.error_message), -1

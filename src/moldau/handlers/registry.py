@@ -11,38 +11,16 @@ advertised is what exists. There are two forms:
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.exchange import AnswerFrame
 
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 _NEVER_FLEXIBLE = 1 << 15
 
-AnswerFrame = bytes | list[bytes | memoryview]
-
-
-class AnswerSlot(Protocol):
-    """The place of one answer in its connection's order."""
-
-    def fill(self, parts: AnswerFrame | None) -> None:
-        """Give the answer, as a whole frame; None when the client wants none."""
-
-
-class Exchange(Protocol):
-    """What a frame handler may do with the connection that its frame came on."""
-
-    def park(self, *, blocking: bool, on_lost: Callable[[], None] | None = None) -> AnswerSlot:
-        """Keep a place in the order; `blocking` holds this connection's next frames back until it is filled.
-
-        `on_lost` is called if the connection ends before that.
-        """
-
-    def close(self) -> None:
-        """End the connection."""
-
-
 Handler = Callable[[Broker, RequestContext, Any], Any]
-FrameHandler = Callable[[Broker, Any, memoryview, int, int, int], "AnswerFrame | None"]
+FrameHandler = Callable[[Broker, Any, memoryview, int, int, int], AnswerFrame | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,11 @@ class SegmentsSettings(Protocol):
 class LogSource(Protocol):
     """Of one partition's log."""
 
-    log_start_offset: int
-    log_end_offset: int
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
 
     @property
     def settings(self) -> SegmentsSettings: ...

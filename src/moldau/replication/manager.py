@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.topic import TopicSettings
 from moldau.log.log import Log, Origin
 from moldau.log.manager import LogManager
 from moldau.metadata.changes import Change
@@ -36,7 +37,7 @@ class ReplicaError(Exception):
     """An append that will not be committed; `error_code` says why."""
 
     def __init__(self, error_code: int) -> None:
-        super().__init__(ErrorCode(error_code).name)
+        super().__init__(f"error {error_code}")
         self.error_code = error_code
 
 
@@ -135,16 +136,15 @@ class ReplicaManager:
                 partition.log.reconfigure(settings)
             self._apply_state(partition, state)
 
-    def _open(self, topic: TopicState, index: int, settings: "object") -> Log | None:
-        opened = self._log_manager.get(topic.name, index)
-        if opened is not None:
-            opened.reconfigure(settings)  # type: ignore[arg-type]
-            return opened
+    def _open(self, topic: TopicState, index: int, settings: TopicSettings) -> Log | None:
         try:
-            return self._log_manager.create(topic.name, index, topic.topic_id, settings)  # type: ignore[arg-type]
+            opened = self._log_manager.create(topic.name, index, topic.topic_id, settings)
         except OSError as error:
-            log.error("%s-%d cannot be created: %s", topic.name, index, error)
+            log.error("%s-%d cannot be opened: %s", topic.name, index, error)
             return None
+        if opened.settings is not settings:
+            opened.reconfigure(settings)
+        return opened
 
     def _apply_state(self, partition: Partition, state: PartitionState) -> None:
         partition.replicas = state.replicas
@@ -152,6 +152,7 @@ class ReplicaManager:
         if (partition.leader, partition.leader_epoch) != (state.leader, state.leader_epoch):
             partition.leader = state.leader
             partition.leader_epoch = state.leader_epoch
+            partition.writable = partition.online and not partition.internal and state.leader == self._node_id
             partition.changed()
 
     def _delete_topic(self, name: str) -> None:
@@ -163,21 +164,31 @@ class ReplicaManager:
             partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._log_manager.delete_async(name, partition.index)
 
+    def close(self) -> None:
+        """The broker stops: nobody waits any longer, nothing is taken any more."""
+        for partition in self.partitions():
+            partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
     # Errors of the disk
 
     def storage_failed(self, partition: Partition, error: OSError) -> None:
-        """A write or fsync failed; the log manager decides whether the whole directory is lost."""
-        self._log_manager.failed(partition.log, error)
-        self.close_offline()
+        """A read failed; the log manager decides whether the whole directory is lost."""
+        self._log_manager.storage_failed(partition.log, error)
 
     def close_offline(self) -> None:
-        """Close every partition whose log directory has gone offline."""
-        offline = self._log_manager.offline_dirs
-        if not offline:
-            return
+        """Close every partition whose log has gone offline with its directory."""
         for partition in self.partitions():
-            if partition.online and partition.log.directory.parent in offline:
+            if partition.online and partition.log.offline:
                 partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def high_watermark_of(self, log: Log) -> int:
+        """How far the log's records are committed; of a log without a partition, nothing is known to be."""
+        partition = self.partition(log.topic, log.partition)
+        return log.log_start_offset if partition is None else partition.high_watermark
+
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        """Every partition's high watermark."""
+        return {(each.topic, each.index): each.high_watermark for each in self.partitions()}
 
     # For the coordinators
 
@@ -196,9 +207,7 @@ class ReplicaManager:
         now_ms = self._clock.now_ms()
         batch = build_batch([Record(i, now_ms, key, value, ()) for i, (key, value) in enumerate(records)])
         result = partition.append(memoryview(batch), now_ms, -1, Origin.COORDINATOR)
-        if isinstance(result, int):
-            future.set_exception(ReplicaError(result))
-        elif result.error_code:
+        if result.error_code:
             future.set_exception(ReplicaError(result.error_code))
         else:
             partition.wait_for(result.last_offset + 1, _AppendWaiter(future))
@@ -207,8 +216,8 @@ class ReplicaManager:
     def committed_records(self, topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Every `(key, value)` of the partition, from its start to its high watermark."""
         partition = self.partition(topic, index)
-        if partition is None:
-            return
+        if partition is None or partition.leader != self._node_id:
+            raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         offset = partition.log.log_start_offset
         while offset < partition.high_watermark:
             data = partition.log.read(

@@ -16,7 +16,7 @@ order. Hot: `append` and `advance` run for every Produce request. Budget: 0.8 us
 from collections import deque
 from typing import Protocol
 
-from moldau.log.log import AppendResult, Log, Origin
+from moldau.log.log import AppendResult, Log, Origin, Refused
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.turn import Turn
 
@@ -55,7 +55,9 @@ class Partition:
         "topic",
         "topic_id",
         "turn",
+        "unseen_bytes",
         "waiting",
+        "writable",
     )
 
     def __init__(
@@ -73,9 +75,11 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.internal = topic in INTERNAL_TOPICS
         self.online = True
+        self.writable = False  # by clients: led here, online, not internal
         self.dirty = False  # something was appended in this turn
         self.group_commit = False  # an fsync stands between the write and the answer
         self.high_watermark = log.log_end_offset
+        self.unseen_bytes = 0  # appended since the high watermark last moved: what long polls count
         self.waiting: deque[tuple[int, Waiter]] = deque()
         self.fetch_waiters: set[FetchWaiter] | None = None
 
@@ -86,24 +90,29 @@ class Partition:
 
     def append(
         self, batches: memoryview, now_ms: int, acks: int, origin: Origin = Origin.CLIENT
-    ) -> AppendResult | int:
-        """Append as leader; what was appended is committed in a later turn (`wait_for`).
-
-        Returns the log's result, or an error code when this partition takes no records now.
-        """
+    ) -> AppendResult:
+        """Append as leader; what was appended is committed in a later turn (`wait_for`)."""
         if not self.online:
-            return ErrorCode.KAFKA_STORAGE_ERROR
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, "the partition's log directory is offline")
         if acks == -1 and len(self.isr) < self.log.settings.min_insync_replicas:
-            return ErrorCode.NOT_ENOUGH_REPLICAS
+            return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
         result = self.log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
-        if not (self.dirty or result.error_code):
-            self.dirty = True
-            self.turn.add(self)
+        if result.error_code == 0 and not result.duplicate:
+            self.unseen_bytes += len(batches)
+            if not self.dirty:
+                self.dirty = True
+                self.turn.add(self)
         return result
 
     def wait_for(self, end_offset: int, waiter: Waiter) -> None:
-        """Settle `waiter` once all before `end_offset` is committed, or known to be lost."""
-        self.waiting.append((end_offset, waiter))
+        """Settle `waiter` once all before `end_offset` is committed, or known to be lost.
+
+        A repeated batch may be committed already: then it is settled now.
+        """
+        if end_offset <= self.high_watermark:
+            waiter.settle(0, self)
+        else:
+            self.waiting.append((end_offset, waiter))
 
     def after_write(self, error: OSError | None) -> None:
         """The turn's write is done, or has failed and was rolled back."""
@@ -128,9 +137,10 @@ class Partition:
         while waiting and waiting[0][0] <= high_watermark:
             waiting.popleft()[1].settle(0, self)
         if self.fetch_waiters and high_watermark > old:
-            size_bytes = self.log.size_between(old, high_watermark)
+            size_bytes = max(self.unseen_bytes, 1)
             for waiter in list(self.fetch_waiters):
                 waiter.more(size_bytes)
+        self.unseen_bytes = 0
 
     def _fail_lost(self) -> None:
         """Answer those whose records the failed write took back; what was written before stays good."""
@@ -151,7 +161,7 @@ class Partition:
 
     def close(self, error_code: int) -> None:
         """This broker does not serve the partition any more: nobody waits for it in vain."""
-        self.online = False
+        self.online = self.writable = False
         waiting, self.waiting = self.waiting, deque()
         for _, waiter in waiting:
             waiter.settle(error_code, self)

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
+from moldau.log.flushing import FsyncJob
+
 if TYPE_CHECKING:
     from moldau.replication.partition import Partition
 
@@ -65,18 +67,26 @@ class Turn:
             self._start_fsync()
 
     def _start_fsync(self) -> None:
-        partitions, self._to_fsync = list(self._to_fsync), set()
-        jobs = [(partition, partition.log.fsync_job()) for partition in partitions]
+        partitions, self._to_fsync = self._to_fsync, set()
+        jobs: list[tuple[Partition, FsyncJob]] = []
+        for partition in partitions:
+            try:
+                job = partition.log.fsync_job()
+            except OSError as error:
+                self._on_error(partition, error)
+                continue
+            if job is not None:
+                jobs.append((partition, job))
         started = self._loop.time()
         future = self._loop.run_in_executor(self._executor, _run_fsyncs, jobs)
         future.add_done_callback(lambda done: self._fsynced(done.result(), started))
 
-    def _fsynced(self, results: "list[tuple[Partition, int, OSError | None]]", started: float) -> None:
+    def _fsynced(self, results: "list[tuple[Partition, FsyncJob, OSError | None]]", started: float) -> None:
         self.fsync_count += len(results)
         self.fsync_last_ms = (self._loop.time() - started) * 1000
-        for partition, end_offset, error in results:
+        for partition, job, error in results:
             if error is None:
-                partition.log.mark_flushed(end_offset)
+                partition.log.mark_flushed(job)
                 partition.advance(partition.log.flushed_end_offset)
             else:
                 self._on_error(partition, error)
@@ -87,12 +97,13 @@ class Turn:
 
 
 def _run_fsyncs(
-    jobs: "list[tuple[Partition, Callable[[], int]]]",
-) -> "list[tuple[Partition, int, OSError | None]]":
-    results: list[tuple[Partition, int, OSError | None]] = []
+    jobs: "list[tuple[Partition, FsyncJob]]",
+) -> "list[tuple[Partition, FsyncJob, OSError | None]]":
+    results: list[tuple[Partition, FsyncJob, OSError | None]] = []
     for partition, job in jobs:
         try:
-            results.append((partition, job(), None))
+            job.run()
+            results.append((partition, job, None))
         except OSError as error:
-            results.append((partition, -1, error))
+            results.append((partition, job, error))
     return results

@@ -20,14 +20,16 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
+
+from moldau.handlers.exchange import AnswerFrame, Shortcut, Slot
 
 if TYPE_CHECKING:
     from moldau.server.listener import Listener
 
 log = logging.getLogger("moldau.server")
 
-Parts = bytes | list[bytes | memoryview]
+Parts = AnswerFrame
 
 _FRAME_SIZE = struct.Struct(">i").unpack_from
 _SHARED_BUFFER_BYTES = 256 * 1024
@@ -40,29 +42,6 @@ _WRITE_HIGH_BYTES = 1024 * 1024
 # One event loop, one thread: a read fills this buffer and is consumed before the next read begins.
 _shared = bytearray(_SHARED_BUFFER_BYTES)
 _shared_view = memoryview(_shared)
-
-
-class Slot:
-    """The place of one answer in its connection's order."""
-
-    __slots__ = ("blocking", "connection", "filled", "on_lost", "parts")
-
-    def __init__(
-        self, connection: "Connection", blocking: bool, on_lost: Callable[[], None] | None = None
-    ) -> None:
-        self.connection = connection
-        self.blocking = blocking
-        self.on_lost = on_lost
-        self.filled = False
-        self.parts: Parts | None = None
-
-    def fill(self, parts: Parts | None) -> None:
-        """Give the answer: a whole frame, in one piece or in parts; None when the client wants no answer."""
-        if self.filled:
-            return
-        self.filled = True
-        self.parts = parts
-        self.connection.slot_filled()
 
 
 class Dispatcher(Protocol):
@@ -95,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         "own_end",
         "paused",
         "queue",
+        "shortcut",
         "transport",
         "write_paused",
     )
@@ -114,12 +94,12 @@ class Connection(asyncio.BufferedProtocol):
         self.own: bytearray | None = None  # bytes of a frame that has not come whole
         self.own_end = 0
         self.idle_tick = listener.tick
+        self.shortcut: Shortcut | None = None
 
     # The transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
         peer = transport.get_extra_info("peername")
         if peer:
             self.client_host, self.client_port = peer[0], peer[1]
@@ -147,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.idle_tick = self.listener.tick
         if self.own is None:
-            used = self._consume(_shared_view, nbytes)
+            used = self._consume(_shared, _shared_view, nbytes)
             if used < nbytes and not self.closed:
                 self._keep(_shared_view[used:nbytes])
         else:
@@ -166,15 +146,15 @@ class Connection(asyncio.BufferedProtocol):
 
     # Frames
 
-    def _consume(self, view: memoryview, end: int) -> int:
+    def _consume(self, buffer: bytearray, view: memoryview, end: int) -> int:
         """Handle the whole frames in `view[:end]`; the count of bytes used up."""
         self.consuming = True  # an answer given at once must not start a second round inside this one
         try:
-            return self._frames(view, end)
+            return self._frames(buffer, view, end)
         finally:
             self.consuming = False
 
-    def _frames(self, view: memoryview, end: int) -> int:
+    def _frames(self, buffer: bytearray, view: memoryview, end: int) -> int:
         position = 0
         handle = self.dispatcher.frame
         write = self.transport.write  # type: ignore[union-attr]
@@ -187,6 +167,17 @@ class Connection(asyncio.BufferedProtocol):
             after = position + 4 + size_bytes
             if after > end:
                 break
+            shortcut = self.shortcut
+            if (
+                shortcut is not None
+                and buffer.startswith(shortcut.prefix, position + 12)
+                and buffer.startswith(shortcut.head, position + 4)
+                and shortcut.take(self, view, position, after)
+            ):
+                position = after
+                if len(queue) >= _PARKED_MAX:
+                    self.blocked = True
+                continue
             try:
                 parts = handle(self, view[position + 4 : after])
             except PeerError as error:
@@ -199,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
                     slot = Slot(self, False)
                     slot.filled, slot.parts = True, parts
                     queue.append(slot)
-                elif type(parts) is bytes:
+                elif isinstance(parts, bytes):
                     write(parts)
                 else:
                     self.transport.writelines(parts)  # type: ignore[union-attr]
@@ -211,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
         own, end = self.own, self.own_end
         if own is None:
             return
-        used = self._consume(memoryview(own)[:end], end)
+        used = self._consume(own, memoryview(own)[:end], end)
         if self.closed:
             return
         if used == end:
@@ -237,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
         """How large a buffer to begin with: the frame's size, but never far more than what really came."""
         if len(start) < 4:
             return _GROWTH_BYTES_MIN
-        (size_bytes,) = _FRAME_SIZE(start, 0)
+        size_bytes: int = _FRAME_SIZE(start, 0)[0]
         return min(max(size_bytes + 4, 4), max(_GROWTH_BYTES_MIN, 4 * len(start)))
 
     def _grow(self) -> bytearray:
@@ -276,7 +267,7 @@ class Connection(asyncio.BufferedProtocol):
             parts = queue.popleft().parts
             if parts is None:
                 continue
-            if type(parts) is bytes:
+            if isinstance(parts, bytes):
                 transport.write(parts)
             else:
                 transport.writelines(parts)

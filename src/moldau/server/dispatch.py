@@ -19,11 +19,12 @@ from typing import Any
 
 from moldau.handlers.api_versions import advertised
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.registry import TABLE, Entry
+from moldau.handlers.exchange import Slot
+from moldau.handlers.registry import TABLE, Entry, FrameHandler
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.frames import frame_response, parse_request_header
 from moldau.protocol.wire import MalformedMessage
-from moldau.server.connection import Connection, Parts, PeerError, Slot
+from moldau.server.connection import Connection, Parts, PeerError
 
 log = logging.getLogger("moldau.server")
 
@@ -56,7 +57,8 @@ class Dispatch:
             counts[key] = counts.get(key, 0) + 1
             try:
                 body = self._body_offset(view, version >= entry.flexible_from)
-                return entry.raw(self._broker, connection, view, body, version, correlation_id)  # type: ignore[misc]
+                serve: FrameHandler = entry.raw
+                return serve(self._broker, connection, view, body, version, correlation_id)
             except MalformedMessage as error:
                 raise PeerError(f"{entry.name} v{version} that does not parse: {error}") from error
         return self._general(connection, bytes(view), api_key, version, correlation_id)
@@ -98,12 +100,10 @@ class Dispatch:
         )
         try:
             answer = entry.handler(self._broker, context, request)
+            if not inspect.isawaitable(answer):
+                return self._encode(entry, version, correlation_id, answer)
         except Exception:
             return self._failed(entry, version, correlation_id)
-        if answer is None:
-            return None
-        if not inspect.isawaitable(answer):
-            return self._encode(entry, version, correlation_id, answer)
         slot = connection.park(blocking=True)
         future = asyncio.ensure_future(answer)
         self._tasks.add(future)
@@ -115,18 +115,21 @@ class Dispatch:
     ) -> None:
         self._tasks.discard(done)
         if done.cancelled():
-            slot.connection.close()
+            slot.exchange.close()
             return
         error = done.exception()
+        if error is None:
+            try:
+                slot.fill(self._encode(entry, version, correlation_id, done.result()))
+            except Exception as failure:
+                error = failure
         if error is not None:
             log.error("the handler of %s v%d failed: this is a bug", entry.name, version, exc_info=error)
             parts = self._failure(entry, version, correlation_id)
             if parts is None:
-                slot.connection.close()
+                slot.exchange.close()
                 return
             slot.fill(parts)
-            return
-        slot.fill(self._encode(entry, version, correlation_id, done.result()))
 
     def _encode(self, entry: Entry, version: int, correlation_id: int, answer: Any) -> bytes:
         flexible = version >= entry.flexible_from and entry.api_key != API_VERSIONS

@@ -13,6 +13,7 @@ anything. Not here: what the pages say (monitor/pages.py).
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,9 +62,15 @@ class HttpServer:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
-    async def open(self, host: str, port: int) -> None:
-        """Start to serve; OSError when the address is taken or not ours. An empty host means all."""
-        self._server = await asyncio.start_server(self._accept, host or None, port, limit=_READ_BYTES)
+    async def open(self, host: str = "", port: int = 0, *, sock: socket.socket | None = None) -> None:
+        """Start to serve on an address (an empty host means all) or on a socket that listens already.
+
+        OSError when the address is taken or not ours.
+        """
+        if sock is None:
+            self._server = await asyncio.start_server(self._accept, host or None, port, limit=_READ_BYTES)
+        else:
+            self._server = await asyncio.start_server(self._accept, sock=sock, limit=_READ_BYTES)
         self.host = host or "0.0.0.0"
         self.port = self._server.sockets[0].getsockname()[1]
 

@@ -49,17 +49,29 @@ class Listener:
         self._timers = timers
         self._http_address = http_address
         self._server: asyncio.Server | None = None
+        self._dispatcher: Dispatcher | None = None
         self._sweep_timer: TimerHandle | None = None
         self._say = SayOnce(log)
 
-    async def open(self, host: str, port: int, dispatcher: Dispatcher, backlog: int) -> None:
-        """Start to listen; OSError when the address is taken or not ours. Port 0: any free one."""
+    async def bind(self, host: str, port: int, backlog: int) -> None:
+        """Take the address, not accepting yet; OSError when it is taken or not ours. Port 0: any."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self, dispatcher), host or None, port, backlog=backlog, reuse_address=True
+            lambda: Connection(self, self._dispatcher),  # type: ignore[arg-type]  # set before the first accept
+            host or None,
+            port,
+            backlog=backlog,
+            reuse_address=True,
+            start_serving=False,
         )
         self.host = host
         self.port = self._server.sockets[0].getsockname()[1]
+
+    async def serve(self, dispatcher: Dispatcher) -> None:
+        """Accept clients from now on."""
+        assert self._server is not None
+        self._dispatcher = dispatcher
+        await self._server.start_serving()
         self._schedule_sweep()
 
     async def close(self) -> None:

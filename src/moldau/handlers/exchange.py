@@ -1,0 +1,66 @@
+"""What a handler sees of a connection: a place for the answer, and a memory for what repeats.
+
+A `Slot` is the place of one answer in its connection's order. A `Shortcut` is what a frame handler may leave
+with the connection when the next frame will look the same but for its records, as a producer's do: a later
+frame that begins with the same bytes is handed to the shortcut at once, without being decoded.
+
+    | size 4 | key 2, version 2 | correlation id 4 | client id ... up to the records' size | records ...
+              ^ head             (differs)          ^ prefix
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+AnswerFrame = bytes | list[bytes | memoryview]
+
+
+class Shortcut(Protocol):
+    """Handles frames that begin as an earlier one did."""
+
+    head: bytes
+    prefix: bytes
+
+    def take(self, exchange: "Exchange", view: memoryview, position: int, end: int) -> bool:
+        """Handle the frame whose size field stands at `position`; False: decode it as any other."""
+
+
+class Exchange(Protocol):
+    """The connection, as far as a handler may touch it."""
+
+    shortcut: Shortcut | None
+    queue: "deque[Slot]"
+
+    def park(self, *, blocking: bool, on_lost: Callable[[], None] | None = None) -> "Slot":
+        """Keep a place in the order; `blocking` holds this connection's next frames back until it is filled.
+
+        `on_lost` is called if the connection ends before that.
+        """
+
+    def slot_filled(self) -> None:
+        """A slot of this connection has its answer."""
+
+    def close(self) -> None:
+        """End the connection."""
+
+
+class Slot:
+    """The place of one answer in its connection's order."""
+
+    __slots__ = ("blocking", "exchange", "filled", "on_lost", "parts")
+
+    def __init__(
+        self, exchange: Exchange, blocking: bool = False, on_lost: Callable[[], None] | None = None
+    ) -> None:
+        self.exchange = exchange
+        self.blocking = blocking
+        self.on_lost = on_lost
+        self.filled = False
+        self.parts: AnswerFrame | None = None
+
+    def fill(self, parts: AnswerFrame | None) -> None:
+        """Give the answer: a whole frame, in one piece or in parts; None when the client wants no answer."""
+        if not self.filled:
+            self.filled = True
+            self.parts = parts
+            self.exchange.slot_filled()

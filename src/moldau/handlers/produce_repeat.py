@@ -1,0 +1,195 @@
+"""The shortcut for a producer that says the same again: one topic, one partition, other records.
+
+A Produce request to one partition is the same bytes as the one before it, but for the correlation id and the
+records. So the first one is decoded and remembered, with the partition it led to and the answer it got; a
+later frame that begins with the same bytes needs a look at the records' size, and its answer is one `pack`.
+
+    request  | head | correlation id | prefix: client id, acks, timeout, topic, index | size | records | 0.. |
+    answer   | size | correlation id | topic, index, error 0 | base offset 8 | time 8 | log start 8 | 0.. |
+
+Anything unusual (an error, a partition that moved) goes the long way through produce.py, which is always
+right.
+
+Hot: this is the whole cost of a small Produce request beside the log. Budget: 2.5 us (bench/hot_path.py).
+"""
+
+import struct
+from collections.abc import Mapping
+
+from moldau.handlers.broker import Broker
+from moldau.handlers.exchange import Exchange, Slot
+from moldau.log.log import AppendResult
+from moldau.protocol.hot_produce import ProduceTopic, encode_produce_response
+from moldau.protocol.hot_wire import frame_answer, uvarint, write_uvarint
+from moldau.replication.partition import Partition
+
+_I32 = struct.Struct(">i").unpack_from
+_HEAD_AT = 4
+_CORRELATION_AT = 8
+_PREFIX_AT = 12
+_FLEXIBLE_FROM = 9
+_TRAILING_TAGS = b"\x00\x00\x00"
+_LOG_START_OFFSET_FROM = 5
+_OFFSETS_BYTES = 24
+_TAKEN_BACK = "the write failed and was taken back: see the broker's log and its /health page"
+
+
+def remember(
+    broker: Broker,
+    exchange: Exchange,
+    frame: memoryview,
+    version: int,
+    topic: ProduceTopic,
+    partitions: Mapping[bytes, Mapping[int, Partition]],
+    acks: int,
+) -> None:
+    """Leave a shortcut with `exchange`, if this frame, to a single partition, may be repeated."""
+    key, ((index, records),) = topic
+    if version < _LOG_START_OFFSET_FROM or acks == 0 or records is None:
+        return
+    trailing_bytes = 4
+    if version >= _FLEXIBLE_FROM:
+        if frame[-3:] != _TRAILING_TAGS:
+            return
+        trailing_bytes = 3 + len(write_uvarint(len(records) + 1))
+    prefix_end = len(frame) - len(records) - trailing_bytes
+    exchange.shortcut = RepeatedProduce(broker, frame, prefix_end, version, key, partitions[key][index], acks)
+
+
+class RepeatedProduce:
+    """What one connection's producer says again and again."""
+
+    __slots__ = (
+        "_acks",
+        "_count_key",
+        "_counts",
+        "_flexible",
+        "_middle",
+        "_now_ms",
+        "_pack",
+        "_size_at",
+        "_size_bytes",
+        "_tail",
+        "head",
+        "key",
+        "partition",
+        "prefix",
+        "version",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        frame: memoryview,
+        prefix_end: int,
+        version: int,
+        key: bytes,
+        partition: Partition,
+        acks: int,
+    ) -> None:
+        """`frame` is the request without its size field; the records' size stands at `prefix_end` in it."""
+        self.head = bytes(frame[: _CORRELATION_AT - 4])
+        self.prefix = bytes(frame[_PREFIX_AT - 4 : prefix_end])
+        self.partition = partition
+        self.version = version
+        self.key = key
+        self._acks = acks
+        self._size_at = prefix_end + 4
+        self._flexible = version >= _FLEXIBLE_FROM
+        self._now_ms = broker.clock.now_ms
+        self._counts = broker.request_counts
+        self._count_key = (0, version)
+        row = (partition.index, 0, -1, -1, -1, None)
+        answer = frame_answer(0, self._flexible, encode_produce_response(version, [(key, [row])]))
+        # The answer's offsets are the only run of 24 bytes 0xff in it that ends a fixed distance before its
+        # end.
+        tail_bytes = len(answer) - answer.rindex(b"\xff" * _OFFSETS_BYTES) - _OFFSETS_BYTES
+        self._tail = answer[len(answer) - tail_bytes :]
+        self._middle = answer[8 : len(answer) - tail_bytes - _OFFSETS_BYTES]
+        self._size_bytes = len(answer) - 4
+        self._pack = struct.Struct(f">i4s{len(self._middle)}sqqq{tail_bytes}s").pack
+
+    def take(self, exchange: Exchange, view: memoryview, position: int, end: int) -> bool:
+        """Append the frame's records; its answer is parked until they are committed."""
+        at = position + self._size_at
+        if self._flexible:
+            size_bytes, start = uvarint(view, at)
+            stop = start + size_bytes - 1
+            if stop + 3 != end or not size_bytes or view[stop:end] != _TRAILING_TAGS:
+                return False
+        else:
+            (size_bytes,) = _I32(view, at)
+            start = at + 4
+            stop = end
+            if size_bytes != stop - start:
+                return False
+        partition = self.partition
+        if not partition.writable:
+            exchange.shortcut = None
+            return False
+        result = partition.append(view[start:stop], self._now_ms(), self._acks)
+        self._counts[self._count_key] += 1
+        stats = partition.stats
+        stats.produces += 1
+        slot = _RepeatedSlot(exchange, self, bytes(view[position + 8 : position + 12]), result)
+        exchange.queue.append(slot)
+        if result.error_code:
+            stats.failed_produces += 1
+            slot.fill(self.refusal(slot))
+            return True
+        stats.bytes_in += stop - start
+        last_offset = result.last_offset
+        stats.messages_in += last_offset - result.base_offset + 1
+        partition.wait_for(last_offset + 1, slot)
+        return True
+
+    def answer(self, slot: "_RepeatedSlot") -> bytes:
+        """The frame that tells the client where its records are."""
+        result = slot.result
+        return self._pack(
+            self._size_bytes,
+            slot.correlation_id,
+            self._middle,
+            result.base_offset,
+            result.log_append_time_ms,
+            result.log_start_offset,
+            self._tail,
+        )
+
+    def refusal(self, slot: "_RepeatedSlot", error_code: int = 0, message: str | None = None) -> bytes:
+        """The frame that says why they are not there."""
+        result = slot.result
+        log_start_offset = -1
+        if result.error_code:
+            error_code, message = result.error_code, result.error_message
+            log_start_offset = result.log_start_offset
+        row = (self.partition.index, error_code, -1, -1, log_start_offset, message)
+        body = encode_produce_response(self.version, [(self.key, [row])])
+        return frame_answer(_I32(slot.correlation_id)[0], self._flexible, body)
+
+
+class _RepeatedSlot(Slot):
+    """The place of one such answer, which is also who waits for the commit."""
+
+    __slots__ = ("correlation_id", "result", "shortcut")
+
+    blocking = False
+    on_lost = None
+
+    def __init__(
+        self, exchange: Exchange, shortcut: RepeatedProduce, correlation_id: bytes, result: AppendResult
+    ) -> None:
+        self.exchange = exchange
+        self.shortcut = shortcut
+        self.correlation_id = correlation_id
+        self.result = result
+        self.filled = False
+
+    def settle(self, error_code: int, partition: Partition) -> None:
+        """The records are committed (0), or lost."""
+        if error_code:
+            self.fill(self.shortcut.refusal(self, error_code, _TAKEN_BACK))
+        else:
+            self.filled = True
+            self.parts = self.shortcut.answer(self)
+            self.exchange.slot_filled()

@@ -1,0 +1,453 @@
+"""One broker: builds its parts, starts them in order, stops them in reverse. It alone knows all of them.
+
+    start   metadata (locks the data) -> logs (recovery) -> partitions -> coordinator -> listeners -> HTTP
+    stop    in reverse; the logs leave their clean-shutdown marker
+
+A broker says that it is ready once clients can produce; the HTTP port answers "not yet, and why" from early
+on when recovery takes long, and comes last when it does not, because nobody should wait for it.
+"""
+
+import asyncio
+import inspect
+import json
+import logging
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moldau.controller.controller import Controller
+from moldau.coordinator.service import GroupCoordinator
+from moldau.core.clock import Clock, SystemClock
+from moldau.core.logs import set_up
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.listeners import Listener as ListenerAddress
+from moldau.core.settings.listeners import advertised_listeners, listeners
+from moldau.core.settings.rows import SettingError
+from moldau.core.settings.sources import StaticSettings
+from moldau.core.timers import LoopTimers
+from moldau.handlers import load_all
+from moldau.handlers.broker import Broker
+from moldau.log.background import LoopBackground
+from moldau.log.directory import DirectoryUnusable
+from moldau.log.housekeeping import Housekeeping
+from moldau.log.manager import LogManager
+from moldau.metadata.changes import Change
+from moldau.metadata.configs import effective_broker_settings, topic_settings
+from moldau.metadata.embedded import EmbeddedStore
+from moldau.metadata.image import EMPTY_IMAGE, GROUP_OFFSETS_TOPIC, Image, TopicState
+from moldau.metadata.store import MetadataStoreError
+from moldau.metadata.view import MetadataView
+from moldau.replication.fetch_session import FetchSessions
+from moldau.replication.manager import ReplicaManager
+from moldau.replication.partition import Partition
+from moldau.replication.producer_ids import ProducerIds
+from moldau.replication.turn import Turn
+from moldau.server.dispatch import Dispatch
+from moldau.server.listener import Limits, Listener
+
+if TYPE_CHECKING:
+    from moldau.server.monitoring import Monitoring
+
+log = logging.getLogger("moldau.node")
+
+_WORKER_THREADS = 4
+_MONITOR_DELAY_MS = 200
+
+
+class NodeError(Exception):
+    """The broker cannot start; the sentence says why and what to do."""
+
+
+class Node:
+    """A broker in this process, on the running event loop."""
+
+    def __init__(
+        self,
+        settings: StaticSettings | BrokerSettings,
+        *,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.static = settings if isinstance(settings, StaticSettings) else StaticSettings.of(settings)
+        self.clock = clock or SystemClock()
+        self.random = rng or random.SystemRandom()
+        self.node_id = self.static.broker.node_id
+        self.listeners: list[Listener] = []
+        self.state = "starting"
+        self.phase = "STARTING"
+        self.metadata = MetadataView()
+        self._monitoring: Monitoring | None = None
+        self._monitor_task: asyncio.Task[None] | None = None
+        self._http_socket: socket.socket | None = None
+        self.http_address: str | None = None
+        self._settings = self.static.broker
+        self._clean = True
+        self._executor = ThreadPoolExecutor(_WORKER_THREADS, thread_name_prefix="moldau-worker")
+        self._stops: list[tuple[str, Callable[[], object]]] = []
+
+    @property
+    def address(self) -> str:
+        """host:port of the first listener."""
+        first = self.listeners[0]
+        return f"{_shown(first.host)}:{first.port}"
+
+    # Starting
+
+    async def start(self) -> None:
+        """Start everything; when this returns, clients are served.
+
+        Raises SettingError, MetadataStoreError, StorageError or OSError when it cannot, with a sentence for
+        the person who runs the broker; what was started until then is stopped again.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop(clean=False)
+            raise
+
+    async def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.timers = LoopTimers(loop)
+        for warning in self.static.warnings:
+            log.warning("%s", warning)
+        planned = listeners(self.static.broker)
+        self.logs = LogManager(
+            self.static.broker,
+            clock=self.clock,
+            timers=self.timers,
+            background=LoopBackground(loop, self._executor),
+            source=self.random,
+        )
+        self._reserve_http()
+        self._monitor_timer = self.timers.call_later(_MONITOR_DELAY_MS, self._start_monitoring)
+        self._stops.append(("monitoring", self._stop_monitoring))
+        load_all()
+        await self._open_metadata()
+        await self._open_logs(loop)
+        self._build_replication(loop)
+        self._build_coordinator()
+        await self._open_listeners(planned)
+        self._enter("RUNNING")
+        self.timers.call_later(0, self._start_monitoring)
+
+    # Health and metrics
+
+    def _reserve_http(self) -> None:
+        """Take the HTTP port, so that its address can be told; it answers when there is time for that."""
+        told = self._settings.moldau_http_listener
+        if not told:
+            return
+        host, _, port = told.rpartition(":")
+        host = host.strip("[]")
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._http_socket = socket.create_server((host, int(port)), family=family, backlog=64)
+        except OSError as error:
+            raise NodeError(
+                f"the HTTP port {told} (moldau.http.listener) cannot be opened: {error.strerror or error}; "
+                "choose another, or set it to nothing to go without health and metrics"
+            ) from None
+        self._http_socket.setblocking(False)
+        self.http_address = f"{_shown(host)}:{self._http_socket.getsockname()[1]}"
+
+    def _start_monitoring(self) -> None:
+        if self._monitoring is not None or self._http_socket is None or self.state == "stopping":
+            return
+        from moldau.server.monitoring import Monitoring
+
+        self._monitoring = Monitoring(
+            node_id=self.node_id,
+            clock=self.clock,
+            timers=self.timers,
+            image=lambda: self.metadata.image,
+            settings=self.settings,
+            addresses=lambda: {each.name: f"{_shown(each.host)}:{each.port}" for each in self.listeners},
+        )
+        self._enter(self.phase)
+        self._monitor_task = asyncio.get_running_loop().create_task(self._monitoring.start(self._http_socket))
+
+    async def _stop_monitoring(self) -> None:
+        self._monitor_timer.cancel()
+        if self._monitoring is not None and self._monitor_task is not None:
+            await self._monitor_task
+            await self._monitoring.stop()
+        if self._http_socket is not None:
+            self._http_socket.close()
+
+    def _enter(self, phase: str) -> None:
+        """The broker is at this point of its life now; what exists by then can be watched."""
+        self.phase = phase
+        monitoring = self._monitoring
+        if monitoring is None:
+            return
+        from moldau.monitor.health import Phase
+
+        monitoring.entered(Phase[phase])
+        monitoring.attach_logs(self.logs)
+        if phase == "RUNNING":
+            monitoring.attach(
+                self.replicas, self.groups, self.listeners, self.turn, self.broker.request_counts
+            )
+
+    # Parts
+
+    async def _open_metadata(self) -> None:
+        broker = self.static.broker
+        folder = Path(broker.metadata_log_dir or broker.data_directories[0])
+        store = EmbeddedStore(folder, broker.moldau_metadata_snapshot_min_bytes)
+        self.controller = Controller(self.node_id, store, self.metadata, self.static, self.random)
+        self._stops.append(("metadata", self.controller.close))
+        await self.controller.open()
+        self._settings = effective_broker_settings(self.metadata.image, broker, self.node_id)
+
+    async def _open_logs(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._stops.append(("logs", lambda: self.logs.close(clean=self._clean)))
+        self._enter("RECOVERY")
+        image = self.metadata.image
+        await loop.run_in_executor(
+            self._executor,
+            lambda: self.logs.load(
+                image.cluster_id,
+                self.node_id,
+                lambda topic: topic_settings(image, self.static.broker, topic),
+            ),
+        )
+
+    def settings(self) -> BrokerSettings:
+        """The settings in effect now: static ones with the dynamic ones over them."""
+        return self._settings
+
+    def _build_replication(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.turn = Turn(
+            loop, self._executor, lambda partition, error: self._disk_failed(partition.log, error)
+        )
+        self.replicas = ReplicaManager(self.node_id, self.static.broker, self.logs, self.clock, self.turn)
+        self.logs.on_offline = lambda directory, logs: self.replicas.close_offline()
+        self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
+        self._stops.append(("partitions", self.replicas.close))
+        housekeeping = Housekeeping(self.logs, self.replicas.high_watermark_of)
+        housekeeping.start()
+        self._stops.append(("housekeeping", housekeeping.stop))
+        self._save_high_watermarks()
+
+    def _disk_failed(self, partition: Partition, error: OSError) -> None:
+        self.logs.storage_failed(partition.log, error)
+
+    def _save_high_watermarks(self) -> None:
+        """Write the high watermarks down now and then, as Kafka does."""
+        interval_ms = self._settings.replica_high_watermark_checkpoint_interval_ms
+
+        def save() -> None:
+            self.logs.save_high_watermarks(self.replicas.high_watermarks())
+            self._checkpoint_timer = self.timers.call_later(interval_ms, save)
+
+        def stop() -> None:
+            self._checkpoint_timer.cancel()
+
+        self._checkpoint_timer = self.timers.call_later(interval_ms, save)
+        self._stops.append(("checkpoints", stop))
+
+    def _build_coordinator(self) -> None:
+        self.groups = GroupCoordinator(
+            log=self.replicas,
+            image=lambda: self.metadata.image,
+            settings=self.settings,
+            clock=self.clock,
+            timers=self.timers,
+            random_source=self.random,
+        )
+        self.groups.start()
+        self._coordinate(EMPTY_IMAGE, self.metadata.image)
+        self._stops.append(("groups", self.groups.stop))
+        self.metadata.subscribe(self._apply)
+        self.metadata.subscribe(self.groups.metadata_changed)
+
+    def _apply(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
+        """New metadata: first the settings, then the partitions, then the shards that live on them."""
+        if old.configs is not new.configs:
+            self._settings = effective_broker_settings(new, self.static.broker, self.node_id)
+            self.broker.settings = self._settings
+        self.replicas.apply(old, new, changes)
+        self._coordinate(old, new)
+
+    def _coordinate(self, old: Image, new: Image) -> None:
+        before, after = old.topics.get(GROUP_OFFSETS_TOPIC), new.topics.get(GROUP_OFFSETS_TOPIC)
+        if before is after:
+            return
+        led_before = _led(before, self.node_id)
+        led_after = _led(after, self.node_id)
+        for index in sorted(led_before - led_after):
+            self.groups.resigned(index)
+        for index in sorted(led_after - led_before):
+            self.groups.elected(index)
+
+    async def _open_listeners(self, planned: Sequence[ListenerAddress]) -> None:
+        settings = self._settings
+        self.broker = Broker(
+            node_id=self.node_id,
+            settings=settings,
+            clock=self.clock,
+            timers=self.timers,
+            random=self.random,
+            metadata=self.metadata,
+            controller=self.controller,
+            replicas=self.replicas,
+            log_manager=self.logs,
+            groups=self.groups,
+            fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self.random),
+            producer_ids=ProducerIds(self.controller),
+        )
+        limits = Limits(
+            frame_bytes_max=settings.socket_request_max_bytes,
+            connections_max=settings.max_connections,
+            connections_per_host_max=settings.max_connections_per_ip,
+            idle_ms=settings.connections_max_idle_ms,
+        )
+        self._stops.append(("listeners", self._close_listeners))
+        for plan in planned:
+            listener = Listener(plan.name, limits, self.timers, lambda: self.http_address)
+            try:
+                await listener.bind(plan.host, plan.port, settings.socket_listen_backlog_size)
+            except OSError as error:
+                raise NodeError(
+                    f"cannot listen on {_shown(plan.host)}:{plan.port}: {error.strerror or error}; "
+                    "stop what uses the port (another broker?), or choose another one"
+                ) from None
+            self.listeners.append(listener)
+        await self.controller.register(self._endpoints(), settings.broker_rack)
+        for listener in self.listeners:
+            await listener.serve(Dispatch(self.broker, listener.name))
+
+    def _endpoints(self) -> dict[str, tuple[str, int]]:
+        """Where clients find this broker, by listener: as advertised, else where it listens."""
+        endpoints = {each.name: (_reachable(each.host), each.port) for each in self.listeners}
+        for told in advertised_listeners(self.static.broker) or ():
+            port = told.port or endpoints[told.name][1]
+            endpoints[told.name] = (_reachable(told.host), port)
+        return endpoints
+
+    async def _close_listeners(self) -> None:
+        for listener in self.listeners:
+            await listener.close()
+
+    # Stopping
+
+    async def stop(self, *, clean: bool = True) -> None:
+        """Stop what was started, in reverse; a part that fails to stop does not hinder the others."""
+        self.state = "stopping"
+        if self.phase == "RUNNING":
+            self._enter("SHUTTING_DOWN")
+        self._clean = clean
+        while self._stops:
+            name, stop = self._stops.pop()
+            try:
+                result = stop()
+                if inspect.isawaitable(result):
+                    await result
+            except Exception:
+                self._clean = False
+                log.exception("stopping the %s failed", name)
+        self._executor.shutdown(wait=True)
+        self.state = "stopped"
+
+
+def _led(topic: TopicState | None, node_id: int) -> set[int]:
+    if topic is None:
+        return set()
+    return {index for index, partition in enumerate(topic.partitions) if partition.leader == node_id}
+
+
+def _reachable(host: str) -> str:
+    """An address to connect to: that of a listener on every interface is the machine's name."""
+    return socket.getfqdn() if host in ("", "0.0.0.0", "::") else host
+
+
+def _shown(host: str) -> str:
+    """The host as a client on this machine would write it."""
+    if host in ("", "0.0.0.0"):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+# A broker as a program
+
+
+def run(settings: StaticSettings, *, as_json: bool = False) -> int:
+    """Run a broker until SIGTERM or SIGINT; prints a ready line to standard output. Gives the exit code."""
+    set_up(os.environ.get("MOLDAU_LOG_LEVEL", "INFO"), as_json=os.environ.get("MOLDAU_LOG_FORMAT") == "json")
+    _raise_descriptor_limit()
+    try:
+        return _new_event_loop_run(_serve(settings, as_json))
+    except (NodeError, MetadataStoreError, DirectoryUnusable, SettingError) as error:
+        print(f"moldau: {error}", file=sys.stderr)
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        print(f"moldau: the broker cannot start: {what}", file=sys.stderr)
+    return 1
+
+
+async def _serve(settings: StaticSettings, as_json: bool) -> int:
+    node = Node(settings)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    started = asyncio.ensure_future(node.start())
+    stopped = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({started, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    if not started.done():
+        log.info("stopped before the start was over")
+        started.cancel()
+        await asyncio.wait({started})
+        return 0
+    await started
+    _say_ready(node, as_json)
+    await stopped
+    log.info("stopping")
+    await node.stop()
+    return 0
+
+
+def _say_ready(node: Node, as_json: bool) -> None:
+    if as_json:
+        ready = {
+            "event": "ready",
+            "bootstrap_servers": node.address,
+            "http_address": node.http_address,
+            "node_id": node.node_id,
+            "cluster_id": node.metadata.image.cluster_id,
+            "log_dirs": list(node.static.broker.data_directories),
+            "pid": os.getpid(),
+        }
+        print(json.dumps(ready), flush=True)
+        return
+    watch = f"; health and metrics at http://{node.http_address}" if node.http_address else ""
+    where = ", ".join(node.static.broker.data_directories)
+    print(
+        f"moldau is ready: clients connect to {node.address}{watch}; records are kept in {where}", flush=True
+    )
+
+
+def _new_event_loop_run(main: Coroutine[Any, Any, int]) -> int:
+    """Run on uvloop where there is one, else on asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+def _raise_descriptor_limit() -> None:
+    """Connections and segments need descriptors: take as many as the system grants without asking."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

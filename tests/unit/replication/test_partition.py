@@ -1,0 +1,215 @@
+"""A partition and the turn that writes it: who is answered when, and what a failed write takes back."""
+
+import asyncio
+import errno
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from moldau.core.settings.topic import TopicSettings
+from moldau.log.outcome import Appended, Refused
+from moldau.protocol.errors import ErrorCode
+from moldau.replication.partition import Partition, TopicStats
+from moldau.replication.turn import Turn
+
+
+class FakeJob:
+    def __init__(self, log: "FakeLog") -> None:
+        self.log = log
+        self.end_offset = log.written_end_offset
+
+    def run(self) -> None:
+        if self.log.fail_fsync:
+            raise OSError(errno.EIO, "input/output error")
+
+
+class FakeLog:
+    """One offset a batch; writes and fsyncs fail when told to."""
+
+    def __init__(self) -> None:
+        self.settings = TopicSettings()
+        self.log_end_offset = self.written_end_offset = self.flushed_end_offset = 0
+        self.fail_write = self.fail_fsync = False
+        self.writes = 0
+
+    def append(self, batches: memoryview, *, leader_epoch: int, now_ms: int, origin: object) -> object:
+        if bytes(batches) == b"bad":
+            return Refused(ErrorCode.CORRUPT_MESSAGE, "bad")
+        self.log_end_offset += 1
+        return Appended(self.log_end_offset - 1, self.log_end_offset - 1, -1, 0)
+
+    def flush_staged(self) -> None:
+        self.writes += 1
+        if self.fail_write:
+            self.log_end_offset = self.written_end_offset
+            raise OSError(errno.ENOSPC, "no space left")
+        self.written_end_offset = self.log_end_offset
+
+    def fsync_job(self) -> FakeJob | None:
+        return FakeJob(self) if self.flushed_end_offset < self.written_end_offset else None
+
+    def mark_flushed(self, job: FakeJob) -> None:
+        self.flushed_end_offset = max(self.flushed_end_offset, job.end_offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        return high_watermark
+
+
+class Waiting:
+    def __init__(self) -> None:
+        self.code: int | None = None
+
+    def settle(self, error_code: int, partition: Partition) -> None:
+        assert self.code is None, "settled twice"
+        self.code = error_code
+
+
+class Poll:
+    def __init__(self) -> None:
+        self.added: list[int] = []
+
+    def more(self, offsets_added: int) -> None:
+        self.added.append(offsets_added)
+
+
+class Bench:
+    def __init__(self, *, group_commit: bool = False) -> None:
+        self.failures: list[OSError] = []
+        self.executor = ThreadPoolExecutor(1)
+        loop = asyncio.get_running_loop()
+        self.turn = Turn(loop, self.executor, lambda _, error: self.failures.append(error))
+        self.log = FakeLog()
+        self.partition = Partition("t", bytes(16), 0, self.log, self.turn, TopicStats())  # type: ignore[arg-type]
+        self.partition.group_commit = group_commit
+        self.partition.isr = (1,)
+        self.partition.leader = 1
+
+    def append(self) -> Waiting:
+        result = self.partition.append(memoryview(b"good"), 0, -1)
+        assert not result.error_code
+        waiter = Waiting()
+        self.partition.wait_for(result.last_offset + 1, waiter)
+        return waiter
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 5))
+
+
+def test_all_appends_of_a_turn_share_one_write_and_are_answered_after_it() -> None:
+    async def scene() -> None:
+        bench = Bench()
+        waiters = [bench.append() for _ in range(5)]
+        assert [waiter.code for waiter in waiters] == [None] * 5
+        assert bench.partition.high_watermark == 0
+        await asyncio.sleep(0)
+        assert [waiter.code for waiter in waiters] == [0] * 5
+        assert bench.partition.high_watermark == 5
+        assert bench.log.writes == 1
+
+    run(scene())
+
+
+def test_a_failed_write_is_told_to_those_whose_records_it_took_back_and_to_nobody_else() -> None:
+    async def scene() -> None:
+        bench = Bench()
+        first = bench.append()
+        await asyncio.sleep(0)
+        bench.log.fail_write = True
+        second, third = bench.append(), bench.append()
+        await asyncio.sleep(0)
+        lost = ErrorCode.KAFKA_STORAGE_ERROR
+        assert (first.code, second.code, third.code) == (0, lost, lost)
+        assert bench.partition.high_watermark == 1
+        assert len(bench.failures) == 1
+        bench.log.fail_write = False  # there is room again: it goes on by itself
+        fourth = bench.append()
+        await asyncio.sleep(0)
+        assert fourth.code == 0
+        assert bench.partition.high_watermark == 2
+
+    run(scene())
+
+
+def test_with_group_durability_the_answer_and_the_high_watermark_wait_for_the_fsync() -> None:
+    async def scene() -> None:
+        bench = Bench(group_commit=True)
+        waiter = bench.append()
+        bench.turn.flush()
+        assert waiter.code is None
+        assert bench.partition.high_watermark == 0
+        later = bench.append()  # comes while the fsync is on its way: shares the next one
+        while later.code is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        assert (waiter.code, later.code) == (0, 0)
+        assert bench.partition.high_watermark == 2
+
+    run(scene())
+
+
+def test_a_failed_fsync_acknowledges_nothing() -> None:
+    async def scene() -> None:
+        bench = Bench(group_commit=True)
+        bench.log.fail_fsync = True
+        waiter = bench.append()
+        while not bench.failures:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        assert waiter.code is None
+        assert bench.partition.high_watermark == 0
+        bench.partition.close(ErrorCode.KAFKA_STORAGE_ERROR)  # what the manager does then
+        assert waiter.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(scene())
+
+
+def test_long_polls_hear_of_what_became_visible() -> None:
+    async def scene() -> None:
+        bench = Bench()
+        poll = Poll()
+        bench.partition.fetch_waiters = {poll}
+        bench.append()
+        bench.append()
+        assert poll.added == []
+        await asyncio.sleep(0)
+        assert len(poll.added) == 1
+        assert poll.added[0] > 0
+        bench.partition.changed()
+        assert poll.added[1:] == [0]
+
+    run(scene())
+
+
+def test_too_few_in_sync_replicas_refuse_acks_all_only() -> None:
+    async def scene() -> None:
+        bench = Bench()
+        bench.log.settings = TopicSettings(min_insync_replicas=2)
+        assert bench.partition.append(memoryview(b"good"), 0, -1).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert bench.partition.append(memoryview(b"good"), 0, 1).error_code == 0
+
+    run(scene())
+
+
+def test_a_closed_partition_takes_nothing_and_leaves_nobody_waiting() -> None:
+    async def scene() -> None:
+        bench = Bench()
+        waiter = bench.append()
+        bench.partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        assert waiter.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert bench.partition.append(memoryview(b"good"), 0, 1).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        await asyncio.sleep(0)
+
+    run(scene())
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_a_refused_batch_writes_nothing(acks: int) -> None:
+    async def scene() -> None:
+        bench = Bench()
+        result = bench.partition.append(memoryview(b"bad"), 0, acks)
+        assert result.error_code == ErrorCode.CORRUPT_MESSAGE
+        await asyncio.sleep(0)
+        assert bench.log.writes == 0
+
+    run(scene())
