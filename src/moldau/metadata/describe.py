@@ -90,8 +90,9 @@ def describe_broker(image: Image, static: StaticSettings, node_id: int) -> list[
     layers = _layers(image, static, node_id)
     entries = []
     for row in BrokerSettings.ROWS.values():
-        names = _broker_synonyms(row.name)
-        synonyms = tuple(_found(names, layers))
+        synonyms = tuple(_found(_broker_synonyms(row.name), layers))
+        if all(synonym.name != row.name for synonym in synonyms):
+            synonyms = ()  # an unset log.retention.ms is unset, whatever log.retention.hours says
         entries.append(_entry(row, settings, synonyms, read_only=row.scope is Scope.READ_ONLY))
     return entries
 

@@ -134,7 +134,7 @@ def test_describing_a_broker():
     assert [one.name for one in describe_broker_defaults(image)] == ["message.max.bytes"]
     retention = entry(described, "log.retention.ms")
     assert retention.value is None
-    assert [s.name for s in retention.synonyms] == ["log.retention.hours"]
+    assert (retention.source, retention.synonyms) == (Source.DEFAULT, ())
 
 
 def test_static_settings_from_code_are_described_as_static():

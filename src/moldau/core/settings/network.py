@@ -63,12 +63,16 @@ class NetworkSettings(SettingsObject):
         effective=False,
     )
     socket_send_buffer_bytes: int = integer(
-        102_400, "The send buffer of a socket, in bytes; -1 leaves it to the operating system.", at_least(-1)
+        102_400,
+        "The send buffer of a socket, in bytes; -1 leaves it to the operating system.",
+        at_least(-1),
+        effective=False,
     )
     socket_receive_buffer_bytes: int = integer(
         102_400,
         "The receive buffer of a socket, in bytes; -1 leaves it to the operating system.",
         at_least(-1),
+        effective=False,
     )
     socket_request_max_bytes: int = integer(
         104_857_600,
@@ -88,9 +92,14 @@ class NetworkSettings(SettingsObject):
         "",
         "Exceptions from max.connections.per.ip: address:count pairs, separated by commas.",
         scope=_CLUSTER,
+        effective=False,
     )
     max_connection_creation_rate: int = integer(
-        MAX_INT, "The most connections that are accepted in a second.", at_least(0), scope=_CLUSTER
+        MAX_INT,
+        "The most connections that are accepted in a second.",
+        at_least(0),
+        scope=_CLUSTER,
+        effective=False,
     )
     connections_max_idle_ms: int = long(
         600_000, "After how many idle milliseconds a connection is closed; negative: never."
@@ -102,7 +111,10 @@ class NetworkSettings(SettingsObject):
         effective=False,
     )
     request_timeout_ms: int = integer(
-        30_000, "How long the broker waits for an answer of another broker, in milliseconds.", at_least(0)
+        30_000,
+        "How long the broker waits for an answer of another broker, in milliseconds.",
+        at_least(0),
+        effective=False,
     )
     fetch_max_bytes: int = integer(
         57_671_680, "The most bytes that one Fetch request may ask for.", at_least(1024)
@@ -148,9 +160,4 @@ class NetworkSettings(SettingsObject):
     )
     moldau_health_disk_min_free_ratio: float = double(
         0.05, "The share of a disk that must be free; below it the health verdict is degraded."
-    )
-    moldau_connection_max_pending_bytes: int = integer(
-        67_108_864,
-        "How many bytes of answers one connection may leave unread before no more of its requests are read.",
-        at_least(1024),
     )

@@ -83,16 +83,32 @@ class TopicDefaults(SettingsObject):
         3_600_000, _TOPIC["message.timestamp.after.max.ms"].documentation, at_least(0), scope=_CLUSTER
     )
     log_cleaner_delete_retention_ms: int = long(
-        86_400_000, _TOPIC["delete.retention.ms"].documentation, at_least(0), scope=_CLUSTER
+        86_400_000,
+        _TOPIC["delete.retention.ms"].documentation,
+        at_least(0),
+        scope=_CLUSTER,
+        effective=False,
     )
     log_cleaner_min_compaction_lag_ms: int = long(
-        0, _TOPIC["min.compaction.lag.ms"].documentation, at_least(0), scope=_CLUSTER
+        0,
+        _TOPIC["min.compaction.lag.ms"].documentation,
+        at_least(0),
+        scope=_CLUSTER,
+        effective=False,
     )
     log_cleaner_max_compaction_lag_ms: int = long(
-        MAX_LONG, _TOPIC["max.compaction.lag.ms"].documentation, at_least(1), scope=_CLUSTER
+        MAX_LONG,
+        _TOPIC["max.compaction.lag.ms"].documentation,
+        at_least(1),
+        scope=_CLUSTER,
+        effective=False,
     )
     log_cleaner_min_cleanable_ratio: float = double(
-        0.5, _TOPIC["min.cleanable.dirty.ratio"].documentation, between(0, 1), scope=_CLUSTER
+        0.5,
+        _TOPIC["min.cleanable.dirty.ratio"].documentation,
+        between(0, 1),
+        scope=_CLUSTER,
+        effective=False,
     )
     log_segment_delete_delay_ms: int = long(
         60_000, _TOPIC["file.delete.delay.ms"].documentation, at_least(0), scope=_CLUSTER
@@ -111,7 +127,10 @@ class TopicDefaults(SettingsObject):
         False, _TOPIC["preallocate"].documentation, scope=_CLUSTER, effective=False
     )
     unclean_leader_election_enable: bool = boolean(
-        False, _TOPIC["unclean.leader.election.enable"].documentation, scope=_CLUSTER
+        False,
+        _TOPIC["unclean.leader.election.enable"].documentation,
+        scope=_CLUSTER,
+        effective=False,
     )
     log_local_retention_ms: int = long(
         -2, _TOPIC["local.retention.ms"].documentation, at_least(-2), scope=_CLUSTER, effective=False
@@ -153,7 +172,10 @@ class StorageSettings(TopicDefaults):
         60_000, "How often, in milliseconds, the recovery points are written down.", at_least(0)
     )
     log_flush_start_offset_checkpoint_interval_ms: int = integer(
-        60_000, "How often, in milliseconds, the log start offsets are written down.", at_least(0)
+        60_000,
+        "How often, in milliseconds, the log start offsets are written down.",
+        at_least(0),
+        effective=False,
     )
     num_recovery_threads_per_data_dir: int = integer(
         2, "Threads for each log folder that read logs in after a start.", at_least(1), scope=_CLUSTER
