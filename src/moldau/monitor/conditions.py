@@ -59,7 +59,7 @@ CONDITIONS: dict[str, Kind] = {
     "log-dir-full": Kind(
         _FAIL,
         "A data disk is full: produce requests to it fail with KAFKA_STORAGE_ERROR, reads go on.",
-        "Free space on it; the broker resumes by itself. A shorter retention.ms or retention.bytes frees some.",
+        "Free space on it; the broker resumes by itself. A shorter retention frees some.",
     ),
     "log-dir-offline": Kind(
         _FAIL,
@@ -104,13 +104,13 @@ CONDITIONS: dict[str, Kind] = {
     ),
     "file-descriptors": Kind(
         _WARN,
-        "The process has nearly as many open files and connections as it may; then connections and segments fail.",
+        "The process has nearly as many files and connections open as it may; at the limit both fail.",
         "Raise the limit (ulimit -n, LimitNOFILE= in systemd), or bound clients with max.connections.",
     ),
     "clock-jumped-back": Kind(
         _WARN,
         "The machine's clock was set back: record timestamps and retention by time are off by that much.",
-        "Let the clock be kept by chrony or ntpd in slewing mode, and check the virtual machine's time source.",
+        "Let chrony or ntpd keep the clock in slewing mode, and check the virtual machine's time source.",
     ),
     "probe-failed": Kind(
         _WARN,

@@ -64,10 +64,13 @@ def disk_nearly_full(
     return probe
 
 
-def log_directories(manager: LogManagerSource) -> Probe:
+def log_directories(part: Callable[[], LogManagerSource | None]) -> Probe:
     """log-dir-offline, all-log-dirs-offline, log-dir-full."""
 
     def probe() -> Found:
+        manager = part()
+        if manager is None:
+            return
         offline = [str(path) for path in manager.offline_dirs]
         if offline and len(offline) >= len(manager.directories):
             yield condition("all-log-dirs-offline", f"all data directories are offline: {', '.join(offline)}")
@@ -80,10 +83,13 @@ def log_directories(manager: LogManagerSource) -> Probe:
     return probe
 
 
-def recovery(manager: LogManagerSource) -> Probe:
+def recovery(part: Callable[[], LogManagerSource | None]) -> Probe:
     """Recovery, while logs are still being opened and checked."""
 
     def probe() -> Found:
+        manager = part()
+        if manager is None:
+            return
         progress = manager.recovery
         if progress.done < progress.total:
             now = f", now {progress.current}" if progress.current else ""
@@ -136,14 +142,15 @@ def file_descriptors(
     return probe
 
 
-def slow_fsync(source: FsyncSource, clock: Clock, ms_max: float = _FSYNC_MS_MAX) -> Probe:
+def slow_fsync(part: Callable[[], FsyncSource | None], clock: Clock, ms_max: float = _FSYNC_MS_MAX) -> Probe:
     """slow-fsync, for a minute after a slow one, so that a single look does not miss it."""
-    seen_count, slow_ms, slow_at_ms = source.fsync_count, 0.0, float("-inf")
+    seen_count, slow_ms, slow_at_ms = 0, 0.0, float("-inf")
 
     def probe() -> Found:
         nonlocal seen_count, slow_ms, slow_at_ms
         now_ms = clock.monotonic_ms()
-        if source.fsync_count != seen_count:
+        source = part()
+        if source is not None and source.fsync_count != seen_count:
             seen_count = source.fsync_count
             if source.fsync_last_ms > ms_max:
                 slow_ms, slow_at_ms = source.fsync_last_ms, now_ms
@@ -153,10 +160,15 @@ def slow_fsync(source: FsyncSource, clock: Clock, ms_max: float = _FSYNC_MS_MAX)
     return probe
 
 
-def appends_waiting(replicas: ReplicasSource, count_max: int = _APPENDS_WAITING_MAX) -> Probe:
+def appends_waiting(
+    part: Callable[[], ReplicasSource | None], count_max: int = _APPENDS_WAITING_MAX
+) -> Probe:
     """appends-waiting: written, but not committed."""
 
     def probe() -> Found:
+        replicas = part()
+        if replicas is None:
+            return
         count = sum(len(partition.waiting) for partition in replicas.partitions())
         if count > count_max:
             yield condition("appends-waiting", f"{count} written batches wait to be committed")
@@ -164,7 +176,7 @@ def appends_waiting(replicas: ReplicasSource, count_max: int = _APPENDS_WAITING_
     return probe
 
 
-def partitions(image: Callable[[], Image], replicas: Callable[[], ReplicasSource | None]) -> Probe:
+def partitions(image: Callable[[], Image], part: Callable[[], ReplicasSource | None]) -> Probe:
     """offline-partitions and under-replicated by the metadata, under-min-isr by the partitions here."""
     of_image: tuple[Image | None, list[Condition]] = (None, [])
 
@@ -174,7 +186,7 @@ def partitions(image: Callable[[], Image], replicas: Callable[[], ReplicasSource
         if of_image[0] is not current:  # an image never changes, so neither does its answer
             of_image = (current, list(_of_image(current)))
         yield from of_image[1]
-        here = replicas()
+        here = part()
         if here is None:
             return
         closed = [f"{each.topic}-{each.index}" for each in here.partitions() if not each.online]
@@ -217,25 +229,22 @@ def listeners_down(down: Callable[[], Sequence[str]]) -> Probe:
 def standard_probes(
     sources: Sources, lag: LoopLag, clock: Clock, min_free_ratio: Callable[[], float]
 ) -> list[Probe]:
-    """The probes of a broker whose parts are in `sources`; parts that are None then are not looked at."""
-    probes = [
+    """The probes of a whole broker; a part that is None in `sources` at the moment of a look is left out."""
+
+    def paths() -> list[str]:
+        return [] if sources.log_manager is None else [each.path for each in sources.log_manager.directories]
+
+    return [
+        log_directories(lambda: sources.log_manager),
+        recovery(lambda: sources.log_manager),
+        disk_nearly_full(paths, min_free_ratio),
+        partitions(sources.image, lambda: sources.replicas),
+        appends_waiting(lambda: sources.replicas),
+        slow_fsync(lambda: sources.fsyncs, clock),
         event_loop_lag(lag),
         clock_jumped_back(lag, clock),
         file_descriptors(),
-        partitions(sources.image, lambda: sources.replicas),
     ]
-    if sources.log_manager is not None:
-        manager = sources.log_manager
-        probes += [
-            log_directories(manager),
-            recovery(manager),
-            disk_nearly_full(lambda: [each.path for each in manager.directories], min_free_ratio),
-        ]
-    if sources.replicas is not None:
-        probes.append(appends_waiting(sources.replicas))
-    if sources.fsyncs is not None:
-        probes.append(slow_fsync(sources.fsyncs, clock))
-    return probes
 
 
 def _some(names: list[str]) -> str:

@@ -1,0 +1,73 @@
+"""All of monitoring in one piece, as a broker holds it: its parts wired together, started and stopped together.
+
+    monitor = Monitor(clock, timers, sources, ...)     at once, before anything slow: /health can then answer
+    sources.log_manager = ...                          each part as it comes into being
+    monitor.health.phase = Phase.RUNNING               the node's own progress
+
+Not here: the HTTP server that carries the pages (server/http.py).
+"""
+
+from collections.abc import Callable, Mapping
+
+from moldau.core.clock import Clock
+from moldau.core.timers import Timers
+from moldau.monitor.health import Health
+from moldau.monitor.loop_lag import LoopLag
+from moldau.monitor.metrics import Metrics
+from moldau.monitor.page import Route
+from moldau.monitor.pages import Pages
+from moldau.monitor.probes import standard_probes
+from moldau.monitor.sources import Sources
+
+
+class Monitor:
+    """Health, metrics and their pages for one broker."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        timers: Timers,
+        sources: Sources,
+        *,
+        min_free_ratio: Callable[[], float],
+        facts: Callable[[], Mapping[str, object]] = dict,
+    ) -> None:
+        """`min_free_ratio` is asked at each verdict; `facts` go onto the health page after the usual ones."""
+        self.sources = sources
+        self.health = Health(clock, lambda: {**_standard_facts(sources), **facts()})
+        self.lag = LoopLag(clock, timers)
+        self.metrics = Metrics(sources, self.health, self.lag)
+        self._timers = timers
+        self.health.register(*standard_probes(sources, self.lag, clock, min_free_ratio))
+
+    def start(self) -> None:
+        """Begin to sample and to watch."""
+        self.lag.start()
+        self.health.watch(self._timers)
+
+    def stop(self) -> None:
+        """No more timers."""
+        self.lag.stop()
+        self.health.stop()
+
+    def routes(self) -> Mapping[str, Route]:
+        """What the HTTP server serves."""
+        return Pages(self.health, self.metrics).routes()
+
+
+def _standard_facts(sources: Sources) -> dict[str, object]:
+    image = sources.image()
+    facts: dict[str, object] = {
+        "version": sources.version,
+        "node_id": sources.node_id,
+        "cluster_id": image.cluster_id,
+        "controller_id": image.controller_id,
+        "brokers": len(image.brokers),
+        "topics": len(image.topics),
+        "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
+        "connections": sum(len(each.connections) for each in sources.listeners),
+    }
+    if sources.log_manager is not None:
+        progress = sources.log_manager.recovery
+        facts["recovery"] = {"done": progress.done, "total": progress.total, "current": progress.current}
+    return facts

@@ -1,0 +1,178 @@
+"""Fakes of the broker's parts, as far as monitoring looks at them."""
+
+from dataclasses import dataclass, field
+
+from moldau.core.clock import ManualClock
+from moldau.core.timers import ManualTimers
+from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
+from moldau.monitor.health import Phase
+from moldau.monitor.monitor import Monitor
+from moldau.monitor.sources import Sources
+
+
+@dataclass
+class FakeSettings:
+    min_insync_replicas: int = 1
+
+
+@dataclass
+class FakeLog:
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    size_bytes: int = 0
+    segments: tuple[int, ...] = (0,)
+    settings: FakeSettings = field(default_factory=FakeSettings)
+
+
+@dataclass
+class FakePartition:
+    topic: str
+    index: int
+    high_watermark: int = 0
+    leader: int = 1
+    online: bool = True
+    isr: tuple[int, ...] = (1,)
+    replicas: tuple[int, ...] = (1,)
+    waiting: list[int] = field(default_factory=list)
+    log: FakeLog = field(default_factory=FakeLog)
+
+
+@dataclass
+class FakeStats:
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    produces: int = 0
+    fetches: int = 0
+    failed_produces: int = 0
+    failed_fetches: int = 0
+
+
+@dataclass
+class FakeReplicas:
+    all: list[FakePartition] = field(default_factory=list)
+    stats: dict[str, FakeStats] = field(default_factory=dict)
+
+    def partitions(self):
+        return iter(self.all)
+
+
+@dataclass
+class FakeDirectory:
+    path: str
+
+
+@dataclass
+class FakeRecovery:
+    done: int = 0
+    total: int = 0
+    current: str = ""
+
+
+@dataclass
+class FakeLogManager:
+    directories: list[FakeDirectory] = field(default_factory=list)
+    offline_dirs: list[str] = field(default_factory=list)
+    full_dirs: list[str] = field(default_factory=list)
+    recovery: FakeRecovery = field(default_factory=FakeRecovery)
+
+
+@dataclass
+class FakeGroup:
+    group_id: str
+    members: int = 0
+
+    def member_count(self) -> int:
+        return self.members
+
+
+@dataclass
+class FakeOffset:
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass
+class FakeGroups:
+    all: list[FakeGroup] = field(default_factory=list)
+    offsets: list[FakeOffset] = field(default_factory=list)
+
+    def groups(self):
+        return iter(self.all)
+
+    def group_counts(self):
+        return {("classic", "Stable"): len(self.all)}
+
+    def committed_offsets(self):
+        return iter(self.offsets)
+
+
+@dataclass
+class FakeListener:
+    name: str
+    connections: set[int] = field(default_factory=set)
+    accepted_count: int = 0
+    refused_count: int = 0
+
+
+@dataclass
+class FakeFsyncs:
+    fsync_count: int = 0
+    fsync_last_ms: float = 0.0
+
+
+def image_of(*topics: TopicState) -> Image:
+    return Image(
+        version=1,
+        cluster_id="cluster",
+        controller_id=1,
+        brokers={1: BrokerState(1, 0, {"PLAINTEXT": ("localhost", 9092)})},
+        topics={topic.name: topic for topic in topics},
+    )
+
+
+def topic_of(name: str, *partitions: PartitionState) -> TopicState:
+    return TopicState(name, bytes(16), partitions or (PartitionState.fresh((1,)),))
+
+
+class World:
+    """A monitor over fakes, with time moved by hand."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.timers = ManualTimers(self.clock)
+        self.image = image_of(topic_of("orders"))
+        self.manager = FakeLogManager([FakeDirectory("/")])
+        self.replicas = FakeReplicas([FakePartition("orders", 0)], {"orders": FakeStats()})
+        self.groups = FakeGroups()
+        self.fsyncs = FakeFsyncs()
+        self.listener = FakeListener("PLAINTEXT")
+        self.min_free_ratio = 0.0
+        self.sources = Sources(
+            node_id=1,
+            version="0.1.0",
+            image=lambda: self.image,
+            log_manager=self.manager,
+            replicas=self.replicas,
+            groups=self.groups,
+            listeners=[self.listener],
+            fsyncs=self.fsyncs,
+            api_name=lambda key: {0: "Produce", 1: "Fetch"}.get(key, str(key)),
+        )
+        self.monitor = Monitor(
+            self.clock,
+            self.timers,
+            self.sources,
+            min_free_ratio=lambda: self.min_free_ratio,
+            facts=lambda: {"listeners": "PLAINTEXT://localhost:9092"},
+        )
+        self.health = self.monitor.health
+        self.health.phase = Phase.RUNNING
+
+    def names(self) -> list[str]:
+        return [cause.name for cause in self.health.verdict().causes]
+
+    def metrics(self) -> str:
+        return b"".join(self.monitor.metrics.render()).decode()

@@ -1,0 +1,211 @@
+"""The verdict: what each probe finds, what it means for readiness, and what is logged of it."""
+
+import logging
+
+import pytest
+from monitor_world import FakeDirectory, FakePartition, World, image_of, topic_of
+
+from moldau.metadata.image import NO_LEADER, PartitionState
+from moldau.monitor import probes
+from moldau.monitor.conditions import CONDITIONS
+from moldau.monitor.health import Phase
+from moldau.monitor.loop_lag import LoopLag
+from moldau.monitor.process import ProcessFacts, read
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_sound_broker_is_ok_and_ready(world: World) -> None:
+    verdict = world.health.verdict()
+    assert (verdict.word, verdict.causes, verdict.unready) == ("ok", (), None)
+
+
+@pytest.mark.parametrize(("phase", "name"), [(Phase.STARTING, "starting"), (Phase.SHUTTING_DOWN, "stopping")])
+def test_a_broker_that_does_not_serve_is_unready_and_says_why(world: World, phase: Phase, name: str) -> None:
+    world.health.phase = phase
+    verdict = world.health.verdict()
+    assert verdict.word == "degraded"
+    assert verdict.unready is not None
+    assert verdict.unready.name == name
+
+
+def test_parts_that_do_not_exist_yet_are_left_out(world: World) -> None:
+    world.sources.log_manager = world.sources.replicas = world.sources.groups = world.sources.fsyncs = None
+    assert world.names() == []
+    assert "moldau_health_verdict 0" in world.metrics()
+
+
+def test_recovery_tells_its_progress(world: World) -> None:
+    world.manager.recovery.done, world.manager.recovery.total = 3, 10
+    world.manager.recovery.current = "orders-3"
+    verdict = world.health.verdict()
+    assert [cause.message for cause in verdict.causes] == ["3 of 10 logs are checked, now orders-3"]
+    assert verdict.unready is not None
+    world.manager.recovery.done = 10
+    assert world.names() == []
+
+
+def test_disks(world: World) -> None:
+    def usage(path: str) -> probes.DiskUsage:
+        if path == "/gone":
+            raise OSError("gone")
+        return probes.DiskUsage(1000 * 2**20, {"/a": 49, "/b": 51}[path] * 2**20)
+
+    probe = probes.disk_nearly_full(lambda: ["/a", "/b", "/gone"], lambda: 0.05, usage)
+    assert [cause.message for cause in probe()] == ["/a has 4.9 % free (49.0 MiB)"]
+
+
+def test_one_directory_offline_fails_but_all_offline_is_unready(world: World) -> None:
+    world.manager.directories = [FakeDirectory("/a"), FakeDirectory("/b")]
+    world.manager.offline_dirs = ["/a"]
+    assert world.health.verdict().word == "failing"
+    assert world.names() == ["log-dir-offline"]
+    assert world.health.verdict().unready is None
+    world.manager.offline_dirs = ["/a", "/b"]
+    assert world.names() == ["all-log-dirs-offline"]
+    assert world.health.verdict().unready is not None
+
+
+def test_a_full_disk_fails_but_reads_go_on(world: World) -> None:
+    world.manager.full_dirs = ["/a"]
+    assert world.names() == ["log-dir-full"]
+    assert world.health.verdict().unready is None
+
+
+def test_partitions_without_leader_or_replicas(world: World) -> None:
+    lost = PartitionState(NO_LEADER, 0, 0, (1, 2), ())
+    world.image = image_of(topic_of("a", lost, lost, lost, lost, lost), topic_of("b"))
+    messages = {cause.name: cause.message for cause in world.health.verdict().causes}
+    assert messages["offline-partitions"] == "without a leader: a-0, a-1, a-2 and 2 more"
+    assert "under-replicated" in messages
+    world.image = image_of(topic_of("b"))
+    assert world.names() == []
+
+
+def test_partitions_here_that_are_offline_or_under_min_isr(world: World) -> None:
+    world.replicas.all = [FakePartition("a", 0, online=False), FakePartition("b", 1)]
+    world.replicas.all[1].log.settings.min_insync_replicas = 2
+    assert world.names() == ["offline-partitions", "under-min-isr"]
+
+
+def test_appends_that_pile_up(world: World) -> None:
+    world.replicas.all[0].waiting = [0] * 5001
+    assert world.names() == ["appends-waiting"]
+
+
+def test_a_slow_fsync_is_remembered_for_a_minute(world: World) -> None:
+    world.fsyncs.fsync_count, world.fsyncs.fsync_last_ms = 1, 900.0
+    assert world.names() == ["slow-fsync"]
+    world.fsyncs.fsync_count, world.fsyncs.fsync_last_ms = 2, 1.0
+    world.clock.advance(59_000)
+    assert world.names() == ["slow-fsync"]
+    world.clock.advance(2_000)
+    assert world.names() == []
+
+
+def test_file_descriptors_near_the_limit() -> None:
+    def facts(used: int | None) -> ProcessFacts:
+        return ProcessFacts(0.0, 0, 0, 0.0, used, 1000)
+
+    assert [cause.name for cause in probes.file_descriptors(lambda: facts(901))()] == ["file-descriptors"]
+    assert not list(probes.file_descriptors(lambda: facts(900))())
+    assert not list(probes.file_descriptors(lambda: facts(None))())
+
+
+def test_a_listener_that_is_down_is_named() -> None:
+    found = list(probes.listeners_down(lambda: ["PLAINTEXT cannot be opened"])())
+    assert [(cause.name, cause.message) for cause in found] == [
+        ("listener-down", "PLAINTEXT cannot be opened")
+    ]
+
+
+def test_a_probe_that_fails_is_a_condition_and_the_others_count(world: World) -> None:
+    def broken():
+        raise KeyError("x")
+
+    world.health.register(broken)
+    world.manager.full_dirs = ["/a"]
+    assert world.names() == ["log-dir-full", "probe-failed"]
+
+
+class SkewedClock:
+    """A clock whose two faces are set apart by a test."""
+
+    def __init__(self) -> None:
+        self.wall_ms, self.steady_ms = 1_000_000, 0.0
+
+    def now_ms(self) -> int:
+        return self.wall_ms
+
+    def monotonic_ms(self) -> float:
+        return self.steady_ms
+
+
+class OneTimer:
+    """Timers that keep the last call."""
+
+    def call_later(self, delay_ms, callback):
+        self.callback = callback
+        return self
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+def test_a_loop_that_runs_late_and_a_clock_that_jumps() -> None:
+    clock, timers = SkewedClock(), OneTimer()
+    cpu = iter(index * 0.05 for index in range(1000))
+    lag = LoopLag(clock, timers, lambda: next(cpu))
+    lag.start()
+
+    def pass_time(steady_ms: float, wall_ms: int) -> None:
+        clock.steady_ms += steady_ms
+        clock.wall_ms += wall_ms
+        timers.callback()
+
+    for _ in range(98):
+        pass_time(100, 100)
+    assert lag.lag() == (0.0, 0.0, 0.0)
+    assert lag.idle_ratio() == pytest.approx(0.5)
+    assert not list(probes.event_loop_lag(lag)())
+    pass_time(350, 350)
+    pass_time(400, 400)
+    assert lag.lag().max_ms == 300.0
+    assert [cause.name for cause in probes.event_loop_lag(lag)()] == ["event-loop-lag"]
+
+    jumped = probes.clock_jumped_back(lag, clock)
+    assert not list(jumped())
+    pass_time(100, -7_100)
+    assert [cause.message for cause in jumped()] == ["the clock went back by 7.2 s, 0 s ago"]
+    clock.steady_ms += 601_000
+    assert not list(jumped())
+
+
+def test_what_begins_and_what_ends_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="moldau.health")
+    world.health.watch(world.timers)
+    world.manager.full_dirs = ["/data"]
+    world.timers.advance(60_000)
+    world.manager.full_dirs = []
+    world.timers.advance(60_000)
+    world.health.stop()
+    told = [(record.levelname, record.getMessage().partition(":")[0]) for record in caplog.records]
+    assert told == [("ERROR", "log-dir-full"), ("INFO", "log-dir-full")]
+    assert caplog.records[1].getMessage() == "log-dir-full: over"
+
+
+def test_every_condition_has_a_meaning_and_a_remedy() -> None:
+    for name, kind in CONDITIONS.items():
+        assert name == name.lower()
+        assert kind.meaning.endswith(".")
+        assert kind.remedy.endswith(".")
+
+
+def test_this_process_can_be_read() -> None:
+    facts = read()
+    assert facts.cpu_seconds > 0
+    assert facts.open_descriptors is None or facts.open_descriptors > 2
+    assert facts.resident_bytes is None or facts.resident_bytes > 2**20
