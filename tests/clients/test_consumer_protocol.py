@@ -167,7 +167,7 @@ def test_what_the_admin_sees_of_a_group(
 def test_a_group_survives_the_death_of_its_broker(
     private_broker: Callable[..., BrokerProcess], topic: str, group: str, members: list[Member]
 ) -> None:
-    broker = private_broker()
+    broker = private_broker(moldau_http_listener="127.0.0.1:0")
     client = ConfluentClient(broker.address)
     create_topic(broker.address, topic, PARTITIONS)
     members += [client.open_new_protocol_member(group, [topic]) for _ in range(2)]
