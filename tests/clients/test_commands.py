@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from moldau.testing import Broker
+
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
@@ -219,3 +221,12 @@ def test_status_judges_by_metadata_where_no_health_page_is(moldau: Run, bootstra
     assert document["status"] == "ok"
     assert document["health"] is None
     assert document["cluster"]["brokers"][0]["address"] == bootstrap
+
+
+def test_status_tells_the_broker_s_own_verdict(moldau_session_broker: Broker) -> None:
+    where = ["-b", moldau_session_broker.bootstrap_servers, "--http", moldau_session_broker.http_address]
+    words = [sys.executable, "-m", "moldau", "status", *where]
+    document = json.loads(subprocess.run([*words, "--json"], capture_output=True, check=True).stdout)
+    assert document["status"] == document["health"]["verdict"] == "ok"
+    shown = subprocess.run(words, capture_output=True, check=True).stdout.decode()
+    assert shown.startswith("status: ok\nbroker 1: Moldau ")

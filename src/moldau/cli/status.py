@@ -101,7 +101,7 @@ def status(
         note(f"moldau: {failure}")
     severity = max(
         cluster.severity if cluster is not None else 2,
-        WORDS.index(health["status"]) if health is not None and health.get("status") in WORDS else 0,
+        WORDS.index(health["verdict"]) if health is not None and health.get("verdict") in WORDS else 0,
     )
     if as_json:
         print_json({"status": WORDS[severity], "health": health, "cluster": _as_json(cluster)})
@@ -180,6 +180,11 @@ def _show(severity: int, health: dict[str, Any] | None, http: str, cluster: Clus
     _headline(f"status: {WORDS[severity]}", STYLES[severity])
     if health is None:
         note(f"no health page at http://{http} (name it with --http): judged by the cluster's metadata alone")
+    elif "version" in health:
+        uptime = round(health.get("uptime_seconds", 0))
+        print(
+            f"broker {health.get('node_id')}: Moldau {health['version']}, {health.get('state')}, up {uptime:,} s"
+        )
     for cause in (health or {}).get("causes", ()):
         print(f"  {cause.get('name')}: {cause.get('message')}")
         print(f"    {cause.get('remedy')}")
