@@ -2,8 +2,8 @@
 
 One shard is one partition of the coordinator's topic with the state that its records give. A request is a
 function of that state; it returns a `Result` and does nothing. The runtime replays the records at once, so
-that the next request builds on them, and appends them with everything else that was decided in the same turn
-of the event loop.
+that the next request builds on them, and appends them; what is decided while one append is on its way goes
+together in the next one.
 
     decide ──> replay (uncommitted) ──> queue ──> one append in flight ──> committed ──> answers
                                                         └── failed ──> roll back ──> errors
@@ -276,6 +276,8 @@ class CoordinatorRuntime(Generic[M]):
             return result.response
         parked = parked if parked is not None else Parked()
         self._apply(shard, result, parked, refuse)
+        if shard.in_flight is None and shard.queue:
+            self._flush(shard)
         return parked.outcome()
 
     def submit(self, partition: int, operation: Callable[[M, int], Result[None]]) -> None:
@@ -332,6 +334,8 @@ class CoordinatorRuntime(Generic[M]):
     def _flush(self, shard: _Shard[M]) -> None:
         """Append what is queued, up to a batch's size, together with the readers that wait behind it."""
         shard.flush_due = False
+        if shard.in_flight is not None or not shard.queue:
+            return
         entries: list[_Entry] = []
         records: list[KeyValue] = []
         size_bytes = 0
@@ -367,8 +371,7 @@ class CoordinatorRuntime(Generic[M]):
         shard.state.journal.commit(shard.queue[0].before if shard.queue else shard.state.journal.mark())
         for entry in entries:
             entry.release()
-        if shard.queue:
-            self._schedule_flush(shard)
+        self._flush(shard)
 
     def _failed(self, shard: _Shard[M], error: BaseException) -> None:
         """Undo everything that is not committed, tell everybody, and load anew if the log's content is in

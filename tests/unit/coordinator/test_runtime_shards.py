@@ -97,13 +97,16 @@ class LoopFree(Parked[str]):
         return self.response
 
 
-def test_what_one_turn_decides_is_one_batch() -> None:
+def test_what_comes_while_an_append_is_on_its_way_is_one_batch() -> None:
     desk = Desk()
-    calls = [desk.write("a", "1"), desk.write("b", "2"), desk.read("a")]
-    assert [call.response for call in calls] == [None, None, None]
-    desk.timers.advance(0)
-    assert desk.log.batches == [2]
-    assert [call.response for call in calls] == ["written", "written", "1"]
+    desk.log.hold = True
+    calls = [desk.write("a", "1"), desk.write("b", "2"), desk.write("c", "3"), desk.read("a")]
+    assert [call.response for call in calls] == [None] * 4
+    desk.log.finish()
+    assert [call.response for call in calls] == ["written", None, None, None]
+    desk.log.finish()
+    assert desk.log.batches == [1, 2]
+    assert [call.response for call in calls] == ["written", "written", "written", "1"]
     assert desk.read("b").response == "2", "nothing is pending: the answer is there at once"
 
 
@@ -146,10 +149,10 @@ def test_what_lives_in_memory_is_mended_newest_first() -> None:
             "written", [(name, "x")], on_failure=lambda code: mended.append(f"{name} {ErrorCode(code).name}")
         )
 
-    desk.log.fail = ErrorCode.KAFKA_STORAGE_ERROR
+    desk.log.hold = True
     desk.decide(operation("first"))
     desk.decide(operation("second"))
-    desk.timers.advance(0)
+    desk.log.finish(ErrorCode.KAFKA_STORAGE_ERROR)
     assert mended == ["second NOT_COORDINATOR", "first NOT_COORDINATOR"]
 
 
@@ -193,13 +196,14 @@ def test_a_bug_in_replay_costs_only_its_own_request() -> None:
 
 def test_a_batch_has_a_limit_and_a_large_result_goes_alone() -> None:
     desk = Desk()
-    half = "x" * (runtime_module.BATCH_BYTES_MAX * 2 // 3)
-    calls = [desk.write("a", half), desk.write("b", half), desk.write("c", half * 3), desk.read("c")]
-    desk.timers.advance(0)
-    desk.timers.advance(0)
-    desk.timers.advance(0)
-    assert desk.log.batches == [1, 1, 1]
-    assert [call.response for call in calls[:3]] == ["written"] * 3
+    desk.log.hold = True
+    most = "x" * (runtime_module.BATCH_BYTES_MAX * 2 // 3)
+    calls = [desk.write(key, value) for key, value in (("a", "1"), ("b", most), ("c", most), ("d", most * 3))]
+    calls.append(desk.read("d"))
+    while desk.log.in_flight:
+        desk.log.finish()
+    assert desk.log.batches == [1, 1, 1, 1]
+    assert [call.response for call in calls] == ["written"] * 4 + [most * 3]
 
 
 def test_loading_takes_the_last_value_of_every_key() -> None:
