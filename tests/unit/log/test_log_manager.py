@@ -1,0 +1,311 @@
+"""Many logs: directories, restarts, deletion, checkpoints, full and broken disks."""
+
+import errno
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from moldau.core.clock import ManualClock
+from moldau.core.files import OsFiles
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.topic import TopicSettings
+from moldau.core.simulated_files import SimulatedFiles
+from moldau.core.timers import ManualTimers
+from moldau.log.checkpoints import read_offsets
+from moldau.log.directory import DirectoryUnusable
+from moldau.log.housekeeping import Housekeeping
+from moldau.log.log import Log
+from moldau.log.manager import LogManager, NoUsableDirectory
+from moldau.protocol.errors import ErrorCode
+from moldau.records.builder import build_simple_batch
+
+TOPIC_ID = bytes(range(16))
+SETTINGS = TopicSettings()
+
+
+class Disk:
+    """A simulated disk, a clock, and managers one after the other."""
+
+    def __init__(self, *paths: str) -> None:
+        self.clock = ManualClock()
+        self.timers = ManualTimers(self.clock)
+        self.files = SimulatedFiles(now_ms=self.clock.now_ms)
+        self.paths = paths or ("/data",)
+
+    def start(self, topic_settings: Callable[[str], TopicSettings] = lambda topic: SETTINGS) -> LogManager:
+        manager = LogManager(
+            BrokerSettings(),
+            clock=self.clock,
+            timers=self.timers,
+            files=self.files,
+            source=random.Random(1),
+            paths=self.paths,
+            descriptor_limit=20,
+        )
+        manager.load("cluster", 1, topic_settings)
+        return manager
+
+    def fail(self, number: int, prefix: str, *operations: str) -> None:
+        def fault(operation: str, path: str) -> None:
+            if path.startswith(prefix) and operation in operations:
+                raise OSError(number, "simulated", path)
+
+        self.files.fault = fault
+
+    def heal(self) -> None:
+        self.files.fault = lambda operation, path: None
+
+
+def append(log: Log, clock: ManualClock, value: bytes = b"value") -> int:
+    batch = build_simple_batch([(b"key", value)], clock.now_ms())
+    result = log.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms())
+    if not result.error_code:
+        log.flush_staged()
+    return result.error_code
+
+
+def test_logs_survive_a_clean_restart_without_being_read() -> None:
+    disk = Disk()
+    manager = disk.start()
+    for partition in range(50):
+        log = manager.create("flights", partition, TOPIC_ID, SETTINGS)
+        for _ in range(partition % 4):
+            assert append(log, disk.clock) == 0
+    manager.close()
+    again = disk.start()
+    assert (again.recovery.total, again.recovery.done, again.recovery.finished) == (50, 50, True)
+    assert again.recovery.unclean_directories == 0
+    for partition in range(50):
+        log = again.get("flights", partition)
+        assert log is not None
+        assert (log.log_end_offset, log.topic_id) == (partition % 4, TOPIC_ID)
+        assert append(log, disk.clock) == 0
+
+
+def test_a_kill_loses_nothing_that_was_written_and_is_noticed() -> None:
+    disk = Disk()
+    manager = disk.start()
+    log = manager.create("flights", 0, TOPIC_ID, SETTINGS)
+    for _ in range(5):
+        append(log, disk.clock)
+    disk.files.process_kill()
+    again = disk.start()
+    assert again.recovery.unclean_directories == 1
+    recovered = again.get("flights", 0)
+    assert recovered is not None
+    assert recovered.log_end_offset == 5
+
+
+def test_partitions_go_where_the_fewest_are() -> None:
+    disk = Disk("/one", "/two", "/three")
+    manager = disk.start()
+    for partition in range(9):
+        manager.create("flights", partition, TOPIC_ID, SETTINGS)
+    assert [len(description.logs) for description in manager.describe()] == [3, 3, 3]
+
+
+def test_create_is_idempotent_and_a_new_topic_of_the_old_name_starts_empty() -> None:
+    disk = Disk()
+    manager = disk.start()
+    log = manager.create("flights", 0, TOPIC_ID, SETTINGS)
+    append(log, disk.clock)
+    assert manager.create("flights", 0, TOPIC_ID, SETTINGS) is log
+    fresh = manager.create("flights", 0, bytes(16), SETTINGS)
+    assert fresh is not log
+    assert fresh.log_end_offset == 0
+
+
+def test_deletion_takes_the_log_at_once_and_the_files_later() -> None:
+    disk = Disk()
+    manager = disk.start()
+    log = manager.create("t" * 249, 0, TOPIC_ID, SETTINGS)
+    append(log, disk.clock)
+    assert manager.delete_async("t" * 249, 0)
+    assert not manager.delete_async("t" * 249, 0)
+    assert manager.get("t" * 249, 0) is None
+    assert append(log, disk.clock) == ErrorCode.KAFKA_STORAGE_ERROR
+    (name,) = [name for name in disk.files.list_directory("/data") if name.endswith("-delete")]
+    assert len(name) <= 255
+    disk.timers.advance(SETTINGS.file_delete_delay_ms + 1)
+    assert not disk.files.exists(f"/data/{name}")
+
+
+def test_an_interrupted_deletion_is_finished_at_the_next_start() -> None:
+    disk = Disk()
+    manager = disk.start()
+    manager.create("flights", 0, TOPIC_ID, SETTINGS)
+    manager.delete_async("flights", 0)
+    manager.close()
+    again = disk.start()
+    assert len(again) == 0
+    disk.timers.advance(1)
+    assert not [name for name in disk.files.list_directory("/data") if name.endswith("-delete")]
+
+
+def test_a_full_disk_refuses_produce_and_resumes_by_itself() -> None:
+    disk = Disk()
+    manager = disk.start()
+    log = manager.create("flights", 0, TOPIC_ID, SETTINGS)
+    append(log, disk.clock)
+    disk.fail(errno.ENOSPC, "/data/flights", "write")
+    batch = memoryview(build_simple_batch([(b"k", b"v")], disk.clock.now_ms()))
+    assert log.append(batch, leader_epoch=0, now_ms=disk.clock.now_ms()).error_code == 0
+    with pytest.raises(OSError, match="simulated"):
+        log.flush_staged()
+    assert manager.full_dirs == ["/data"]
+    assert manager.offline_dirs == []
+    large = memoryview(build_simple_batch([(b"k", b"v" * 100_000)], disk.clock.now_ms()))
+    refused = log.append(large, leader_epoch=0, now_ms=disk.clock.now_ms())
+    assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(log.read(0, 1000, end_offset=1)) > 0
+    disk.heal()
+    assert append(log, disk.clock) == 0
+    assert log.log_end_offset == 2
+    housekeeping = Housekeeping(manager, lambda log: log.log_end_offset)
+    housekeeping.check_room()
+    assert manager.full_dirs == []
+
+
+def test_a_broken_disk_takes_its_directory_offline_and_no_other() -> None:
+    disk = Disk("/one", "/two")
+    manager = disk.start()
+    logs = [manager.create("flights", partition, TOPIC_ID, SETTINGS) for partition in range(4)]
+    gone: list[list[Log]] = []
+    manager.on_offline = lambda directory, lost: gone.append(lost)
+    disk.fail(errno.EIO, "/one", "write")
+    errors = []
+    for log in logs:
+        try:
+            errors.append(append(log, disk.clock))
+        except OSError:
+            errors.append(-1)
+    assert sorted(errors) == [-1, 0, 0, ErrorCode.KAFKA_STORAGE_ERROR]
+    assert manager.offline_dirs == ["/one"]
+    assert [len(lost) for lost in gone] == [2]
+    assert manager.directory_of(manager.create("new", 0, TOPIC_ID, SETTINGS)).path == "/two"
+    disk.heal()
+    manager.close()
+    again = disk.start()
+    assert (again.offline_dirs, len(again)) == ([], 5)
+
+
+def test_a_failed_sync_is_final() -> None:
+    disk = Disk()
+    manager = disk.start()
+    log = manager.create("flights", 0, TOPIC_ID, SETTINGS)
+    append(log, disk.clock)
+    disk.fail(errno.EIO, "/data/flights", "sync")
+    answers: list[OSError | None] = []
+    manager.sync(log, answers.append)
+    assert [error is not None and error.errno for error in answers] == [errno.EIO]
+    assert log.flushed_end_offset == 0
+    assert append(log, disk.clock) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert manager.offline_dirs == ["/data"]
+
+
+def test_sync_moves_the_recovery_point_and_checkpoints_keep_it() -> None:
+    disk = Disk()
+    manager = disk.start()
+    log = manager.create("flights", 0, TOPIC_ID, SETTINGS)
+    for _ in range(3):
+        append(log, disk.clock)
+    answers: list[OSError | None] = []
+    manager.sync(log, answers.append)
+    manager.sync(log, answers.append)
+    assert (answers, log.flushed_end_offset) == ([None, None], 3)
+    log.increment_log_start_offset(2)
+    housekeeping = Housekeeping(manager, lambda log: log.log_end_offset)
+    housekeeping.checkpoint()
+    manager.save_high_watermarks({("flights", 0): 3, ("elsewhere", 0): 9})
+    assert read_offsets(disk.files, "/data/recovery-point-offset-checkpoint") == {("flights", 0): 3}
+    assert read_offsets(disk.files, "/data/log-start-offset-checkpoint") == {("flights", 0): 2}
+    disk.files.process_kill()
+    again = disk.start()
+    recovered = again.get("flights", 0)
+    assert recovered is not None
+    assert (recovered.log_start_offset, recovered.recovery_point) == (2, 3)
+    assert again.saved_high_watermark("flights", 0) == 3
+
+
+def test_housekeeping_removes_old_segments_and_later_their_files() -> None:
+    disk = Disk()
+    settings = TopicSettings(internal_segment_bytes=100, retention_ms=60_000, file_delete_delay_ms=5_000)
+    manager = disk.start(lambda topic: settings)
+    log = manager.create("flights", 0, TOPIC_ID, settings)
+    housekeeping = Housekeeping(manager, lambda log: log.log_end_offset)
+    housekeeping.start()
+    for _ in range(5):
+        append(log, disk.clock, b"x" * 60)
+    assert len(log.segments) == 5
+    disk.timers.advance(BrokerSettings().log_retention_check_interval_ms + 1)
+    assert len(log.segments) == 1
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+    deleted = [name for name in disk.files.list_directory("/data/flights-0") if name.endswith(".deleted")]
+    assert len(deleted) >= 5
+    disk.timers.advance(5_001)
+    assert not [n for n in disk.files.list_directory("/data/flights-0") if n.endswith(".deleted")]
+    housekeeping.stop()
+
+
+def test_flush_messages_is_honoured() -> None:
+    disk = Disk()
+    settings = TopicSettings(flush_messages=3)
+    manager = disk.start(lambda topic: settings)
+    log = manager.create("flights", 0, TOPIC_ID, settings)
+    due = []
+    for _ in range(4):
+        append(log, disk.clock)
+        due.append(log.flush_is_due(disk.clock.now_ms()))
+    assert due == [False, False, True, True]
+    Housekeeping(manager, lambda log: 0).flush_due()
+    assert log.flushed_end_offset == 4
+
+
+def test_few_descriptors_serve_many_logs() -> None:
+    disk = Disk()
+    manager = disk.start()
+    logs = [manager.create("flights", partition, TOPIC_ID, SETTINGS) for partition in range(100)]
+    for _ in range(3):
+        for log in logs:
+            assert append(log, disk.clock) == 0
+    for log in logs:
+        assert len(log.read(0, 10_000, end_offset=3)) > 0
+    assert sum(log.segments[0].fd >= 0 for log in logs) <= 20
+
+
+def test_a_directory_of_another_broker_or_cluster_is_left_alone() -> None:
+    disk = Disk()
+    disk.start().close()
+    for cluster_id, node_id in (("cluster", 2), ("other", 1)):
+        manager = LogManager(
+            BrokerSettings(), clock=disk.clock, timers=disk.timers, files=disk.files, paths=["/data"]
+        )
+        with pytest.raises(DirectoryUnusable, match="belongs to"):
+            manager.load(cluster_id, node_id, lambda topic: SETTINGS)
+
+
+def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
+    clock = ManualClock()
+    timers = ManualTimers(clock)
+
+    def start() -> LogManager:
+        manager = LogManager(
+            BrokerSettings(), clock=clock, timers=timers, files=OsFiles(), paths=[str(tmp_path)]
+        )
+        manager.load("cluster", 1, lambda topic: SETTINGS)
+        return manager
+
+    first = start()
+    with pytest.raises(DirectoryUnusable, match="in use"):
+        start()
+    first.close()
+    start().close()
+
+
+def test_without_a_usable_directory_there_is_no_broker() -> None:
+    disk = Disk("/one", "/two")
+    disk.fail(errno.EIO, "/", "create", "make_directory")
+    with pytest.raises(NoUsableDirectory, match="/one, /two"):
+        disk.start()
