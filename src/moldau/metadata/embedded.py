@@ -7,47 +7,75 @@ place.
 
     metadata.log   | snapshot, version 40 | 41 | 42 | 43 |  -> compacted ->  | snapshot, version 43 |
 
-A lock file keeps a second broker out of the folder. Only the fsync leaves the event loop.
+A lock (lock.py) keeps a second broker out of the folder. Only the sync leaves the event loop.
+
+What survives: an entry that was acknowledged, always; the one that was being appended when the power went,
+whole or not at all. tests/property/test_metadata_power_cut.py cuts the power at every step.
 """
 
 import asyncio
-import fcntl
 import json
 import logging
-import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from moldau.core.files import Files, OsFiles, read_file, write_atomically, write_fully
 from moldau.metadata.changes import Change, replay
 from moldau.metadata.codec import decode_changes, decode_image, encode_changes, encode_image, to_json
 from moldau.metadata.frames import MAGIC, frame, read_frames
 from moldau.metadata.image import EMPTY_IMAGE, BrokerState, Image
+from moldau.metadata.lock import lock_folder
 from moldau.metadata.store import Deliver, MetadataStoreError, VersionConflict
 
 log = logging.getLogger("moldau.metadata")
 
 FILE_NAME = "moldau-metadata.log"
-LOCK_NAME = ".moldau-lock"
-_REPLAYED_ENTRIES_MAX = 256
+REPLAYED_ENTRIES_MAX = 256
 """More entries than this behind the snapshot are folded into it at start, since each costs a pass over what
 it touches."""
+
+Offload = Callable[[Callable[[], None]], Awaitable[None]]
+"""Runs a blocking function somewhere else than on the event loop."""
+
+
+class Lock(Protocol):
+    """A lock that is held."""
+
+    def release(self) -> None:
+        """Let it go."""
+
+
+async def in_a_thread(blocking: Callable[[], None]) -> None:
+    """Run `blocking` in the event loop's pool of threads."""
+    await asyncio.get_running_loop().run_in_executor(None, blocking)
 
 
 class EmbeddedStore:
     """A `MetadataStore` in `folder`. `snapshot_min_bytes`: growth of the file, in bytes, after which it is
     compacted."""
 
-    def __init__(self, folder: Path | str, snapshot_min_bytes: int = 4_194_304) -> None:
-        self._folder = Path(folder)
-        self._path = self._folder / FILE_NAME
+    def __init__(
+        self,
+        folder: Path | str,
+        snapshot_min_bytes: int = 4_194_304,
+        *,
+        files: Files | None = None,
+        lock: Callable[[Path], Lock] = lock_folder,
+        offload: Offload = in_a_thread,
+    ) -> None:
+        self._folder = Path(folder).absolute()
+        self._path = str(self._folder / FILE_NAME)
         self._snapshot_min_bytes = snapshot_min_bytes
+        self._files = files or OsFiles()
+        self._take_lock = lock
+        self._offload = offload
+        self._lock: Lock | None = None
         self._image = EMPTY_IMAGE
         self._entries: list[tuple[int, Sequence[Change]]] = []
         self._followers: list[Deliver] = []
         self._append_lock = asyncio.Lock()
-        self._file = -1
-        self._lock_file = -1
+        self._fd = -1
         self._size_bytes = 0
         self._snapshot_size_bytes = 0
         self._broken = ""
@@ -55,10 +83,12 @@ class EmbeddedStore:
     async def open(self) -> Image:
         """Lock the folder, read the file, cut off a torn end. MetadataStoreError: in use, damaged, or not
         readable."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._take_lock()
+        self._lock = self._take_lock(self._folder)
         try:
             self._read()
+        except OSError as error:
+            self._release()
+            raise MetadataStoreError(f"{self._path} cannot be opened: {error.strerror or error}") from error
         except BaseException:
             self._release()
             raise
@@ -88,7 +118,7 @@ class EmbeddedStore:
             for deliver in self._followers:
                 deliver(version + 1, changes)
             if self._grown_bytes() > max(self._snapshot_min_bytes, self._snapshot_size_bytes):
-                await asyncio.get_running_loop().run_in_executor(None, self._compact)
+                await self._offload(self._compact)
             return version + 1
 
     async def register_broker(self, broker: BrokerState) -> int:
@@ -119,20 +149,17 @@ class EmbeddedStore:
     # The file
 
     def _read(self) -> None:
-        created = not self._path.exists()
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        content = self._path.read_bytes()
-        payloads, end = read_frames(content, str(self._path))
+        files = self._files
+        if not files.exists(self._path) or files.file_size_bytes(self._path) == 0:
+            write_atomically(files, self._path, MAGIC)
+        self._fd = files.open(self._path)
+        content = read_file(files, self._path)
+        payloads, end = read_frames(content, self._path)
         if end < len(content):
             log.warning("%s: an interrupted write of %d bytes is cut off", self._path, len(content) - end)
-            os.ftruncate(self._file, end)
-            os.fsync(self._file)
-        if end == 0:
-            os.pwrite(self._file, MAGIC, 0)
-            os.fsync(self._file)
-            end = len(MAGIC)
-        if created:
-            _sync_folder(self._folder)
+            files.truncate(self._fd, end)
+        files.sync(self._fd)  # what a killed process wrote is acted upon from here on, so it must be durable
+        files.sync_directory(str(self._folder))
         self._size_bytes = end
         self._replay(payloads)
 
@@ -151,7 +178,7 @@ class EmbeddedStore:
             except (ValueError, KeyError, TypeError) as error:
                 raise MetadataStoreError(f"{self._path}: entry {position} cannot be read: {error}") from error
         self._image = image
-        if entries > _REPLAYED_ENTRIES_MAX:
+        if entries > REPLAYED_ENTRIES_MAX:
             self._compact()
 
     async def _write(self, data: bytes) -> None:
@@ -159,8 +186,8 @@ class EmbeddedStore:
             raise OSError(self._broken)
         start = self._size_bytes
         try:
-            _write_at(self._file, data, start)
-            await asyncio.get_running_loop().run_in_executor(None, os.fsync, self._file)
+            write_fully(self._files, self._fd, data, start)
+            await self._offload(lambda: self._files.sync(self._fd))
         except OSError as error:
             self._take_back(start, error)
             raise
@@ -173,76 +200,43 @@ class EmbeddedStore:
         """The entry was not acknowledged, so it must not be there after a restart either."""
         log.error("%s: an entry could not be written: %s", self._path, error)
         try:
-            os.ftruncate(self._file, start)
-            os.fsync(self._file)
+            self._files.truncate(self._fd, start)
+            self._files.sync(self._fd)
         except OSError as second:
             self._broken = f"the metadata file {self._path} cannot be written: {second}; restart the broker"
             log.critical("%s", self._broken)
 
     def _compact(self) -> None:
         """Write the image as one snapshot beside the file, then let it take the file's place."""
-        fresh = self._path.with_suffix(".tmp")
+        files = self._files
         data = MAGIC + frame(to_json({"snapshot": encode_image(self._image)}))
         try:
-            new_file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            try:
-                _write_at(new_file, data, 0)
-                os.fsync(new_file)
-                os.replace(fresh, self._path)
-            except OSError:
-                os.close(new_file)
-                raise
-            _sync_folder(self._folder)
+            write_atomically(files, self._path, data)
+            new_fd = files.open(self._path)
         except OSError as error:
-            log.warning("%s could not be compacted, and goes on growing: %s", self._path, error)
-            self._snapshot_size_bytes = self._size_bytes
+            self._compaction_failed(data, error)
             return
-        os.close(self._file)
-        self._file = new_file
+        files.close(self._fd)
+        self._fd = new_fd
         self._size_bytes = self._snapshot_size_bytes = len(data)
         self._entries = []
 
-    # The lock
-
-    def _take_lock(self) -> None:
-        path = self._folder / LOCK_NAME
-        try:
-            self._lock_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise MetadataStoreError(
-                f"the data folder {self._folder} cannot be used: {error.strerror}"
-            ) from error
-        try:
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = os.pread(self._lock_file, 32, 0).decode(errors="replace").strip()
-            os.close(self._lock_file)
-            self._lock_file = -1
-            raise MetadataStoreError(
-                f"another broker{f' (process {owner})' if owner else ''} uses the data folder "
-                f"{self._folder}; stop it, or give this one a folder of its own"
-            ) from None
-        os.ftruncate(self._lock_file, 0)
-        os.pwrite(self._lock_file, f"{os.getpid()}\n".encode(), 0)
+    def _compaction_failed(self, data: bytes, error: OSError) -> None:
+        """The old file still counts, unless the new one has taken its name already."""
+        self._snapshot_size_bytes = self._size_bytes
+        if self._files.exists(self._path) and self._files.file_size_bytes(
+            self._path
+        ) == self._size_bytes != len(data):
+            log.warning("%s could not be compacted, and goes on growing: %s", self._path, error)
+        else:
+            self._broken = f"the metadata file {self._path} was replaced, but not for certain: {error}"
+            log.critical("%s; restart the broker", self._broken)
 
     def _release(self) -> None:
-        for descriptor in (self._file, self._lock_file):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._file = self._lock_file = -1
+        if self._fd >= 0:
+            self._files.close(self._fd)
+            self._fd = -1
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
         self._broken = "the metadata store is closed"
-
-
-def _write_at(file: int, data: bytes, position: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(file, view, position)
-        view, position = view[written:], position + written
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

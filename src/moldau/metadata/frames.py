@@ -27,8 +27,6 @@ def read_frames(content: bytes, path: str) -> tuple[list[memoryview], int]:
     """The payloads of all good frames, and the position behind the last; MetadataStoreError for a damaged
     file."""
     if not content.startswith(MAGIC):
-        if MAGIC.startswith(content):
-            return [], 0
         raise MetadataStoreError(
             f"{path} is not a metadata file of Moldau; move it away, or use another data folder"
         )

@@ -1,7 +1,6 @@
 """The controller loop on the embedded store: order, restarts, conflicts, failures, many topics."""
 
 import asyncio
-import os
 import random
 import time
 
@@ -146,8 +145,7 @@ def test_a_full_disk_is_an_answer_not_a_crash(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fdatasync", full)
-            patch.setattr(os, "fsync", full)
+            patch.setattr(controller._store._files, "sync", full, raising=False)
             (result,) = await controller.create_topics([NewTopic("a")])
         assert result.outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR
         assert "No space left" in result.outcome.message
