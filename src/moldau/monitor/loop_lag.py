@@ -9,7 +9,6 @@ somebody set it back.
 Costs about 10 us of CPU a second. Not here: which lag is too much (probes).
 """
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -24,11 +23,12 @@ _JUMP_MS_MIN = 1_000.0
 
 
 class Lag(NamedTuple):
-    """The lag over the last minute, in milliseconds."""
+    """The lag over the last minute, in milliseconds, and from how many samples that is known."""
 
     p50_ms: float
     p99_ms: float
     max_ms: float
+    sample_count: int
 
 
 class ClockJump(NamedTuple):
@@ -83,9 +83,9 @@ class LoopLag:
         """The lag over the last minute; zeros before the first sample."""
         ordered = sorted(self._samples)
         if not ordered:
-            return Lag(0.0, 0.0, 0.0)
+            return Lag(0.0, 0.0, 0.0, 0)
         last = len(ordered) - 1
-        return Lag(ordered[last // 2], ordered[min(last, math.ceil(last * 0.99))], ordered[-1])
+        return Lag(ordered[last // 2], ordered[int(last * 0.99)], ordered[-1], len(ordered))
 
     def idle_ratio(self) -> float:
         """The share of the last minute in which the loop's thread used no CPU, from 0 to 1."""

@@ -92,7 +92,7 @@ class Pages:
             **self._health.facts(),
         }
         return "\n".join(
-            lines + [f"{name.replace('_', ' ') + ':':18}{value}" for name, value in facts.items()]
+            lines + [f"{name.replace('_', ' ') + ':':18}{_plain(value)}" for name, value in facts.items()]
         )
 
     def metrics(self, _: Ask) -> Page:
@@ -124,3 +124,9 @@ def _cause(cause: Condition) -> dict[str, str]:
         "message": cause.message,
         "remedy": cause.remedy,
     }
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {each}" for name, each in value.items() if each != "")
+    return str(value)

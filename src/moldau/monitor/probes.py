@@ -21,6 +21,7 @@ from moldau.monitor.sources import FsyncSource, LogManagerSource, ReplicasSource
 Found = Iterable[Condition]
 
 _LAG_P99_MS_MAX = 100.0
+_LAG_SAMPLES_MIN = 100  # ten seconds: the start itself is no lag
 _FSYNC_MS_MAX = 500.0
 _FSYNC_REMEMBERED_MS = 60_000
 _JUMP_REMEMBERED_MS = 600_000
@@ -103,7 +104,7 @@ def event_loop_lag(lag: LoopLag, p99_ms_max: float = _LAG_P99_MS_MAX) -> Probe:
 
     def probe() -> Found:
         measured = lag.lag()
-        if measured.p99_ms > p99_ms_max:
+        if measured.sample_count >= _LAG_SAMPLES_MIN and measured.p99_ms > p99_ms_max:
             yield condition(
                 "event-loop-lag",
                 f"in the last minute the event loop ran up to {measured.max_ms:.0f} ms late "

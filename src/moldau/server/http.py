@@ -184,7 +184,7 @@ class _Exchange:
         else:
             pieces = page.content
         h11 = self._h11
-        self._send(h11.Response(status_code=page.status, headers=headers))
+        self._send(h11.Response(status_code=page.status, headers=headers, reason=_reason(page.status)))
         if not head_only:
             await self._send_pieces(pieces)
         self._send(h11.EndOfMessage())
@@ -234,6 +234,7 @@ class _Exchange:
             self._send(
                 self._h11.Response(
                     status_code=error.error_status_hint,
+                    reason=_reason(error.error_status_hint),
                     headers=[
                         ("Content-Type", "text/plain; charset=utf-8"),
                         ("Content-Length", str(len(body))),
@@ -244,6 +245,12 @@ class _Exchange:
             self._send(self._h11.Data(data=body))
             self._send(self._h11.EndOfMessage())
             await self._drain()
+
+
+def _reason(status: int) -> str:
+    from http import HTTPStatus
+
+    return HTTPStatus(status).phrase
 
 
 def _ask(request: "h11.Request") -> Ask:
