@@ -38,6 +38,8 @@ def _read_lines(files: Files, path: str) -> list[list[str]]:
     except UnicodeDecodeError:
         logger.warning("%s is damaged (not text) and is ignored", path)
         return []
+    if not text:
+        return []
     lines = text.splitlines()
     if not text.endswith("\n"):
         # Also a number that has lost its last digit is a number.

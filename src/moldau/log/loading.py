@@ -17,6 +17,8 @@ from moldau.log.directory import LOG_START_NAME, RECOVERY_POINT_NAME, LogDirecto
 from moldau.log.recovery import Recovered, UnreadableLog, open_log
 
 DELETE_SUFFIX = "-delete"
+KRAFT_LOG = "__cluster_metadata"
+"""Where a Kafka controller keeps its metadata, in a directory that was once Kafka's: not a partition of ours."""
 _PARTITION_DIRECTORY = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})")
 
 logger = logging.getLogger(__name__)
@@ -96,7 +98,7 @@ def load_directories(
                 leftovers.append(path)
                 continue
             key = partition_name(name)
-            if key is not None and directory.files.is_directory(path):
+            if key is not None and key[0] != KRAFT_LOG and directory.files.is_directory(path):
                 work.append((directory, path, key, recovery_points.get(key, 0), starts.get(key, 0)))
     progress.total = len(work)
 

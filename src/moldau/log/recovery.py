@@ -343,7 +343,7 @@ class _Opening:
         segment.synced_bytes = 0
         first = next(segment.walk(0, scan.position), None)
         segment.first_timestamp_ms = first.max_timestamp_ms if first else NO_TIMESTAMP
-        segment.write_indexes()
+        segment.finish()
         return scan.next_offset, scan.damage
 
     def _trusted_position(self, segment: Segment, recovery_point: int) -> int:
