@@ -38,15 +38,45 @@ Configs = list[DescribeConfigsResourceResult]
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_describe(broker, request, one) for one in request.resources])
+    told = _Told(request)
+    return DescribeConfigsResponse(results=[_describe(broker, told, one) for one in request.resources])
 
 
-def _describe(
-    broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource
-) -> DescribeConfigsResult:
+class _Told:
+    """Entries as this answer tells them. Resources that share a list of entries share what is made of it:
+    console programs ask for all topics at once, and most topics have the same settings.
+    """
+
+    def __init__(self, request: DescribeConfigsRequest) -> None:
+        self._synonyms = request.include_synonyms
+        self._documentation = request.include_documentation
+        self._known: dict[int, tuple[list[Entry], Configs]] = {}
+
+    def of(self, entries: list[Entry]) -> Configs:
+        """The entries, told. (They are kept, so that the identity which names them stays theirs.)"""
+        known = self._known.get(id(entries))
+        if known is None:
+            known = self._known[id(entries)] = (entries, [self._one(entry) for entry in entries])
+        return known[1]
+
+    def _one(self, entry: Entry) -> DescribeConfigsResourceResult:
+        synonyms = entry.synonyms if self._synonyms else ()
+        return DescribeConfigsResourceResult(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.sensitive,
+            synonyms=[DescribeConfigsSynonym(name=n, value=v, source=source) for n, v, source in synonyms],
+            config_type=entry.kind,
+            documentation=entry.documentation if self._documentation else None,
+        )
+
+
+def _describe(broker: Broker, told: _Told, resource: DescribeConfigsResource) -> DescribeConfigsResult:
     outcome, configs = Outcome(), Configs()
     try:
-        configs = _configs(broker, request, resource)
+        configs = _configs(broker, told, resource)
     except Refusal as refusal:
         outcome = refusal.outcome
     if resource.configuration_keys:
@@ -61,7 +91,7 @@ def _describe(
     )
 
 
-def _configs(broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> Configs:
+def _configs(broker: Broker, told: _Told, resource: DescribeConfigsResource) -> Configs:
     name = resource.resource_name
     image, static = broker.metadata.image, broker.controller.static_settings
     entries: list[Entry]
@@ -91,23 +121,7 @@ def _configs(broker: Broker, request: DescribeConfigsRequest, resource: Describe
         entries = []
     else:
         raise _bad_request(f"Unsupported resource type: {resource.resource_type}")
-    return [_told(entry, request) for entry in entries]
-
-
-def _told(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    synonyms = entry.synonyms if request.include_synonyms else ()
-    return DescribeConfigsResourceResult(
-        name=entry.name,
-        value=entry.value,
-        read_only=entry.read_only,
-        config_source=entry.source,
-        is_sensitive=entry.sensitive,
-        synonyms=[
-            DescribeConfigsSynonym(name=n, value=value, source=source) for n, value, source in synonyms
-        ],
-        config_type=entry.kind,
-        documentation=entry.documentation if request.include_documentation else None,
-    )
+    return told.of(entries)
 
 
 def _loggers() -> Configs:

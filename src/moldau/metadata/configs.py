@@ -37,7 +37,7 @@ def effective_broker_settings(image: Image, static: BrokerSettings, node_id: int
         settings: BrokerSettings = known[2]
         return settings
     settings = static.replace(**_parsed(BrokerSettings.ROWS, {**for_all, **for_one}, dynamic_only=True))
-    static.memo["effective", node_id] = (for_all, for_one, settings)
+    static.remember(("effective", node_id), (for_all, for_one, settings))
     return settings
 
 
@@ -95,7 +95,7 @@ def _over(broker: BrokerSettings, kind: type[S], defaults: Any, own: Mapping[str
                 settings = settings.replace(segment_bytes=settings.internal_segment_bytes)
         else:
             settings = defaults(broker)
-        broker.memo[key] = settings
+        broker.remember(key, settings)
     return settings
 
 

@@ -25,6 +25,9 @@ from moldau.metadata.configs import (
 )
 from moldau.metadata.image import Image, ResourceType
 
+_DESCRIPTIONS_MAX = 256
+"""How many different descriptions of topics are kept; each takes some 15 KB."""
+
 
 class Source(IntEnum):
     """Where a value comes from, numbered as in the Kafka protocol."""
@@ -71,10 +74,17 @@ def describe_topic(image: Image, static: StaticSettings, node_id: int, topic: st
 def describe_topic_configs(
     image: Image, static: StaticSettings, node_id: int, own: Mapping[str, str]
 ) -> list[Entry]:
-    """All settings of a topic that has these settings of its own."""
+    """All settings of a topic that has these settings of its own; topics with equal ones share the list."""
     broker = effective_broker_settings(image, static.broker, node_id)
-    layers = _layers(image, static, node_id)
-    return list(_inheriting(topic_settings_over(broker, own), own, Source.TOPIC, layers))
+    known: dict[frozenset[tuple[str, str]], list[Entry]] = broker.memo.get(("described", node_id), {})
+    key = frozenset(own.items())
+    entries = known.get(key)
+    if entries is None:
+        layers = _layers(image, static, node_id)
+        entries = list(_inheriting(topic_settings_over(broker, own), own, Source.TOPIC, layers))
+        if len(known) < _DESCRIPTIONS_MAX:
+            broker.remember(("described", node_id), {**known, key: entries})
+    return entries
 
 
 def describe_group(image: Image, static: StaticSettings, node_id: int, group_id: str) -> list[Entry]:

@@ -20,6 +20,7 @@ from moldau.core.settings.rows import Check, Kind, Scope, Setting
 
 Rule = tuple[Check, str]
 Names = tuple[str, ...]
+_MEMO_ENTRIES_MAX = 4096
 _R, _B, _C = Scope.READ_ONLY, Scope.PER_BROKER, Scope.CLUSTER_WIDE
 
 
@@ -150,6 +151,12 @@ class SettingsObject:
         """A copy with these attributes changed."""
         values = {attribute: getattr(self, attribute) for attribute in self._ATTRIBUTES}
         return type(self)(**{**values, **changes})
+
+    def remember(self, key: Any, value: Any) -> None:
+        """Keep what was derived from this object in `memo`, which is emptied when it grows too long."""
+        if len(self.memo) >= _MEMO_ENTRIES_MAX:
+            self.memo.clear()
+        self.memo[key] = value
 
     def get(self, name: str) -> Any:
         """The value of the setting of this name (as Kafka spells it)."""
