@@ -1,0 +1,57 @@
+"""A setting that claims an effect is read by some code; one that is read does not say that it has none."""
+
+import re
+
+import pytest
+
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.group import GroupSettings
+from moldau.core.settings.topic import TopicSettings
+
+NOT_EVIDENCE = ("core/settings/", "metadata/configs.py", "controller/config_rules.py")
+READ_BY_ITS_NAME = re.compile(
+    r"group\.consumer\.(min|max)\.\w+\.\w+\.ms"
+)  # controller/config_rules.py: limits
+ONE_FOR_ANOTHER = {"log.dir": "data_directories", "log.dirs": "data_directories", "broker.id": "node_id"}
+OF_LATER_PARTS = re.compile(r"transaction\.state\.log\..*|group\.consumer\.assignment\.interval\.ms")
+
+
+@pytest.fixture(scope="module")
+def source(pytestconfig):
+    """The code of the package without the tables themselves, and listeners.py, which reads some of them."""
+    root = pytestconfig.rootpath / "src" / "moldau"
+    files = {str(path.relative_to(root)): path for path in sorted(root.rglob("*.py"))}
+    text = [path.read_text() for name, path in files.items() if not name.startswith(NOT_EVIDENCE)]
+    return "\n".join([*text, files["core/settings/listeners.py"].read_text()])
+
+
+def rows():
+    inherited = {
+        name: cls
+        for cls in (TopicSettings, GroupSettings)
+        for row in cls.ROWS.values()
+        for name in row.synonyms
+    }
+    for cls in (BrokerSettings, TopicSettings, GroupSettings):
+        for row in cls.ROWS.values():
+            if cls is not BrokerSettings or row.name not in inherited:
+                yield pytest.param(row, id=f"{cls.__name__}-{row.name}")
+
+
+@pytest.mark.parametrize("row", list(rows()))
+def test_effect_is_as_claimed(row, source):
+    if READ_BY_ITS_NAME.fullmatch(row.name) or OF_LATER_PARTS.fullmatch(row.name):
+        return
+    attribute = ONE_FOR_ANOTHER.get(row.name, row.attribute)
+    read = re.search(rf"\.{attribute}\b", source) is not None
+    assert row.effective == read, "read by no code" if row.effective else "read, but said to have no effect"
+
+
+def test_the_broker_setting_behind_a_topic_setting_has_an_effect_when_that_has_one():
+    for cls in (TopicSettings, GroupSettings):
+        for row in cls.ROWS.values():
+            for name in row.synonyms:
+                behind = BrokerSettings.ROWS[name]
+                assert behind.effective >= row.effective, name
+                if not row.effective and len(row.synonyms) == 1:
+                    assert not behind.effective, name
