@@ -8,6 +8,7 @@ on when recovery takes long, and comes last when it does not, because nobody sho
 """
 
 import asyncio
+import errno
 import inspect
 import json
 import logging
@@ -146,13 +147,16 @@ class Node:
         host, _, port = told.rpartition(":")
         host = host.strip("[]")
         try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self._http_socket = socket.create_server((host, int(port)), family=family, backlog=64)
+            self._http_socket = _listening_socket(host, int(port))
         except OSError as error:
-            raise NodeError(
-                f"the HTTP port {told} (moldau.http.listener) cannot be opened: {error.strerror or error}; "
-                "choose another, or set it to nothing to go without health and metrics"
-            ) from None
+            if error.errno != errno.EADDRINUSE or "moldau.http.listener" in self.static.texts:
+                raise NodeError(
+                    f"the HTTP port {told} (moldau.http.listener) cannot be opened: {error.strerror or error};
+                    " "choose another, or set it to nothing to go without health and metrics"
+                ) from None
+            # Nobody asked for this very port, so a second broker on one machine takes another.
+            self._http_socket = _listening_socket(host, 0)
+            log.warning("port %s is taken: health and metrics are on a free port this time", port)
         self._http_socket.setblocking(False)
         self.http_address = f"{_shown(host)}:{self._http_socket.getsockname()[1]}"
 
@@ -167,6 +171,7 @@ class Node:
             timers=self.timers,
             image=lambda: self.metadata.image,
             settings=self.settings,
+            log_manager=self.logs,
             addresses=lambda: {each.name: f"{_shown(each.host)}:{each.port}" for each in self.listeners},
         )
         self._enter(self.phase)
@@ -189,7 +194,6 @@ class Node:
         from moldau.monitor.health import Phase
 
         monitoring.entered(Phase[phase])
-        monitoring.attach_logs(self.logs)
         if phase == "RUNNING":
             monitoring.attach(
                 self.replicas, self.groups, self.listeners, self.turn, self.broker.request_counts
@@ -224,9 +228,7 @@ class Node:
         return self._settings
 
     def _build_replication(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.turn = Turn(
-            loop, self._executor, lambda partition, error: self._disk_failed(partition.log, error)
-        )
+        self.turn = Turn(loop, self._executor, self._disk_failed)
         self.replicas = ReplicaManager(self.node_id, self.static.broker, self.logs, self.clock, self.turn)
         self.logs.on_offline = lambda directory, logs: self.replicas.close_offline()
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
@@ -355,6 +357,11 @@ class Node:
                 log.exception("stopping the %s failed", name)
         self._executor.shutdown(wait=True)
         self.state = "stopped"
+
+
+def _listening_socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=64)
 
 
 def _led(topic: TopicState | None, node_id: int) -> set[int]:

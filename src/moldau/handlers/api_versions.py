@@ -4,8 +4,9 @@
     v4  (KIP-1022) ranges that begin at 0 are shown in full
 
 The response header never has tagged fields, so that a client can read an answer in a version it does not
-know; and a version this broker does not know is answered in version 0 (server/dispatch.py). No tagged field
-is sent: librdkafka before 2.3 misreads them here. Produce is shown from version 0, although 0 to 2 are
+know; and a version this broker does not know is answered in version 0 (server/dispatch.py). Features stand in
+tagged fields, which librdkafka before 2.3 misreads here: they are shown from version 4 on, which it does not
+speak. Produce is shown from version 0, although 0 to 2 are
 refused: librdkafka takes a higher minimum as a sign that the broker knows no compression (KAFKA-18659).
 """
 
@@ -14,9 +15,19 @@ import re
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import TABLE, handles
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from moldau.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+FEATURES = {"group.version": 1}
+"""What this broker can do beyond single APIs (KIP-584): group.version 1 is the consumer protocol of KIP-848."""
 
 _PRODUCE = 0
+_FEATURES_FROM = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
 
 
@@ -39,4 +50,15 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(api_keys=advertised())
+    response = ApiVersionsResponse(api_keys=advertised())
+    if context.api_version >= _FEATURES_FROM:
+        response.supported_features = [
+            SupportedFeatureKey(name=name, min_version=0, max_version=level)
+            for name, level in FEATURES.items()
+        ]
+        response.finalized_features = [
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in FEATURES.items()
+        ]
+        response.finalized_features_epoch = broker.metadata.image.version
+    return response
