@@ -34,10 +34,18 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: Topics) -> Memb
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
         subscribed_topic_regex=member.topic_regex,
-        assignment=_rows(without_epochs(member.assigned), image),
+        assignment=_rows(_still_consumed(member), image),
         target_assignment=_rows(group.target(member.member_id), image),
         member_type=CONSUMER_MEMBER_TYPE,
     )
+
+
+def _still_consumed(member: ConsumerMember) -> Assignment:
+    """What the member may consume and what it has yet to give up: it still reads from both."""
+    partitions = dict(without_epochs(member.assigned))
+    for topic_id, indices in without_epochs(member.pending).items():
+        partitions[topic_id] = partitions.get(topic_id, frozenset()) | indices
+    return partitions
 
 
 def _rows(assignment: Assignment, image: Topics) -> WireAssignment:
