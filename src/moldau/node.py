@@ -150,9 +150,10 @@ class Node:
             self._http_socket = _listening_socket(host, int(port))
         except OSError as error:
             if error.errno != errno.EADDRINUSE or "moldau.http.listener" in self.static.texts:
+                why = error.strerror or error
                 raise NodeError(
-                    f"the HTTP port {told} (moldau.http.listener) cannot be opened: {error.strerror or error};
-                    " "choose another, or set it to nothing to go without health and metrics"
+                    f"the HTTP port {told} (moldau.http.listener) cannot be opened: {why}; choose another, "
+                    "or set it to nothing to go without health and metrics"
                 ) from None
             # Nobody asked for this very port, so a second broker on one machine takes another.
             self._http_socket = _listening_socket(host, 0)

@@ -24,7 +24,7 @@ from moldau.protocol.messages.api_versions import (
 )
 
 FEATURES = {"group.version": 1}
-"""What this broker can do beyond single APIs (KIP-584): group.version 1 is the consumer protocol of KIP-848."""
+"""What this broker can do beyond single APIs (KIP-584): group.version 1 is KIP-848's consumer protocol."""
 
 _PRODUCE = 0
 _FEATURES_FROM = 4
