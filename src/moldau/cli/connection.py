@@ -70,7 +70,14 @@ class Connection:
 
     def consumer(self, **more: Any) -> Consumer:
         """Give a consumer; without a `group_id` it has a name nobody uses and commits nothing."""
-        defaults = {"group_id": "moldau-cli", "enable_auto_commit": False, "enable_partition_eof": True}
+        defaults = {
+            "group_id": "moldau-cli",
+            "enable_auto_commit": False,
+            "enable_partition_eof": True,
+            # After its queue was full, librdkafka would not fetch for a whole second, however fast it is
+            # emptied.
+            "fetch_queue_backoff_ms": 10,
+        }
         return Consumer(self.settings(**{**defaults, **more}))
 
 

@@ -65,6 +65,7 @@ class Member:
                 "fetch.max.bytes": 50_000_000,
                 "max.partition.fetch.bytes": 10_000_000,
                 "queued.min.messages": 200_000,
+                "fetch.queue.backoff.ms": 10,
             }
         )
         self._consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked)

@@ -108,6 +108,19 @@ class ByteStream:
                 return self._advance(size)
             size += 1
 
+    def take_lines(self) -> list[bytes]:
+        """Take all whole lines that have been read, at least one.
+
+        At the end a line without its newline too, then none.
+        """
+        while (end := self._held.rfind(b"\n", self._start)) < 0:
+            if not self._fill():
+                rest = self.take_rest()
+                return [rest] if rest else []
+        lines = self._advance(end + 1 - self._start).split(b"\n")
+        lines.pop()
+        return lines
+
     def take_rest(self) -> bytes:
         """Take all that is left."""
         while self._fill():
@@ -128,6 +141,14 @@ def read_records(source: ByteStream, template: str) -> Iterator[InputRecord]:
     """
     parts = parse_template(template)
     _check_readable(parts)
+    if parts == (Field("v"), b"\n"):
+        yield from _read_values(source)
+        return
+    if len(parts) == 4 and (parts[0], parts[2], parts[3]) == (Field("k"), Field("v"), b"\n"):
+        separator = parts[1]
+        if isinstance(separator, bytes) and b"\n" not in separator:
+            yield from _read_keyed(source, separator)
+            return
     number = 0
     while not source.at_end():
         number += 1
@@ -143,6 +164,26 @@ def read_records(source: ByteStream, template: str) -> Iterator[InputRecord]:
                 f"record {number} (near byte {source.consumed_bytes}) does not fit the format: {problem}"
             ) from None
         yield record
+
+
+def _read_values(source: ByteStream) -> Iterator[InputRecord]:
+    """Read a value a line: what most input is, taken many lines at a time."""
+    while lines := source.take_lines():
+        for line in lines:
+            yield InputRecord(value=line)
+
+
+def _read_keyed(source: ByteStream, separator: bytes) -> Iterator[InputRecord]:
+    """Read a key, a separator and a value a line, many lines at a time."""
+    number = 0
+    while lines := source.take_lines():
+        for line in lines:
+            number += 1
+            key, found, value = line.partition(separator)
+            if not found:
+                shown = separator.decode("utf-8", "replace")
+                raise CommandError(f"line {number} does not fit the format: it has no {shown!r}")
+            yield InputRecord(key=key, value=value)
 
 
 def _check_readable(parts: tuple[Part, ...]) -> None:

@@ -181,10 +181,8 @@ def _show(severity: int, health: dict[str, Any] | None, http: str, cluster: Clus
     if health is None:
         note(f"no health page at http://{http} (name it with --http): judged by the cluster's metadata alone")
     elif "version" in health:
-        uptime = round(health.get("uptime_seconds", 0))
-        print(
-            f"broker {health.get('node_id')}: Moldau {health['version']}, {health.get('state')}, up {uptime:,} s"
-        )
+        state = f"{health.get('state')}, up {round(health.get('uptime_seconds', 0)):,} s"
+        print(f"broker {health.get('node_id')}: Moldau {health['version']}, {state}")
     for cause in (health or {}).get("causes", ()):
         print(f"  {cause.get('name')}: {cause.get('message')}")
         print(f"    {cause.get('remedy')}")

@@ -155,7 +155,7 @@ def test_decoders() -> None:
 
 
 def test_input_that_does_not_fit_names_the_record() -> None:
-    with pytest.raises(CommandError, match="record 2"):
+    with pytest.raises(CommandError, match="line 2"):
         read(b"k v\nno-separator", r"%k %v\n")
     with pytest.raises(CommandError, match="record 1"):
         read(b"zz\n", r"%v{hex}\n")
