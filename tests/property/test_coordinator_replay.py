@@ -95,9 +95,16 @@ class Story:
                 self.calls.append(call)
             case "sync":
                 shares = {other.member_id: bytes([index]) for index, other in enumerate(self.members)}
-                self.calls.append(
-                    world.sync(member.member_id, member.generation, shares, instance=member.instance)
+                group = world.shard.classic.get(GROUP)
+                name = (group and group.protocol_name) or "range"
+                call = world.sync(
+                    member.member_id,
+                    member.generation,
+                    shares,
+                    instance=member.instance,
+                    protocol_name=name,
                 )
+                self.calls.append(call)
             case "heartbeat":
                 world.heartbeat(member.member_id, member.generation, member.instance)
             case "leave":

@@ -172,7 +172,7 @@ class GroupCoordinator:
         parked: Parked[SyncGroupResponse] = Parked()
         return self._decide(
             request.group_id,
-            lambda shard, now_ms: shard.classic.sync(request, parked, now_ms),
+            lambda shard, now_ms: shard.classic.sync(request, client, parked, now_ms),
             lambda error_code: SyncGroupResponse(error_code=error_code),
             parked,
         )

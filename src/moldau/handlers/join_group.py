@@ -9,11 +9,22 @@ Not here: the group's course (coordinator/group/classic_rebalance.py).
 
 from typing import Any
 
+from moldau.coordinator.service import then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.join_group import JoinGroupRequest
+from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+NULL_PROTOCOL_SINCE = 7
 
 
 @handles(JoinGroupRequest)
 def join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> Any:
-    return broker.groups.join_group(request, context)
+    outcome = broker.groups.join_group(request, context)
+    return then(outcome, _without_protocol) if context.api_version >= NULL_PROTOCOL_SINCE else outcome
+
+
+def _without_protocol(response: JoinGroupResponse) -> JoinGroupResponse:
+    """Where there is no protocol (an error), newer versions say null; older ones know only the empty
+    string."""
+    response.protocol_name = response.protocol_name or None
+    return response

@@ -245,8 +245,8 @@ class World:
         *,
         group: str = GROUP,
         instance: str | None = None,
-        protocol_name: str | None = None,
-        protocol_type: str | None = None,
+        protocol_name: str | None = "range",
+        protocol_type: str | None = "consumer",
     ) -> Call:
         rows = [
             SyncGroupRequestAssignment(member_id=key, assignment=value)
@@ -322,10 +322,15 @@ class World:
         """A stable group of `count` members; the first leads and gives each its own id as assignment."""
         entered = [self.enter(**options) for _ in range(count)]
         self.gather()
+        kind = options.get("protocol_type", "consumer")
+        name = entered[0][1].response.protocol_name
         members = [member_id for member_id, _ in entered]
         generation = entered[0][1].response.generation_id
         leader = entered[0][1].response.leader
-        calls = [self.sync(member, generation) for member in members if member != leader]
-        calls.append(self.sync(leader, generation, {member: member.encode() for member in members}))
+        shares = {member: member.encode() for member in members}
+        calls = [
+            self.sync(member, generation, shares, protocol_name=name, protocol_type=kind)
+            for member in sorted(members, key=lambda member: member == leader)
+        ]
         assert all(call.error == ErrorCode.NONE for call in calls)
         return [leader, *(member for member in members if member != leader)], generation

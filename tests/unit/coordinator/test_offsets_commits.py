@@ -91,6 +91,8 @@ def test_a_failed_commit_leaves_the_old_offset(world: World) -> None:
     ("options", "error"),
     [
         ({"topic": "milk"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"partition": 3}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"partition": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ({"metadata": "x" * 4097}, ErrorCode.OFFSET_METADATA_TOO_LARGE),
         ({"generation": 3, "version": 8}, ErrorCode.ILLEGAL_GENERATION),
         ({"generation": 3, "version": 9}, ErrorCode.GROUP_ID_NOT_FOUND),
@@ -165,6 +167,7 @@ def test_offsets_are_deleted_unless_the_group_consumes_them(world: World) -> Non
     world.commit(1, member_id=a, generation=generation)
     world.commit(2, topic="wine", member_id=a, generation=generation)
     assert delete_offsets(world, "beer", 0) == (ErrorCode.NONE, [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC])
+    assert delete_offsets(world, "milk", 0) == (ErrorCode.NONE, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
     assert delete_offsets(world, "wine", 0, 1) == (ErrorCode.NONE, [0, 0])
     assert world.offsets() == {("beer", 0): 1}
     world.leave(a)

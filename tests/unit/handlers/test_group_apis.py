@@ -101,6 +101,7 @@ def test_join_sync_heartbeat_leave(world: World, version: int) -> None:
     first = Answer(world, join_request(), version)
     if version >= 4:
         assert first.get().error_code == ErrorCode.MEMBER_ID_REQUIRED
+        assert first.get().protocol_name == (None if version >= 7 else "")
         first = Answer(world, join_request(first.get().member_id), version)
     world.gather()
     joined = first.get()
@@ -109,7 +110,11 @@ def test_join_sync_heartbeat_leave(world: World, version: int) -> None:
     assert joined.protocol_type == ("consumer" if version >= 7 else None)
     member = {"group_id": GROUP, "generation_id": 1, "member_id": joined.member_id}
     rows = [SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")]
-    synced = ask(world, SyncGroupRequest(**member, assignments=rows), min(version, 5))
+    names = {"protocol_type": "consumer", "protocol_name": "range"}
+    synced = ask(world, SyncGroupRequest(**member, **names, assignments=rows), min(version, 5))
+    if version >= 5:
+        unnamed = ask(world, SyncGroupRequest(**member), 5)
+        assert unnamed.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert (synced.error_code, synced.assignment) == (0, b"all")
     assert ask(world, HeartbeatRequest(**member), min(version, 4)).error_code == 0
     described = ask(world, DescribeGroupsRequest(groups=[GROUP]), min(version, 6)).groups[0]

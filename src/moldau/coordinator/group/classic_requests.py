@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 MEMBER_ID_REQUIRED_SINCE = 4
 SKIP_ASSIGNMENT_SINCE = 9
+PROTOCOL_NAMED_SINCE = 5  # of SyncGroup (KIP-559)
 REBALANCE_TIMEOUT_SINCE = 1
 
 _log = logging.getLogger(__name__)
@@ -314,9 +315,12 @@ class ClassicGroups:
     # SyncGroup, Heartbeat, LeaveGroup.
 
     def sync(
-        self, request: SyncGroupRequest, parked: Parked[SyncGroupResponse], now_ms: int
+        self, request: SyncGroupRequest, client: Client, parked: Parked[SyncGroupResponse], now_ms: int
     ) -> Result[SyncGroupResponse]:
         """A member asks for its assignment; the leader brings everybody's."""
+        names = (request.protocol_type, request.protocol_name)
+        if client.api_version >= PROTOCOL_NAMED_SINCE and None in names:
+            return Result(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         group = self.get(request.group_id)
         error_code = _unknown(request.group_id) if group is None else _check_sync(group, request)
         if group is None or error_code:
@@ -396,7 +400,8 @@ class ClassicGroups:
     # DescribeGroups.
 
     def describe(self, group_id: str, api_version: int) -> DescribedGroup:
-        """The group as administrators see it. What members hold is known of a stable group only."""
+        """The group as administrators see it. What members subscribe to is told of a stable group only:
+        before that there is no protocol that says which of their metadata counts."""
         group = self.get(group_id)
         if group is None:
             if api_version >= 6:
@@ -421,7 +426,7 @@ class ClassicGroups:
                     client_id=member.client_id,
                     client_host=member.client_host,
                     member_metadata=member.metadata(group.protocol_name) if stable else b"",
-                    member_assignment=member.assignment if stable else b"",
+                    member_assignment=member.assignment,
                 )
                 for member in group.members.values()
             ],

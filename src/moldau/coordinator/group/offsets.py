@@ -94,17 +94,20 @@ class Offsets:
             if client.api_version >= TOPIC_IDS_SINCE:
                 name = image.topic_names.get(topic.topic_id)
                 missing = ErrorCode.UNKNOWN_TOPIC_ID
-            known = name is not None and name in image.topics
+            state = None if name is None else image.topics.get(name)
+            partition_count = 0 if state is None else len(state.partitions)
             rows = []
             for row in topic.partitions:
                 metadata = row.committed_metadata or ""
-                if name is None or not known:
+                if state is None:
                     outcome = missing
+                elif not 0 <= row.partition_index < partition_count:
+                    outcome = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif len(metadata) > metadata_bytes_max:
                     outcome = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
                     outcome = ErrorCode.NONE
-                    key = OffsetCommitKey(group=group_id, topic=name, partition=row.partition_index)
+                    key = OffsetCommitKey(group=group_id, topic=state.name, partition=row.partition_index)
                     value = OffsetCommitValue(
                         offset=row.committed_offset,
                         leader_epoch=row.committed_leader_epoch,
@@ -176,6 +179,8 @@ class Offsets:
 
     def delete(self, request: OffsetDeleteRequest) -> Result[OffsetDeleteResponse]:
         """Drop single offsets, except those of topics that the group consumes now."""
+        if not request.group_id:
+            return Result(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self.shard.groups.get(request.group_id)
         error_code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.validate_offset_delete()
         if group is None or error_code:
@@ -184,15 +189,19 @@ class Offsets:
         records: list[Any] = []
         topics = []
         for topic in request.topics:
+            state = self.shard.image().topics.get(topic.name)
+            partition_count = 0 if state is None else len(state.partitions)
             subscribed = group.subscribed_to(topic.name)
-            outcome = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
             rows = []
             for row in topic.partitions:
-                rows.append(
-                    OffsetDeleteResponsePartition(partition_index=row.partition_index, error_code=outcome)
-                )
-                if not subscribed and (topic.name, row.partition_index) in offsets:
-                    records.append(offset_tombstone(request.group_id, topic.name, row.partition_index))
+                index, outcome = row.partition_index, ErrorCode.NONE
+                if not 0 <= index < partition_count:
+                    outcome = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif subscribed:
+                    outcome = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                elif (topic.name, index) in offsets:
+                    records.append(offset_tombstone(request.group_id, topic.name, index))
+                rows.append(OffsetDeleteResponsePartition(partition_index=index, error_code=outcome))
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
         return Result(OffsetDeleteResponse(topics=topics), records)
 
