@@ -47,8 +47,10 @@ def _offsets(committed: Committed, image: Image, here: HighWatermarks) -> Iterat
         if state is None:
             continue
         lag_sum = 0
+        whole = labels(consumergroup=group, topic=topic)
+        begin = whole[:-1]
         for index in range(len(state.partitions)):
-            label = labels(consumergroup=group, topic=topic, partition=index)
+            label = f'{begin},partition="{index}"}}'
             offset = of_partition.get(index, -1)
             offsets.append((label, offset))
             partition = here.get((topic, index))
@@ -58,9 +60,8 @@ def _offsets(committed: Committed, image: Image, here: HighWatermarks) -> Iterat
             lag = -1 if offset < 0 else max(0, partition.high_watermark - offset)
             lags.append((label, lag))
             lag_sum += max(0, lag)
-        label = labels(consumergroup=group, topic=topic)
-        offset_sums.append((label, sum(of_partition.values())))
-        lag_sums.append((label, lag_sum))
+        offset_sums.append((whole, sum(of_partition.values())))
+        lag_sums.append((whole, lag_sum))
         yield ""
     for name, rows in (
         ("kafka_consumergroup_current_offset", offsets),

@@ -11,6 +11,8 @@ from moldau.metadata.image import NO_LEADER, Image, PartitionState
 from moldau.monitor.exposition import Labels, labels, of_each, samples, single
 from moldau.monitor.sources import PartitionSource, ReplicasSource
 
+_ROWS_A_PIECE = 500
+
 Held = tuple[Labels, PartitionSource]
 Known = tuple[Labels, PartitionState]
 
@@ -54,14 +56,14 @@ def cluster(image: Image, node_id: int) -> Iterator[str]:
     yield from of_each("kafka_topic_partitions", topics, lambda topic: len(topic.partitions))
     known: list[Known] = []
     for topic in image.topics.values():
-        known.extend(
-            (labels(topic=topic.name, partition=i), state) for i, state in enumerate(topic.partitions)
-        )
-        if len(topic.partitions) > 100:
-            yield ""
+        begin = labels(topic=topic.name)[:-1]
+        for index, state in enumerate(topic.partitions):
+            known.append((f'{begin},partition="{index}"}}', state))
+            if not len(known) % _ROWS_A_PIECE:
+                yield ""
     for name, value in _OF_STATE:
         yield from of_each(name, known, value)
-    yield _controller(image, node_id, known)
+    yield from _controller(image, node_id, known)
 
 
 def _broker_info(image: Image) -> Iterator[tuple[Labels, int]]:
@@ -70,49 +72,67 @@ def _broker_info(image: Image) -> Iterator[tuple[Labels, int]]:
             yield labels(id=node, address=f"{host}:{port}"), 1
 
 
-def _controller(image: Image, node_id: int, known: list[Known]) -> str:
-    states = [state for _, state in known]
+def _controller(image: Image, node_id: int, known: list[Known]) -> Iterator[str]:
     fenced = sum(broker.fenced for broker in image.brokers.values())
+    leaderless = moved = 0
+    for number, (_, state) in enumerate(known):
+        leaderless += state.leader == NO_LEADER
+        moved += bool(state.replicas) and state.leader != state.replicas[0]
+        if not number % _ROWS_A_PIECE:
+            yield ""
     figures = {
         "activecontrollercount": int(image.controller_id == node_id),
-        "offlinepartitionscount": sum(state.leader == NO_LEADER for state in states),
-        "preferredreplicaimbalancecount": sum(
-            bool(state.replicas) and state.leader != state.replicas[0] for state in states
-        ),
+        "offlinepartitionscount": leaderless,
+        "preferredreplicaimbalancecount": moved,
         "globaltopiccount": len(image.topics),
-        "globalpartitioncount": len(states),
+        "globalpartitioncount": len(known),
         "activebrokercount": len(image.brokers) - fenced,
         "fencedbrokercount": fenced,
     }
-    return "".join(
+    yield "".join(
         [single(f"kafka_controller_kafkacontroller_{name}", value) for name, value in figures.items()]
     )
 
 
 def held(replicas: ReplicasSource, node_id: int) -> Iterator[str]:
     """What this broker holds: offsets, sizes, and how many partitions are in which state."""
-    rows: list[Held] = [
-        (labels(topic=partition.topic, partition=partition.index), partition)
-        for partition in replicas.partitions()
-    ]
-    yield _counts([partition for _, partition in rows], node_id)
-    online = [row for row in rows if row[1].online]
+    partitions = list(replicas.partitions())
+    yield from _counts(partitions, node_id)
+    rows: list[Held] = []
+    begin, topic = "", None
+    for number, partition in enumerate(partitions):
+        if partition.topic != topic:
+            topic = partition.topic
+            begin = labels(topic=topic)[:-1]
+        if partition.online:
+            rows.append((f'{begin},partition="{partition.index}"}}', partition))
+        if not number % _ROWS_A_PIECE:
+            yield ""
     for name, value in _OF_PARTITION:
-        yield from of_each(name, online, value)
+        yield from of_each(name, rows, value)
 
 
-def _counts(partitions: list[PartitionSource], node_id: int) -> str:
-    led = [partition for partition in partitions if partition.leader == node_id]
-    margins = [len(partition.isr) - partition.log.settings.min_insync_replicas for partition in led]
+def _counts(partitions: list[PartitionSource], node_id: int) -> Iterator[str]:
+    led = offline = under_replicated = under_min = at_min = waiting = 0
+    for number, partition in enumerate(partitions):
+        offline += not partition.online
+        waiting += len(partition.waiting)
+        if partition.leader == node_id:
+            in_sync = len(partition.isr)
+            margin = in_sync - partition.log.settings.min_insync_replicas
+            led += 1
+            under_replicated += in_sync < len(partition.replicas)
+            under_min += margin < 0
+            at_min += margin == 0
+        if not number % _ROWS_A_PIECE:
+            yield ""
     figures = {
         "partitioncount": len(partitions),
-        "leadercount": len(led),
-        "offlinereplicacount": sum(not partition.online for partition in partitions),
-        "underreplicatedpartitions": sum(len(partition.isr) < len(partition.replicas) for partition in led),
-        "underminisrpartitioncount": sum(margin < 0 for margin in margins),
-        "atminisrpartitioncount": sum(margin == 0 for margin in margins),
+        "leadercount": led,
+        "offlinereplicacount": offline,
+        "underreplicatedpartitions": under_replicated,
+        "underminisrpartitioncount": under_min,
+        "atminisrpartitioncount": at_min,
     }
-    waiting = sum(len(partition.waiting) for partition in partitions)
-    return "".join(
-        [single(f"kafka_server_replicamanager_{name}", value) for name, value in figures.items()]
-    ) + single("moldau_appends_waiting", waiting)
+    yield "".join([single(f"kafka_server_replicamanager_{name}", value) for name, value in figures.items()])
+    yield single("moldau_appends_waiting", waiting)
