@@ -1,7 +1,7 @@
 """The second port of one broker: its monitor, and the HTTP server that carries the monitor's pages.
 
-Made as soon as there is time for it, which is during recovery when that takes long, and after the start when it does
-not: the parts join in as they come into being (`attach`). Until then they are not looked at.
+Made as soon as there is time for it, which is during recovery when that takes long, and after the start when
+it does not: the parts join in as they come into being (`attach`). Until then they are not looked at.
 """
 
 import os
