@@ -3,7 +3,7 @@
     python -m bench.scrape [--partitions 10000]
 
 A client sends one small Produce request after the other, first alone, then while the metrics are read again
-and again; the difference in its latency is what a scrape does to requests. Client, reader and broker share the
+and again; the difference in latency is what a scrape does to requests. Client, reader and broker share the
 machine.
 """
 
