@@ -4,8 +4,16 @@ settings hold.
 Deciding is pure: a function looks at an image and gives changes and an answer (`Decision`). Only
 controller.py does anything: it appends the changes to the metadata store and publishes the new image.
 
-names.py        what a topic may be called       topics.py     creating and deleting topics
-placement.py    replicas over brokers and racks  partitions.py adding partitions; changes of an in-sync set
-election.py     choosing a leader                configs.py    changes of settings
-internal.py     the topics that belong to the broker itself
+    decision.py       what a decision is made of    controller.py    the loop that carries decisions out
+    names.py          what a topic may be called
+    topics.py         creating and deleting topics
+    partitions.py     adding partitions, changing in-sync sets
+    placement.py      replicas over brokers and racks
+    assignments.py    replicas that a user chose
+    reassignment.py   moving partitions
+    election.py       choosing a leader
+    configs.py        changes of settings           config_rules.py  which settings are allowed
+    registration.py   a broker becomes known
+    adoption.py       topics that Kafka left in the data folder
+    internal.py       the topics that belong to the broker itself
 """

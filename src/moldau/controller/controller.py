@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from moldau.controller.adoption import FoundTopic, adopt_topics
 from moldau.controller.configs import AlterResource, alter_configs
 from moldau.controller.decision import Decision, Outcome
 from moldau.controller.election import ElectionType, Results, elect_leaders
@@ -55,6 +56,9 @@ class Controller:
         self._random = source
         self._deciding = asyncio.Lock()
         self._tasks: set[asyncio.Task[object]] = set()
+        self.cluster_is_new = False
+        """Whether `open` found no metadata, so that this is a new cluster, or a data folder that Kafka
+        wrote."""
 
     @property
     def settings(self) -> BrokerSettings:
@@ -63,15 +67,25 @@ class Controller:
 
     # Starting and stopping
 
-    async def open(self) -> None:
-        """Open the store and publish what it holds; a new cluster gets its id. MetadataStoreError when it
-        cannot be."""
+    async def open(self, cluster_id: str | None = None) -> None:
+        """Open the store and publish what it holds. MetadataStoreError when it cannot be.
+
+        A new cluster gets `cluster_id` (that of meta.properties, where Kafka wrote the folder), else a random
+        one.
+        """
         image = await self._store.open()
         self.view.publish(image, ())
         await self._store.follow(image.version, self._delivered)
+        self.cluster_is_new = not image.brokers
         if not self.view.image.cluster_id:
-            cluster_id = uuid_to_text(random_uuid(self._random))
-            await self._append([ClusterCreated(cluster_id)])
+            await self._append([ClusterCreated(cluster_id or uuid_to_text(random_uuid(self._random)))])
+
+    async def adopt_topics(self, found: Sequence[FoundTopic]) -> list[str]:
+        """Take over topics whose logs were found without metadata; gives their names. Only in a new
+        cluster."""
+        if not self.cluster_is_new:
+            return []
+        return await self._decide(lambda image: adopt_topics(image, found, self.node_id))
 
     async def register(self, endpoints: Mapping[str, tuple[str, int]], rack: str | None = None) -> int:
         """Make this broker known under these addresses (by listener name); gives its broker epoch."""

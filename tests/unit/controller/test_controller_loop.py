@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from moldau.controller.adoption import FoundTopic
 from moldau.controller.configs import AlterResource
 from moldau.controller.controller import Controller
 from moldau.controller.election import ElectionType
@@ -66,6 +67,28 @@ def test_subscribers_see_every_change_in_order(tmp_path):
         start_version = controller.view.image.version
         await asyncio.gather(*(controller.create_topics([NewTopic(f"t{n}")]) for n in range(5)))
         assert versions == [(start_version + n, start_version + n + 1, 1) for n in range(5)]
+        await controller.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_folder_that_kafka_wrote_is_taken_over_once(tmp_path):
+    async def scenario():
+        found = [FoundTopic("a", b"a" * 16, 3), FoundTopic("__cluster_metadata", b"m" * 16, 1)]
+        controller = Controller(1, EmbeddedStore(tmp_path), MetadataView(), from_texts({}), random.Random(5))
+        await controller.open("MkU3OEVBNTcwNTJENDM2Qk")
+        assert await controller.adopt_topics(found) == ["a"]
+        await controller.register(ENDPOINTS)
+        image = controller.view.image
+        assert image.cluster_id == "MkU3OEVBNTcwNTJENDM2Qk"
+        assert image.topics["a"].topic_id == b"a" * 16
+        assert [p.leader for p in image.topics["a"].partitions] == [1, 1, 1]
+        await controller.delete_topics([("a", ZERO_UUID)])
+        await controller.close()
+
+        controller = await start(tmp_path)
+        assert await controller.adopt_topics(found) == []
+        assert controller.view.image.topics == {}
         await controller.close()
 
     asyncio.run(scenario())
