@@ -57,8 +57,7 @@ class Controller:
         self._deciding = asyncio.Lock()
         self._tasks: set[asyncio.Task[object]] = set()
         self.cluster_is_new = False
-        """Whether `open` found no metadata, so that this is a new cluster, or a data folder that Kafka
-        wrote."""
+        """Whether no broker was ever registered: a new cluster, or a data folder that Kafka wrote."""
 
     @property
     def settings(self) -> BrokerSettings:
