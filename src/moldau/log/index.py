@@ -21,7 +21,26 @@ from moldau.core.files import Files, write_fully
 
 TAIL_ENTRIES_MAX = 4096
 """How many pairs stay in memory before they are written to the file."""
-_WINDOW_ENTRIES = 256
+_WINDOW_ENTRIES = 512
+
+
+class _Window:
+    """A stretch of an index file in memory, so that the searches of one reader going forward cost no reads."""
+
+    __slots__ = ("columns", "start")
+
+    def __init__(self, start: int, columns: "tuple[array[int], array[int]]") -> None:
+        self.start = start
+        self.columns = columns
+
+    def decides(self, wanted: int, column: int, file_entries: int) -> bool:
+        """Whether a search for `wanted` in the whole file would end within the stretch."""
+        numbers = self.columns[column]
+        if not numbers:
+            return False
+        after_first = self.start == 0 or numbers[0] <= wanted
+        before_last = self.start + len(numbers) == file_entries or wanted < numbers[-1]
+        return after_first and before_last
 
 
 class Index:
@@ -30,13 +49,14 @@ class Index:
     ENTRY = struct.Struct(">II")
     KEY_TYPE = "I"
 
-    __slots__ = ("_files", "_keys", "_values", "file_entries", "path")
+    __slots__ = ("_files", "_keys", "_values", "_window", "file_entries", "path")
 
     def __init__(self, files: Files, path: str) -> None:
         """An index without entries; `load` takes up what the file holds."""
         self._files = files
         self.path = path
         self.file_entries = 0
+        self._window: _Window | None = None
         self._keys = array(self.KEY_TYPE)
         self._values = array("I")
 
@@ -57,6 +77,9 @@ class Index:
         """The pair number `index`."""
         if index >= self.file_entries:
             return self._keys[index - self.file_entries], self._values[index - self.file_entries]
+        window = self._window
+        if window is not None and window.start <= index < window.start + len(window.columns[0]):
+            return window.columns[0][index - window.start], window.columns[1][index - window.start]
         return self._read(index, 1)[0]
 
     def last(self) -> tuple[int, int] | None:
@@ -87,6 +110,10 @@ class Index:
         count = self._count_at_most(wanted, column)
         return self.entry(count - 1) if count else None
 
+    def release_memory(self) -> None:
+        """Nobody reads the segment any more: keep nothing of the file in memory."""
+        self._window = None
+
     def _count_at_most(self, wanted: int, column: int) -> int:
         """How many pairs have at most `wanted` in this column."""
         tail = self._values if column else self._keys
@@ -97,20 +124,31 @@ class Index:
         return self._search_file(wanted, column)
 
     def _search_file(self, wanted: int, column: int) -> int:
+        """As `_count_at_most`, among the pairs in the file."""
+        window = self._window
+        if window is None or not window.decides(wanted, column, self.file_entries):
+            window = self._window = self._load_window(wanted, column)
+        return window.start + bisect_right(window.columns[column], wanted)
+
+    def _load_window(self, wanted: int, column: int) -> "_Window":
+        """The stretch of the file in which the search for `wanted` ends, and what follows it: the next searches."""
         entry, size = self.ENTRY, self.ENTRY.size
         low, high = 0, self.file_entries
         fd = self._files.open(self.path)
         try:
-            while high - low > _WINDOW_ENTRIES:
+            while high - low > _WINDOW_ENTRIES // 8:
                 middle = (low + high) // 2
                 if entry.unpack(self._files.pread(fd, size, middle * size))[column] <= wanted:
                     low = middle + 1
                 else:
                     high = middle
-            window = self._files.pread(fd, (high - low) * size, low * size)
+            start = max(0, low - 1)
+            count = min(_WINDOW_ENTRIES, self.file_entries - start)
+            pairs = list(entry.iter_unpack(self._files.pread(fd, count * size, start * size)))
         finally:
             self._files.close(fd)
-        return low + bisect_right([pair[column] for pair in entry.iter_unpack(window)], wanted)
+        keys, values = zip(*pairs, strict=True) if pairs else ((), ())
+        return _Window(start, (array(self.KEY_TYPE, keys), array("I", values)))
 
     def _read(self, index: int, count: int) -> list[tuple[int, int]]:
         size = self.ENTRY.size
@@ -128,6 +166,7 @@ class Index:
 
     def keep(self, count: int) -> None:
         """Forget all pairs but the first `count`. The file follows at the next `write`."""
+        self._window = None
         if count >= self.file_entries:
             del self._keys[count - self.file_entries :]
             del self._values[count - self.file_entries :]
@@ -158,6 +197,7 @@ class Index:
         """Take up what the file holds, without padding; False when there is no file or its pairs are not sorted."""
         del self._keys[:]
         del self._values[:]
+        self._window = None
         self.file_entries = 0
         size = self.ENTRY.size
         try:

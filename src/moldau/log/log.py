@@ -238,15 +238,19 @@ class Log(Appender):
 
     # -- the end --------------------------------------------------------------------------------------------------
 
+    def prepare_close(self) -> FsyncJob | None:
+        """Write everything that a clean close leaves behind; the job, if any, must run before `close(clean=False)`."""
+        self.flush_staged()
+        self._active.finish()
+        if self._states or self._snapshot_offsets:
+            self._write_snapshot(self.log_end_offset)
+        return self.fsync_job()
+
     def close(self, *, clean: bool = True) -> None:
         """Let go of the files. A clean close leaves nothing for recovery to do; OSError when the disk refuses that."""
         try:
             if clean and not self.offline:
-                self.flush_staged()
-                self._active.finish()
-                if self._states or self._snapshot_offsets:
-                    self._write_snapshot(self.log_end_offset)
-                job = self.fsync_job()
+                job = self.prepare_close()
                 if job is not None:
                     job.run()
                     self.mark_flushed(job)

@@ -94,6 +94,7 @@ def open_log(
     opening.load_segments()
     epochs = LeaderEpochs(files, directory)
     epochs.load()
+    epochs_before = epochs.entries()
     if clean:
         opening.trust(opening.segments)
         end_offset = opening.end_offset()
@@ -105,7 +106,9 @@ def open_log(
         # The log has lost its end below the start that was promised: nothing in it may be shown.
         opening.start_afresh(start_offset)
         end_offset = start_offset
-    if epochs.truncate_end(end_offset) | epochs.truncate_start(start_offset) or not clean:
+    epochs.truncate_end(end_offset)
+    epochs.truncate_start(start_offset)
+    if epochs.entries() != epochs_before:
         epochs.write()
     opening.drop_snapshots_beyond(end_offset)
     producers = Producers()
@@ -311,6 +314,8 @@ class _Opening:
             if damage is not None:
                 self._cut(index, damage)
                 break
+        for segment in self.segments[first:-1]:
+            segment.write_indexes()
         return end_offset
 
     def _rebuild_epochs(self, segments: list[Segment], epochs: LeaderEpochs) -> None:
@@ -343,7 +348,7 @@ class _Opening:
         segment.synced_bytes = 0
         first = next(segment.walk(0, scan.position), None)
         segment.first_timestamp_ms = first.max_timestamp_ms if first else NO_TIMESTAMP
-        segment.finish()
+        segment.add_time_entry(segment.max_timestamp_ms, segment.max_timestamp_offset)
         return scan.next_offset, scan.damage
 
     def _trusted_position(self, segment: Segment, recovery_point: int) -> int:
