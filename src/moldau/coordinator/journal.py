@@ -5,9 +5,9 @@ them, and appends them afterwards. If the append fails, the state has to return 
 and with no help from the code that changed it. So everything that replay changes lives in containers that
 note the old value here first:
 
-    members = journal.dict()                    a dict whose changes are noted; its values are never mutated,
-    only replaced journal.assign(group, "group_epoch", 7)     an attribute journal.note(callable)
-    anything else: how to undo it
+    members = journal.dict()                    a dict; its values are never mutated, only replaced
+    journal.assign(group, "group_epoch", 7)     an attribute
+    journal.note(callable)                      anything else: how to undo it
 
     | committed ... | in flight | queued |      notes, oldest first; `commit(mark)` forgets from the left,
                     ^ mark                      `roll_back(mark)` undoes from the right

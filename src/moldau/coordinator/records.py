@@ -1,16 +1,16 @@
 """The records of `__consumer_offsets`, byte for byte as Kafka writes them.
 
-    key    | type 2 | fields of the key ... |         the type, in a version's place, names the pair of
-    messages value  | version 2 | fields of the value ... |    absent (null) in a tombstone
+    key    | type 2 | fields of the key ... |         the type, in a version's place, names the messages
+    value  | version 2 | fields of the value ... |    absent (null) in a tombstone
 
-Values are written in the newest version that is not flexible, as Kafka does, so that older brokers can read
-them too. Types that are not in the table (share and streams groups) are left alone.
+Values are written in the versions that Kafka 4.3 writes. Types that are not in the table (share and streams
+groups) are left alone.
 """
 
 import struct
 from typing import Any, NamedTuple
 
-from moldau.protocol.declare import Message
+from moldau.protocol.declare import ZERO_UUID, Message
 from moldau.protocol.messages.coordinator_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -68,6 +68,10 @@ RECORD_TYPES: tuple[RecordType, ...] = (
 OFFSET_COMMIT_BEFORE_0_9 = 0
 """The type under which very old brokers wrote offset keys; the fields are those of type 1."""
 
+OFFSET_WITH_TOPIC_ID_VERSION = 4
+"""The version of an offset's value that names the topic's id, so that a new topic of the same name does not
+inherit it; written where the id is known, as Kafka 4.3 does."""
+
 EXPIRING_OFFSET_VERSION = 1
 """The only version of an offset's value that holds its own expiry time (commits of versions 2-4 may ask for
 one)."""
@@ -84,8 +88,11 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
     key_bytes = prefix + key.encode(key_version)
     if value is None:
         return key_bytes, None
-    if type(value) is OffsetCommitValue and value.expire_timestamp != -1:
-        version = EXPIRING_OFFSET_VERSION
+    if type(value) is OffsetCommitValue:
+        if value.expire_timestamp != -1:
+            version = EXPIRING_OFFSET_VERSION
+        elif value.topic_id != ZERO_UUID:
+            version = OFFSET_WITH_TOPIC_ID_VERSION
     return key_bytes, _VERSION_PREFIX[version] + value.encode(version)
 
 

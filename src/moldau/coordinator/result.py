@@ -52,9 +52,9 @@ class Result(Generic[R]):
     """The outcome of one decision.
 
     records      written and replayed in this order, all or none (message objects, see `records.Record`)
-    response     the answer to the caller itself; None leaves it parked answers      answers to callers parked
-    earlier, released together with `response` on_failure   called with the error code after a failed append
-    was rolled back, to mend what is kept in memory only
+    response     the answer to the caller itself; None leaves it parked
+    answers      answers to callers parked earlier, released together with `response`
+    on_failure   called with the error code after a failed append was rolled back: mends what is in memory
     """
 
     __slots__ = ("answers", "on_failure", "records", "response")

@@ -184,6 +184,12 @@ class World:
         self.coordinator.metadata_changed(old, self.image, [change])
         self.settle()
 
+    def recreate_topic(self, name: str, topic_id: bytes) -> None:
+        """Another topic takes the name, and the coordinator has not heard of the old one's end (it was
+        down)."""
+        self._topic(TopicDeleted(name))
+        self._topic(TopicCreated(name, topic_id, (PartitionState.fresh((0,)),) * 3))
+
     def call(self, method: str, request: Any, version: int = 9, client_id: str = "app") -> Call:
         async def send() -> Any:
             client = FakeClient(api_version=version, client_id=client_id)

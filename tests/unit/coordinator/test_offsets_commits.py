@@ -205,6 +205,19 @@ def test_a_deleted_topic_takes_its_offsets_with_it(world: World) -> None:
     assert world.offsets() == {("wine", 0): 2}
 
 
+def test_a_new_topic_of_the_same_name_inherits_nothing(world: World) -> None:
+    world.commit(1)
+    world.recreate_topic("beer", bytes([3] * 16))
+    assert world.offsets() == {}
+    topics = [OffsetFetchRequestTopics(name="beer", partition_indexes=[0])]
+    groups = [OffsetFetchRequestGroup(group_id=GROUP, topics=topics)]
+    found = world.call("offset_fetch", OffsetFetchRequest(groups=groups), 8).response
+    assert found.groups[0].topics[0].partitions[0].committed_offset == -1
+    world.commit(2)
+    world.restart()
+    assert world.offsets() == {("beer", 0): 2}
+
+
 class TestExpiry:
     """KIP-211, with the default of seven days."""
 

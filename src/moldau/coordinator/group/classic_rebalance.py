@@ -1,8 +1,8 @@
 """The phases of a classic group's rebalance.
 
-    prepare     everybody who waits for an assignment is told to join again; the group waits for all its
-    members complete    those who joined become the next generation; the leader gets the list and computes the
-    assignment synced      the leader's assignment is written and handed out
+    prepare     who waits for an assignment is told to join again; the group waits for all its members
+    complete    those who joined become the next generation; the leader gets the list and assigns
+    assign      the leader's assignment is written and handed out
 
 Each function changes what the group holds in memory, and puts into the caller's `Result` the answers and
 records that follow. Deadlines: "initial" (an empty group waits for more members, KIP-134), "join" (members

@@ -405,7 +405,8 @@ class ClassicGroups:
         group = self.get(group_id)
         if group is None:
             if api_version >= 6:
-                message = f"There is no classic group {group_id!r}."
+                what = "a consumer group (KIP-848)" if group_id in self.shard.groups else "unknown"
+                message = f"Group {group_id!r} is {what}; only classic groups are described here."
                 return DescribedGroup(
                     group_id=group_id,
                     group_state=ClassicState.DEAD.value,

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from moldau.coordinator.group.group import Client
 from moldau.coordinator.records import Record, offset_tombstone
 from moldau.coordinator.result import Result
+from moldau.metadata.image import TopicState
+from moldau.protocol.declare import ZERO_UUID
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.coordinator_records import OffsetCommitKey, OffsetCommitValue
 from moldau.protocol.messages.offset_commit import (
@@ -45,7 +47,6 @@ TOPIC_IDS_SINCE = 10
 GROUP_NOT_FOUND_SINCE = 9
 MINUTE_MS = 60_000
 NO_OFFSET = -1
-ZERO_UUID = bytes(16)
 
 
 class Offsets:
@@ -83,7 +84,8 @@ class Offsets:
             return Result(refuse_commit(request, error_code))
         group_id = request.group_id
         retention_ms = request.retention_time_ms
-        expire_timestamp = -1 if retention_ms == -1 else now_ms + retention_ms
+        keeps_expiry = retention_ms != -1
+        expire_timestamp = now_ms + retention_ms if keeps_expiry else -1
         metadata_bytes_max = self.shard.settings().offset_metadata_max_bytes
         image = self.shard.image()
         records: list[Any] = []
@@ -114,6 +116,7 @@ class Offsets:
                         metadata=metadata,
                         commit_timestamp=now_ms,
                         expire_timestamp=expire_timestamp,
+                        topic_id=ZERO_UUID if keeps_expiry else state.topic_id,
                     )
                     records.append(Record(key, value))
                 rows.append(
@@ -152,8 +155,9 @@ class Offsets:
         topics = []
         if request.topics is None:
             by_topic: dict[str, list[OffsetFetchResponsePartitions]] = {}
-            for (name, partition), value in sorted(offsets.items()):
-                by_topic.setdefault(name, []).append(_fetched(partition, value))
+            for (name, partition), value in sorted(offsets.items(), key=lambda item: item[0]):
+                if _is_of(value, image.topics.get(name)):
+                    by_topic.setdefault(name, []).append(_fetched(partition, value))
             for name, rows in by_topic.items():
                 state = image.topics.get(name)
                 if state is not None or api_version < TOPIC_IDS_SINCE:
@@ -167,9 +171,9 @@ class Offsets:
             if topic_name is None:
                 rows = [_missing(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
             else:
-                rows = [
-                    _fetched(index, offsets.get((topic_name, index))) for index in topic.partition_indexes
-                ]
+                found = image.topics.get(topic_name)
+                values = ((index, offsets.get((topic_name, index))) for index in topic.partition_indexes)
+                rows = [_fetched(index, value if _is_of(value, found) else None) for index, value in values]
             topics.append(
                 OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=rows)
             )
@@ -270,6 +274,15 @@ def _refused(partitions: Iterable[Any], error_code: int) -> list[OffsetCommitRes
         OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=error_code)
         for row in partitions
     ]
+
+
+def _is_of(value: OffsetCommitValue | None, topic: TopicState | None) -> bool:
+    """Whether an offset belongs to the topic that has its name now. If a crash came between the deletion of a
+    topic and the deletion of its offsets, they may stand for another one. What is unknown counts as the
+    same."""
+    if value is None or topic is None or value.topic_id == ZERO_UUID:
+        return True
+    return bool(value.topic_id == topic.topic_id)
 
 
 def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:

@@ -6,7 +6,7 @@ record type takes the version's place, so `key.encode(key.KEY)` behind two bytes
 Values are written in the version that 4.3 writes, and read in any:
 
     type  key                                      value written in
-    0, 1  OffsetCommitKey (0 is the old form)      3
+    0, 1  OffsetCommitKey (0 is the old form)      4 with the topic's id, 3 without, 1 with an expiry
     2     GroupMetadataKey                         3
     3     ConsumerGroupMetadataKey                 0
     4     ConsumerGroupPartitionMetadataKey        0 (deleted since 4.1)
@@ -16,7 +16,7 @@ Values are written in the version that 4.3 writes, and read in any:
     8     ConsumerGroupCurrentMemberAssignmentKey  0
     16    ConsumerGroupRegularExpressionKey        0
 
-Offsets and groups keep to version 3 for the sake of a downgrade; version 4, which is flexible, is only read.
+Groups keep to version 3 for the sake of a downgrade; their version 4, which is flexible, is only read.
 Not here: share groups (9-15) and streams groups (17 and up); readers step over types that they do not know.
 """
 
