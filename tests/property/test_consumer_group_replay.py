@@ -23,6 +23,7 @@ from moldau.protocol.errors import ErrorCode
 SLOTS = 4
 slots = st.integers(0, SLOTS - 1)
 names = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3, unique=True)
+instances = st.sampled_from([None, None, "i0", "i1", "i2"])
 patterns = st.sampled_from(["a.*", ".*b", "c", ""])
 
 
@@ -76,12 +77,13 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             client.epoch, client.owned, client.assigned = 0, {}, {}
         return response.error_code
 
-    @rule(slot=slots, static=st.booleans(), topics=names, pattern=patterns, lose=st.booleans())
-    def join(self, slot: int, static: bool, topics: list[str], pattern: str, lose: bool) -> None:
+    @rule(slot=slots, instance=instances, topics=names, pattern=patterns, lose=st.booleans())
+    def join(self, slot: int, instance: str | None, topics: list[str], pattern: str, lose: bool) -> None:
         client = self.clients.get(slot)
         if client is None:
             self.counter += 1
-            client = FakeMember(f"m{self.counter}", f"i{slot}" if static else None)
+            client = FakeMember(f"m{self.counter}")
+        client.instance_id = instance
         client.epoch, client.owned, client.assigned = 0, {}, {}
         code = self.send(client, lose=lose, topics=topics, subscribed_topic_regex=pattern)
         if code in (ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE):

@@ -176,3 +176,12 @@ def test_a_members_new_address_is_recorded_without_a_rebalance() -> None:
     world.apply(result)
     assert world.group().members["m1"].client_host == "/10.0.0.9"
     assert world.group().group_epoch == 2
+
+
+def test_a_member_that_takes_another_instance_id_gives_the_old_one_back() -> None:
+    world = World()
+    world.heartbeat("m1", 0, instance_id="i1")
+    world.heartbeat("m1", 0, instance_id="i2")
+    assert dict(world.group().static_members) == {"i2": "m1"}
+    assert state_of(world.loaded_again()) == state_of(world.shard)
+    assert world.heartbeat("m2", 0, instance_id="i1").error_code == ErrorCode.NONE

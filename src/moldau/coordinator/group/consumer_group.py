@@ -89,6 +89,8 @@ class ConsumerGroup:
                     for index in epochs:
                         self._holders[topic_id, index] = member.member_id
         self.members[member.member_id] = member
+        if old is not None and old.instance_id != member.instance_id:
+            self._release_instance(old)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
@@ -96,8 +98,13 @@ class ConsumerGroup:
         """Forget a member and free what it held."""
         member = self.members.pop(member_id, None)
         self._release(member)
-        if member is not None and self.static_members.get(member.instance_id or "") == member_id:
-            del self.static_members[member.instance_id or ""]
+        if member is not None:
+            self._release_instance(member)
+
+    def _release_instance(self, member: ConsumerMember) -> None:
+        instance_id = member.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
+            del self.static_members[instance_id]
 
     def _release(self, member: ConsumerMember | None) -> None:
         if member is None:

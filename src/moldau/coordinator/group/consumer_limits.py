@@ -10,6 +10,9 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.metadata.configs import group_settings
 from moldau.metadata.image import Configs, Image
 
+GROUPS_MAX = 10_000
+"""Groups remembered at a time: clients choose the names, so there has to be an end."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumerLimits:
@@ -40,12 +43,10 @@ class LimitsCache:
             self._by_group.clear()
         limits = self._by_group.get(group_id)
         if limits is None:
+            if len(self._by_group) >= GROUPS_MAX:
+                self._by_group.clear()
             limits = self._by_group[group_id] = _limits(group_id, broker, image)
         return limits
-
-    def forget(self, group_id: str) -> None:
-        """The group is gone."""
-        self._by_group.pop(group_id, None)
 
 
 def _limits(group_id: str, broker: BrokerSettings, image: Image) -> ConsumerLimits:

@@ -20,6 +20,9 @@ PATTERN_CHARACTERS_MAX = 1000
 PROGRAM_BYTES_MAX = 1 << 20
 """What RE2 may use for one compiled pattern and its states."""
 
+ANSWERS_MAX = 1000
+"""Answers kept at a time: a cache only, and clients choose the patterns, so there has to be an end."""
+
 FALLBACK_REPEATS_MAX = 3
 """Each unbounded repeat multiplies the fallback's worst case by the length of the name."""
 
@@ -119,9 +122,7 @@ class TopicMatcher:
             except InvalidPattern:
                 return frozenset()
             matched = (matched & names) | frozenset([name for name in names - known if matches(name)])
+            if len(self._answers) >= ANSWERS_MAX:
+                self._answers.clear()
             self._answers[pattern] = (names, matched)
         return matched
-
-    def forget(self, pattern: str) -> None:
-        """Drop what is kept for a pattern that no group uses any more."""
-        self._answers.pop(pattern, None)
