@@ -173,7 +173,14 @@ class Moldau(BrokerProcess):
 
     def command(self) -> list[str]:
         command = [sys.executable, "-m", "moldau", "serve"]
-        command += ["--listen", f"127.0.0.1:{self.port}", "--data", str(self.log_dir())]
+        command += [
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--data",
+            str(self.log_dir()),
+            "--http",
+            "127.0.0.1:0",
+        ]
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
         return command

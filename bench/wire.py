@@ -81,7 +81,7 @@ def fetch(topic: str, offset: int, max_bytes: int, max_wait_ms: int = 500, min_b
 
 
 def fetch_records_at(topic: str) -> int:
-    """Where the records of partition 0 begin in the answer to `fetch`, its length included (no aborted list)."""
+    """Where the records of partition 0 begin in the answer to `fetch`, length included (no aborted list)."""
     return 4 + 4 + 4 + 2 + 4 + 4 + 2 + len(topic) + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4 + 4
 
 

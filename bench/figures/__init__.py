@@ -17,7 +17,7 @@ Start = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: what the value is called, how it is written, and what the project promises for it."""
+    """One line of the table: the value's name, how it is written, and what the project promises for it."""
 
     key: str
     title: str

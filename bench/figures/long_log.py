@@ -22,7 +22,7 @@ RECORDS_A_BATCH = 950
 
 
 def measure(start: Start) -> Values:
-    """CPU seconds a gigabyte and MB/s at both lengths, and the long log's cost relative to the short one's."""
+    """CPU seconds a gigabyte and MB/s at both lengths, and the long log's cost relative to it."""
     batch = wire.batch([bytes(1024)] * RECORDS_A_BATCH)
     with start() as broker:
         with Connection(broker.port) as connection:

@@ -278,7 +278,7 @@ def test_cluster(java: AgentClient, broker_id: int) -> None:
     found = java.call("describe_cluster")
     assert found["controller"] == broker_id
     assert len(uuid.UUID(bytes=_base64(found["cluster_id"])).bytes) == 16
-    assert "metadata.version" in java.call("describe_features")
+    assert "group.version" in java.call("describe_features")
     assert java.call("list_reassignments") == 0
 
 

@@ -55,7 +55,7 @@ def bootstrap(broker: BrokerProcess) -> str:
 
 @pytest.fixture(autouse=True)
 def _still_serves(broker: BrokerProcess, world: World) -> Iterator[None]:
-    """After every test the same broker process serves an ordinary client, and the log of `world` is as it was."""
+    """After every test the same process serves an ordinary client, and the log of `world` is as it was."""
     before = digest(broker, world.topic)
     pid = broker.pid
     yield
@@ -266,7 +266,7 @@ def test_an_http_request_is_answered_in_http(bootstrap: str) -> None:
             while part := raw.socket.recv(4096):
                 answer += part
             assert answer.startswith(b"HTTP/1.1 400 "), answer[:100]
-            assert b"Kafka" in answer
+            assert request.startswith(b"HEAD") or b"Kafka" in answer
 
 
 def test_a_tls_hello_closes_the_connection(broker: BrokerProcess) -> None:
@@ -345,7 +345,7 @@ def test_mutated_requests_end_in_an_answer_or_a_closed_connection(
     draw = random.Random(seed)
     with RawClient(bootstrap) as raw:
         ranges = raw.advertised()
-    # Requests that ask for something to be made or changed would, mutated, do just that; the log must stay as it is.
+    # Requests that make or change something would, mutated, do just that; the log must stay as it is.
     harmless = [
         (k, v, r) for k, v, r in requests_of_all(world, ranges) if k not in (PRODUCE, 19, 20, 21, 33, 37, 44)
     ]
