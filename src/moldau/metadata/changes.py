@@ -119,16 +119,18 @@ class BrokerRegistered(NamedTuple):
         draft.edit_brokers()[self.node_id] = BrokerState(
             self.node_id, self.broker_epoch, self.endpoints, self.rack
         )
-        led = [t for t in draft.topics.values() if any(p.leader == self.node_id for p in t.partitions)]
-        for topic in led:
-            draft.edit_topics()[topic.name] = topic._replace(
-                partitions=tuple(
-                    PartitionState(p.leader, p.leader_epoch + 1, p.partition_epoch + 1, p.replicas, p.isr)
-                    if p.leader == self.node_id
-                    else p
-                    for p in topic.partitions
-                )
-            )
+        node_id = self.node_id
+        for topic in draft.topics.values():
+            if any(state.leader == node_id for state in topic.partitions):
+                partitions = tuple([_led_anew(state, node_id) for state in topic.partitions])
+                draft.edit_topics()[topic.name] = TopicState(topic.name, topic.topic_id, partitions)
+
+
+def _led_anew(state: PartitionState, node_id: int) -> PartitionState:
+    leader, leader_epoch, partition_epoch, replicas, isr = state
+    if leader != node_id:
+        return state
+    return PartitionState(leader, leader_epoch + 1, partition_epoch + 1, replicas, isr)
 
 
 class BrokerFenced(NamedTuple):

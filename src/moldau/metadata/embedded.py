@@ -32,8 +32,9 @@ log = logging.getLogger("moldau.metadata")
 
 FILE_NAME = "moldau-metadata.log"
 REPLAYED_ENTRIES_MAX = 256
-"""More entries than this behind the snapshot are folded into it at start, since each costs a pass over what
-it touches."""
+REPLAYED_TOPICS_MAX = 100_000
+"""More entries than this behind the snapshot, or entries times topics, are folded into it at start: an entry
+costs a pass over what it touches, and each start adds one that touches every partition."""
 
 Offload = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs a blocking function somewhere else than on the event loop."""
@@ -71,8 +72,9 @@ class EmbeddedStore:
         self._take_lock = lock
         self._offload = offload
         self._lock: Lock | None = None
-        self._image = EMPTY_IMAGE
-        self._entries: list[tuple[int, Sequence[Change]]] = []
+        self._base = EMPTY_IMAGE
+        self._entries: list[tuple[int, Sequence[Change]]] = []  # those behind the snapshot
+        self._version = 0
         self._followers: list[Deliver] = []
         self._append_lock = asyncio.Lock()
         self._fd = -1
@@ -85,18 +87,18 @@ class EmbeddedStore:
         readable."""
         self._lock = self._take_lock(self._folder)
         try:
-            self._read()
+            image = self._read()
         except OSError as error:
             self._release()
             raise MetadataStoreError(f"{self._path} cannot be opened: {error.strerror or error}") from error
         except BaseException:
             self._release()
             raise
-        return self._image
+        return image
 
     async def follow(self, after_version: int, deliver: Deliver) -> None:
         """Deliver the entries after this version, and all later ones."""
-        oldest = self._image.version - len(self._entries)
+        oldest = self._version - len(self._entries)
         if after_version < oldest:
             raise ValueError(
                 f"entries after version {after_version} are no longer kept; the oldest is {oldest + 1}"
@@ -109,11 +111,11 @@ class EmbeddedStore:
     async def append_if(self, version: int, changes: Sequence[Change]) -> int:
         """Append one entry, durably, if the log is still at `version`."""
         async with self._append_lock:
-            if version != self._image.version:
-                raise VersionConflict(version, self._image.version)
+            if version != self._version:
+                raise VersionConflict(version, self._version)
             entry = {"version": version + 1, "changes": encode_changes(changes)}
             await self._write(frame(to_json(entry)))
-            self._image = replay(self._image, version + 1, changes)
+            self._version = version + 1
             self._entries.append((version + 1, changes))
             for deliver in self._followers:
                 deliver(version + 1, changes)
@@ -124,31 +126,38 @@ class EmbeddedStore:
     async def register_broker(self, broker: BrokerState) -> int:
         """This process holds the folder's lock, so it is the only broker there is; it must be the one of last
         time."""
-        others = [node_id for node_id in self._image.brokers if node_id != broker.node_id]
+        others = [node_id for node_id in self._image().brokers if node_id != broker.node_id]
         if others:
             raise MetadataStoreError(
                 f"the data folder {self._folder} belongs to broker {others[0]}, "
                 f"but node.id is {broker.node_id}; "
                 f"set node.id={others[0]}, or use another data folder"
             )
-        return self._image.version + 1
+        return self._version + 1
 
     async def elect_controller(self, node_id: int) -> int | None:
         """The only broker is the controller."""
         del node_id
-        return self._image.controller_epoch + 1
+        return self._image().controller_epoch + 1
 
     async def close(self) -> None:
         """Close the file and let the folder go."""
         async with self._append_lock:
             self._release()
 
+    def _image(self) -> Image:
+        """The newest image. It is made only when it is needed, since whoever follows makes it as well."""
+        for version, changes in self._entries:
+            if version > self._base.version:
+                self._base = replay(self._base, version, changes)
+        return self._base
+
     def _grown_bytes(self) -> int:
         return self._size_bytes - self._snapshot_size_bytes
 
     # The file
 
-    def _read(self) -> None:
+    def _read(self) -> Image:
         files = self._files
         if not files.exists(self._path) or files.file_size_bytes(self._path) == 0:
             write_atomically(files, self._path, MAGIC)
@@ -161,9 +170,9 @@ class EmbeddedStore:
         files.sync(self._fd)  # what a killed process wrote is acted upon from here on, so it must be durable
         files.sync_directory(str(self._folder))
         self._size_bytes = end
-        self._replay(payloads)
+        return self._replay(payloads)
 
-    def _replay(self, payloads: list[memoryview]) -> None:
+    def _replay(self, payloads: list[memoryview]) -> Image:
         image, entries = EMPTY_IMAGE, 0
         self._snapshot_size_bytes = len(MAGIC)
         for position, payload in enumerate(payloads):
@@ -177,9 +186,10 @@ class EmbeddedStore:
                 entries += 1
             except (ValueError, KeyError, TypeError) as error:
                 raise MetadataStoreError(f"{self._path}: entry {position} cannot be read: {error}") from error
-        self._image = image
-        if entries > REPLAYED_ENTRIES_MAX:
+        self._base, self._version = image, image.version
+        if entries > REPLAYED_ENTRIES_MAX or entries * len(image.topics) > REPLAYED_TOPICS_MAX:
             self._compact()
+        return image
 
     async def _write(self, data: bytes) -> None:
         if self._broken:
@@ -209,7 +219,7 @@ class EmbeddedStore:
     def _compact(self) -> None:
         """Write the image as one snapshot beside the file, then let it take the file's place."""
         files = self._files
-        data = MAGIC + frame(to_json({"snapshot": encode_image(self._image)}))
+        data = MAGIC + frame(to_json({"snapshot": encode_image(self._image())}))
         try:
             write_atomically(files, self._path, data)
             new_fd = files.open(self._path)

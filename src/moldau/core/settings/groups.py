@@ -108,9 +108,9 @@ class GroupCoordinatorSettings(SettingsObject):
     )
     group_consumer_assignment_interval_ms: int = integer(
         1000,
-        "The least time between two assignments of a group, in milliseconds.",
+        "The least time between two assignments of a large consumer group, in milliseconds; smaller groups "
+        "are assigned sooner, by their size.",
         between(0, 15_000),
-        effective=False,
     )
     group_share_session_timeout_ms: int = integer(
         45_000,
