@@ -196,9 +196,8 @@ class Node:
 
         monitoring.entered(Phase[phase])
         if phase == "RUNNING":
-            monitoring.attach(
-                self.replicas, self.groups, self.listeners, self.turn, self.broker.request_counts
-            )
+            counts, times = self.broker.request_counts, self.broker.request_times
+            monitoring.attach(self.replicas, self.groups, self.listeners, self.turn, counts, times)
 
     # Parts
 

@@ -7,6 +7,8 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from moldau.monitor.request_times import RequestTimes
+
 if TYPE_CHECKING:
     from moldau.controller.controller import Controller
     from moldau.coordinator.service import GroupCoordinator
@@ -37,6 +39,7 @@ class Broker:
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
     request_counts: dict[tuple[int, int], int] = field(default_factory=dict)  # (API key, version) -> requests
+    request_times: RequestTimes = field(default_factory=RequestTimes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,8 +100,10 @@ class _Fetch:
             by_id = self.version >= _TOPIC_ID_FROM and held is None
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return (target.index, unknown, -1, -1, -1, None, _NO_RECORDS)
+        partition.stats.fetches += 1
         error_code = self._refusal(partition, target.leader_epoch)
         if error_code:
+            partition.stats.failed_fetches += 1
             return (target.index, error_code, -1, -1, -1, None, _NO_RECORDS)
         partition_log = partition.log
         high_watermark = partition.high_watermark

@@ -34,6 +34,8 @@ Parts = AnswerFrame
 _FRAME_SIZE = struct.Struct(">i").unpack_from
 _SHARED_BUFFER_BYTES = 256 * 1024
 _GROWTH_BYTES_MIN = 64 * 1024
+_POOLED_BYTES = 2 * 1024 * 1024  # a frame of up to this size gets a buffer of this size at once
+_POOL_MAX = 8
 _PARKED_MAX = (
     256  # answers of one connection that wait for this turn's write, before its next frames wait too
 )
@@ -42,6 +44,9 @@ _WRITE_HIGH_BYTES = 1024 * 1024
 # One event loop, one thread: a read fills this buffer and is consumed before the next read begins.
 _shared = bytearray(_SHARED_BUFFER_BYTES)
 _shared_view = memoryview(_shared)
+# Buffers for the frames of bulk producers, kept because touching fresh memory costs more than receiving into
+# it does.
+_pool: list[bytearray] = []
 
 
 class Dispatcher(Protocol):
@@ -55,7 +60,11 @@ class Dispatcher(Protocol):
 
 
 class PeerError(Exception):
-    """The client broke the protocol; its connection is closed, and the sentence goes to the log."""
+    """The client broke the protocol; it is disconnected, and the log says so once for each kind."""
+
+    def __init__(self, kind: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.kind = kind
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -109,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
-        self.own = None
+        self._give_back()
         self.listener.forget(self)
         queue, self.queue = self.queue, deque()
         for slot in queue:
@@ -117,11 +126,17 @@ class Connection(asyncio.BufferedProtocol):
                 slot.on_lost()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self.own is None:
+        own = self.own
+        if own is None:
             return _shared_view
-        own, end = self.own, self.own_end
+        end = self.own_end
         if end == len(own):
             own = self._grow()
+        if end >= 4:
+            # Receive no further than the frame goes: the next one then begins in the shared buffer, uncopied.
+            frame_end = _FRAME_SIZE(own, 0)[0] + 4
+            if end < frame_end <= len(own):
+                return memoryview(own)[end:frame_end]
         return memoryview(own)[end:]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -181,7 +196,7 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 parts = handle(self, view[position + 4 : after])
             except PeerError as error:
-                self.listener.peer_failed(self, str(error))
+                self.listener.peer_failed(self, error.kind, str(error))
                 self.close()
                 return end
             position = after
@@ -206,11 +221,11 @@ class Connection(asyncio.BufferedProtocol):
         if self.closed:
             return
         if used == end:
-            self.own, self.own_end = None, 0
+            self._give_back()
             self._resume()
         elif used:
             rest = bytes(memoryview(own)[used:end])
-            self.own, self.own_end = None, 0
+            self._give_back()
             self._keep(memoryview(rest))
         elif self.blocked or self.write_paused:
             self._pause()
@@ -218,18 +233,27 @@ class Connection(asyncio.BufferedProtocol):
     def _keep(self, rest: memoryview) -> None:
         """Bytes that cannot be handled now: part of a frame, or frames behind a blocked one."""
         count = len(rest)
-        own = bytearray(max(self._wanted_bytes(rest), count))
+        size_bytes = max(self._wanted_bytes(rest), count)
+        own = _pool.pop() if size_bytes == _POOLED_BYTES and _pool else bytearray(size_bytes)
         own[:count] = rest
         self.own, self.own_end = own, count
         if self.blocked or self.write_paused:
             self._pause()
 
     def _wanted_bytes(self, start: memoryview) -> int:
-        """How large a buffer to begin with: the frame's size, but never far more than what really came."""
+        """How large a buffer to begin with; memory that is not touched costs nothing."""
         if len(start) < 4:
             return _GROWTH_BYTES_MIN
-        size_bytes: int = _FRAME_SIZE(start, 0)[0]
-        return min(max(size_bytes + 4, 4), max(_GROWTH_BYTES_MIN, 4 * len(start)))
+        size_bytes: int = _FRAME_SIZE(start, 0)[0] + 4
+        if size_bytes <= _GROWTH_BYTES_MIN:
+            return max(size_bytes, 4)
+        return _POOLED_BYTES
+
+    def _give_back(self) -> None:
+        """The frame is handled: the connection is as small again as an idle one."""
+        own, self.own, self.own_end = self.own, None, 0
+        if own is not None and len(own) == _POOLED_BYTES and len(_pool) < _POOL_MAX:
+            _pool.append(own)
 
     def _grow(self) -> bytearray:
         own, end = self.own, self.own_end

@@ -15,6 +15,7 @@ import asyncio
 import inspect
 import logging
 import struct
+from time import perf_counter_ns
 from typing import Any
 
 from moldau.handlers.api_versions import advertised
@@ -43,13 +44,14 @@ class Dispatch:
         self._tasks: set[asyncio.Future[Any]] = set()
         self._raw = {key: entry for key, entry in TABLE.items() if entry.raw is not None}
         self.counts = broker.request_counts
+        self._times = broker.request_times
 
     def frame(self, connection: Connection, view: memoryview) -> Parts | None:
         """Answer one request: its frame, or None when the answer comes later or not at all."""
         try:
             api_key, version, correlation_id = _HEAD(view)
         except struct.error:
-            raise PeerError("a request of fewer than eight bytes") from None
+            raise PeerError("short", "a request of fewer than eight bytes") from None
         entry = self._raw.get(api_key)
         if entry is not None and entry.min_version <= version <= entry.max_version:
             counts = self.counts
@@ -60,7 +62,9 @@ class Dispatch:
                 serve: FrameHandler = entry.raw
                 return serve(self._broker, connection, view, body, version, correlation_id)
             except MalformedMessage as error:
-                raise PeerError(f"{entry.name} v{version} that does not parse: {error}") from error
+                raise PeerError(
+                    "malformed", f"{entry.name} v{version} that does not parse: {error}"
+                ) from error
         return self._general(connection, bytes(view), api_key, version, correlation_id)
 
     @staticmethod
@@ -85,11 +89,12 @@ class Dispatch:
             return self._unknown(entry, api_key, version, correlation_id)
         counts = self.counts
         counts[api_key, version] = counts.get((api_key, version), 0) + 1
+        began_us = perf_counter_ns() // 1000
         try:
             header = parse_request_header(frame)
             request = entry.request_type.decode(frame, version, header.body_offset)
         except MalformedMessage as error:
-            raise PeerError(f"{entry.name} v{version} that does not parse: {error}") from error
+            raise PeerError("malformed", f"{entry.name} v{version} that does not parse: {error}") from error
         context = RequestContext(
             version,
             correlation_id,
@@ -101,19 +106,30 @@ class Dispatch:
         try:
             answer = entry.handler(self._broker, context, request)
             if not inspect.isawaitable(answer):
-                return self._encode(entry, version, correlation_id, answer)
+                parts = self._encode(entry, version, correlation_id, answer)
+                self._times.of(api_key).observe(perf_counter_ns() // 1000 - began_us)
+                return parts
         except Exception:
             return self._failed(entry, version, correlation_id)
         slot = connection.park(blocking=True)
         future = asyncio.ensure_future(answer)
         self._tasks.add(future)
-        future.add_done_callback(lambda done: self._finish(done, slot, entry, version, correlation_id))
+        future.add_done_callback(
+            lambda done: self._finish(done, slot, entry, version, correlation_id, began_us)
+        )
         return None
 
     def _finish(
-        self, done: asyncio.Future[Any], slot: Slot, entry: Entry, version: int, correlation_id: int
+        self,
+        done: asyncio.Future[Any],
+        slot: Slot,
+        entry: Entry,
+        version: int,
+        correlation_id: int,
+        began_us: int,
     ) -> None:
         self._tasks.discard(done)
+        self._times.of(entry.api_key).observe(perf_counter_ns() // 1000 - began_us)
         if done.cancelled():
             slot.exchange.close()
             return
@@ -141,13 +157,13 @@ class Dispatch:
             answer = response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=advertised())
             return frame_response(correlation_id, False, answer.encode(0))
         what = f"API {api_key}" if entry is None else f"{entry.name} in version {version}"
-        raise PeerError(f"a request for {what}, which this broker does not serve")
+        raise PeerError("unknown", f"a request for {what}, which this broker does not serve")
 
     def _failed(self, entry: Entry, version: int, correlation_id: int) -> bytes:
         log.exception("the handler of %s v%d failed: this is a bug", entry.name, version)
         parts = self._failure(entry, version, correlation_id)
         if parts is None:
-            raise PeerError(f"{entry.name} v{version} could not be answered") from None
+            raise PeerError("unanswered", f"{entry.name} v{version}, which could not be answered") from None
         return parts
 
     def _failure(self, entry: Entry, version: int, correlation_id: int) -> bytes | None:

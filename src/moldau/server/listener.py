@@ -120,12 +120,10 @@ class Listener:
         else:
             self._per_host.pop(host, None)
 
-    def peer_failed(self, connection: Connection, sentence: str) -> None:
+    def peer_failed(self, connection: Connection, kind: str, sentence: str) -> None:
         """Say once for each host and kind of failure that a client broke the protocol."""
         host = connection.client_host
-        self._say.warning(
-            (host, sentence.partition(":")[0]), "closed the connection of %s: it sent %s", host, sentence
-        )
+        self._say.warning((host, kind), "closed the connection of %s: it sent %s", host, sentence)
 
     def foreign(self, connection: Connection, first_bytes: bytes) -> None:
         """Answer what is no Kafka client as well as its protocol allows, then close."""

@@ -16,6 +16,7 @@ from moldau.handlers.registry import TABLE
 from moldau.metadata.image import Image
 from moldau.monitor.health import Phase
 from moldau.monitor.monitor import Monitor
+from moldau.monitor.request_times import RequestTimes
 from moldau.monitor.sources import (
     FsyncSource,
     GroupsSource,
@@ -70,6 +71,7 @@ class Monitoring:
         listeners: Sequence[ListenerSource],
         fsyncs: FsyncSource,
         request_counts: Mapping[tuple[int, int], int],
+        request_times: RequestTimes,
     ) -> None:
         """The parts that exist once clients are served."""
         self.sources.replicas = replicas
@@ -77,6 +79,7 @@ class Monitoring:
         self.sources.listeners = listeners
         self.sources.fsyncs = fsyncs
         self.sources.request_counts = request_counts
+        self.sources.request_times = request_times
 
     def entered(self, phase: Phase) -> None:
         """The broker is at this point of its life now."""
