@@ -12,7 +12,7 @@ import pytest
 from client_confluent import ConfluentClient, create_topic
 from client_model import Member, Message, Place, eventually
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AclOperation, AdminClient, NewPartitions
 
 from bench.brokers import BrokerProcess
 
@@ -146,7 +146,8 @@ def test_what_the_admin_sees_of_a_group(
     admin = AdminClient({"bootstrap.servers": bootstrap})
     members.append(ConfluentClient(bootstrap).open_new_protocol_member(group, [wide_topic]))
     eventually(lambda: shares(members) == [6], SETTLE_S)
-    described = admin.describe_consumer_groups([group])[group].result()
+    described = admin.describe_consumer_groups([group], include_authorized_operations=True)[group].result()
+    assert AclOperation.DELETE in described.authorized_operations
     assert described.type is ConsumerGroupType.CONSUMER
     assert described.state is ConsumerGroupState.STABLE
     assert described.partition_assignor == "uniform"

@@ -1,18 +1,33 @@
 """ConsumerGroupDescribe, versions 0-1: consumer groups (KIP-848) with their members and assignments.
 
+    v0  include_authorized_operations: all, as long as there is no access control
     v1  member_type: whether a member speaks the classic protocol (none does here)
-Not here: classic groups (describe_groups.py); authorised operations, which come with access control.
+Not here: classic groups (describe_groups.py).
 """
 
 from typing import Any
 
+from moldau.coordinator.service import then
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.describe_groups import GROUP_OPERATIONS
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 
 
 @handles(ConsumerGroupDescribeRequest)
 def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> Any:
-    return broker.groups.consumer_group_describe(request, context)
+    outcome = broker.groups.consumer_group_describe(request, context)
+    return then(outcome, _permit) if request.include_authorized_operations else outcome
+
+
+def _permit(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
+    for group in response.groups:
+        if group.error_code == ErrorCode.NONE:
+            group.authorized_operations = GROUP_OPERATIONS
+    return response
