@@ -18,27 +18,25 @@ Loading replays only the last value of every key, in the order of the last write
 a state must not depend on anything else. It works in slices, and requests are refused with
 COORDINATOR_LOAD_IN_PROGRESS meanwhile.
 
-Hot: an offset commit passes here; the runtime's own share is about 10 µs. Not here: what the records mean (a
-`Machine`).
+Hot: an offset commit passes here; the runtime's own share is about 10 µs. Not here: what the records mean
+(machine.py says what the runtime asks of that).
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from moldau.coordinator.deadlines import Deadlines
-from moldau.coordinator.journal import Journal
-from moldau.coordinator.result import Answer, Parked, Result
+from moldau.coordinator.append_errors import CLIENT_ERRORS, REFUSED_BEFORE_WRITING
+from moldau.coordinator.machine import Appended, CoordinatorLog, KeyValue, Machine
+from moldau.coordinator.result import Parked, Result
 from moldau.core.clock import Clock
 from moldau.core.timers import TimerHandle, Timers
 from moldau.protocol.errors import ErrorCode
 
 R = TypeVar("R")
-M = TypeVar("M", bound="Machine")
-
-KeyValue = tuple[bytes, bytes | None]
+M = TypeVar("M", bound=Machine)
 
 BATCH_BYTES_MAX = 512 * 1024
 """Records of one append, so that a batch stays below the topic's max.message.bytes; a larger single result
@@ -50,80 +48,6 @@ LOAD_SLICE_RECORDS = 2000
 LOAD_RETRY_MS = 1000
 
 _log = logging.getLogger(__name__)
-
-
-class Machine(Protocol):
-    """The state of one shard, and what its records do to it."""
-
-    journal: Journal
-    deadlines: Deadlines
-
-    def encode(self, record: Any) -> KeyValue:
-        """The bytes of a record as they stand in the log."""
-
-    def replay(self, record: Any) -> None:
-        """Apply one record: the only way in which persisted state changes."""
-
-    def load(self, key: bytes, value: bytes) -> None:
-        """Decode and apply one record of the log (never a tombstone)."""
-
-    def loaded(self, now_ms: int) -> Result[None]:
-        """All records are applied: start the timers."""
-
-    def unloaded(self, error_code: int) -> list[Answer]:
-        """The shard is given up: answers for all who are parked."""
-
-    def rolled_back(self, error_code: int) -> list[Answer]:
-        """An append failed and was undone: answers for those who were parked on what no longer exists."""
-
-    def due(self, key: Any, now_ms: int) -> Result[None]:
-        """A deadline has passed."""
-
-
-class Appended(Protocol):
-    """A future append, as `asyncio.Future` has it."""
-
-    def add_done_callback(self, callback: Callable[[Any], Any], /) -> None: ...
-
-    def cancelled(self) -> bool: ...
-
-    def exception(self) -> BaseException | None: ...
-
-
-class CoordinatorLog(Protocol):
-    """Where the records go, and where they come from after a restart."""
-
-    def append_records(self, topic: str, index: int, records: Sequence[KeyValue]) -> Appended:
-        """Append as one batch; done when committed. Fails with an exception that carries an `error_code`."""
-
-    def committed_records(self, topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """All committed records in order. Raises an exception with an `error_code` if this broker does not
-        lead."""
-
-
-CLIENT_ERRORS: dict[int, ErrorCode] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""What a client is told when an append fails: it must look for its coordinator again, or wait, or give up."""
-
-REFUSED_BEFORE_WRITING = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-    }
-)
-"""Append errors after which the log certainly lacks the records. After any other the shard is loaded anew."""
 
 
 class _Entry:

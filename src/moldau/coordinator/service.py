@@ -21,8 +21,9 @@ from moldau.coordinator.group.consumer_service import ConsumerGroups
 from moldau.coordinator.group.group import Client, Group
 from moldau.coordinator.group.offsets import refuse_commit
 from moldau.coordinator.group.shard import GroupShard
+from moldau.coordinator.machine import CoordinatorLog
 from moldau.coordinator.result import Parked, Result
-from moldau.coordinator.runtime import CoordinatorLog, CoordinatorRuntime
+from moldau.coordinator.runtime import CoordinatorRuntime
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import TimerHandle, Timers
