@@ -26,7 +26,7 @@ from moldau.coordinator.group.consumer_member import (
 )
 from moldau.coordinator.group.consumer_replay import ConsumerReplay
 from moldau.coordinator.group.consumer_requests import Refused, admit, check_request
-from moldau.coordinator.group.consumer_topics import changed_topics
+from moldau.coordinator.group.consumer_topics import LatestChange
 from moldau.coordinator.group.group import Client, Group
 from moldau.coordinator.group.regex import InvalidPattern, TopicMatcher, compile_pattern
 from moldau.coordinator.journal import Journal
@@ -44,6 +44,7 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
 SESSION, REBALANCE = "session", "rebalance"
 
 _log = logging.getLogger(__name__)
+_latest_change = LatestChange()
 
 
 class Shard(Protocol):
@@ -229,11 +230,11 @@ class ConsumerGroups:
 
     def metadata_changed(self, old_image: Image, new_image: Image, now_ms: int) -> Result[None]:
         """Let groups whose topics may have changed look again with their next heartbeat."""
-        changed = changed_topics(old_image, new_image)
-        if changed:
-            for group in self._shard.groups.values():
-                if isinstance(group, ConsumerGroup) and not group.topics_changed:
-                    group.topics_changed = bool(group.regexes) or group.reads_any(changed)
+        groups = [group for group in self._shard.groups.values() if isinstance(group, ConsumerGroup)]
+        changed = _latest_change.between(old_image, new_image) if groups else frozenset()
+        for group in groups if changed else []:
+            if not group.topics_changed:
+                group.topics_changed = bool(group.regexes) or group.reads_any(changed)
         return Result()
 
 
