@@ -1,8 +1,8 @@
 """Who may join a classic group, and as whom.
 
-    no member id          a new member gets an id and must come again with it (KIP-394); old clients enter at once
+    no member id          a new member gets an id to come again with (KIP-394); old clients enter at once
     the same, instance    a static member is back (KIP-345): it takes the place of its former self
-    an id                 a pending member comes in; another joins again, a rebalance only if something changed
+    an id                 a pending member comes in; others join again, a rebalance if something changed
 
 Sources: KIP-62 (rebalance timeout), KIP-389 (largest size), KIP-814 (skip assignment), KIP-800 (reasons).
 Not here: what a group does about it (classic_rebalance.py).
