@@ -22,9 +22,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moldau.controller.adoption import FoundTopic
 from moldau.controller.controller import Controller
 from moldau.coordinator.service import GroupCoordinator
 from moldau.core.clock import Clock, SystemClock
+from moldau.core.ids import random_uuid
 from moldau.core.logs import set_up
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.listeners import Listener as ListenerAddress
@@ -35,6 +37,7 @@ from moldau.core.timers import LoopTimers
 from moldau.handlers import load_all
 from moldau.handlers.broker import Broker
 from moldau.log.background import LoopBackground
+from moldau.log.checkpoints import META_PROPERTIES_NAME, read_properties
 from moldau.log.directory import DirectoryUnusable
 from moldau.log.housekeeping import Housekeeping
 from moldau.log.manager import LogManager
@@ -131,6 +134,7 @@ class Node:
         load_all()
         await self._open_metadata()
         await self._open_logs(loop)
+        await self.controller.adopt_topics(self._found_topics())
         self._build_replication(loop)
         self._build_coordinator()
         await self._open_listeners(planned)
@@ -207,11 +211,12 @@ class Node:
         store = EmbeddedStore(folder, broker.moldau_metadata_snapshot_min_bytes)
         self.controller = Controller(self.node_id, store, self.metadata, self.static, self.random)
         self._stops.append(("metadata", self.controller.close))
-        await self.controller.open()
+        await self.controller.open(_told_cluster_id(broker.data_directories))
         self._settings = effective_broker_settings(self.metadata.image, broker, self.node_id)
 
     async def _open_logs(self, loop: asyncio.AbstractEventLoop) -> None:
         self._stops.append(("logs", lambda: self.logs.close(clean=self._clean)))
+        self.logs.settings = self._settings
         self._enter("RECOVERY")
         image = self.metadata.image
         await loop.run_in_executor(
@@ -222,6 +227,19 @@ class Node:
                 lambda topic: topic_settings(image, self.static.broker, topic),
             ),
         )
+
+    def _found_topics(self) -> list[FoundTopic]:
+        """The topics whose partitions lie in the log directories, which another broker may have written."""
+        counts: dict[str, int] = {}
+        ids: dict[str, bytes] = {}
+        for each in self.logs:
+            counts[each.topic] = max(counts.get(each.topic, 0), each.partition + 1)
+            if each.topic_id is not None:
+                ids[each.topic] = each.topic_id
+        return [
+            FoundTopic(topic, ids.get(topic) or random_uuid(self.random), count)
+            for topic, count in counts.items()
+        ]
 
     def settings(self) -> BrokerSettings:
         """The settings in effect now: static ones with the dynamic ones over them."""
@@ -275,6 +293,9 @@ class Node:
         if old.configs is not new.configs:
             self._settings = effective_broker_settings(new, self.static.broker, self.node_id)
             self.broker.settings = self._settings
+            self.logs.settings = self._settings
+            for listener in self.listeners:
+                listener.limits = _limits(self._settings)
         self.replicas.apply(old, new, changes)
         self._coordinate(old, new)
 
@@ -305,12 +326,7 @@ class Node:
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self.random),
             producer_ids=ProducerIds(self.controller),
         )
-        limits = Limits(
-            frame_bytes_max=settings.socket_request_max_bytes,
-            connections_max=settings.max_connections,
-            connections_per_host_max=settings.max_connections_per_ip,
-            idle_ms=settings.connections_max_idle_ms,
-        )
+        limits = _limits(settings)
         self._stops.append(("listeners", self._close_listeners))
         for plan in planned:
             listener = Listener(plan.name, limits, self.timers, lambda: self.http_address)
@@ -359,9 +375,31 @@ class Node:
         self.state = "stopped"
 
 
+def _limits(settings: BrokerSettings) -> Limits:
+    return Limits(
+        frame_bytes_max=settings.socket_request_max_bytes,
+        connections_max=settings.max_connections,
+        connections_per_host_max=settings.max_connections_per_ip,
+        idle_ms=settings.connections_max_idle_ms,
+    )
+
+
 def _listening_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=64)
+
+
+def _told_cluster_id(directories: Sequence[str]) -> str | None:
+    """The cluster id that a log directory was written under, if one says so, as a folder of Kafka's does."""
+    for directory in directories:
+        try:
+            text = Path(directory, META_PROPERTIES_NAME).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        cluster_id = read_properties(text).get("cluster.id")
+        if cluster_id:
+            return cluster_id
+    return None
 
 
 def _led(topic: TopicState | None, node_id: int) -> set[int]:

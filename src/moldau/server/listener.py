@@ -44,7 +44,7 @@ class Listener:
         self.connections: set[Connection] = set()
         self.accepted_count = 0
         self.refused_count = 0
-        self._limits = limits
+        self.limits = limits
         self._per_host: dict[str, int] = {}
         self._timers = timers
         self._http_address = http_address
@@ -91,11 +91,11 @@ class Listener:
         """Whether there is room for one more; counts it if so."""
         host = connection.client_host
         count = self._per_host.get(host, 0)
-        if len(self.connections) >= self._limits.connections_max:
-            self._refuse(host, "max.connections", self._limits.connections_max)
+        if len(self.connections) >= self.limits.connections_max:
+            self._refuse(host, "max.connections", self.limits.connections_max)
             return False
-        if count >= self._limits.connections_per_host_max:
-            self._refuse(host, "max.connections.per.ip", self._limits.connections_per_host_max)
+        if count >= self.limits.connections_per_host_max:
+            self._refuse(host, "max.connections.per.ip", self.limits.connections_per_host_max)
             return False
         self.connections.add(connection)
         self._per_host[host] = count + 1
@@ -137,9 +137,9 @@ class Listener:
     # Idle connections
 
     def _schedule_sweep(self) -> None:
-        if self._limits.idle_ms > 0:
+        if self.limits.idle_ms > 0:
             self._sweep_timer = self._timers.call_later(
-                self._limits.idle_ms / _SWEEPS_PER_IDLE_TIME, self._sweep
+                self.limits.idle_ms / _SWEEPS_PER_IDLE_TIME, self._sweep
             )
 
     def _sweep(self) -> None:
