@@ -14,6 +14,11 @@ from moldau.protocol.messages.coordinator_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from moldau.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 
 def test_the_states_of_a_group() -> None:
@@ -82,6 +87,22 @@ def test_a_late_commit_counts_for_partitions_that_never_left_the_member() -> Non
     assert group.may_commit_partition("m1", 4, topic_id("a"), 5)
     assert not group.may_commit_partition("m1", 5, topic_id("a"), 0)
     assert not group.may_commit_partition("m2", 3, topic_id("a"), 5)
+    assert commit(world, "m1", 2, [0, 1]) == [ErrorCode.NONE, ErrorCode.NONE]
+    assert commit(world, "m1", 2, [0, 5]) == [ErrorCode.STALE_MEMBER_EPOCH] * 2, "all or nothing"
+    assert commit(world, "m1", 4, [0, 5]) == [ErrorCode.NONE, ErrorCode.NONE]
+
+
+def commit(world: World, member_id: str, member_epoch: int, partitions: list[int]) -> list[int]:
+    """Commit offset 1 in partitions of `a`; the outcomes."""
+    rows = [OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in partitions]
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        member_id=member_id,
+        generation_id_or_member_epoch=member_epoch,
+        topics=[OffsetCommitRequestTopic(name="a", partitions=rows)],
+    )
+    response = world.apply(world.shard.offsets.commit(request, FakeClient(9), world.now_ms))
+    return [row.error_code for topic in response.topics for row in topic.partitions]
 
 
 def test_the_tombstones_of_a_group_leave_nothing() -> None:

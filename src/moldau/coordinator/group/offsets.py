@@ -14,6 +14,7 @@ transactional offsets (they come with the transaction coordinator), so `require_
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from moldau.coordinator.group.consumer_group import ConsumerGroup
 from moldau.coordinator.group.group import Client
 from moldau.coordinator.records import Record, offset_tombstone
 from moldau.coordinator.result import Result
@@ -135,9 +136,25 @@ class Offsets:
                 return ErrorCode.NONE
             old = api_version < GROUP_NOT_FOUND_SINCE
             return ErrorCode.ILLEGAL_GENERATION if old else ErrorCode.GROUP_ID_NOT_FOUND
-        return group.validate_offset_commit(
+        error_code = group.validate_offset_commit(
             request.member_id, request.group_instance_id, epoch, api_version, now_ms
         )
+        if error_code == ErrorCode.STALE_MEMBER_EPOCH and isinstance(group, ConsumerGroup):
+            return ErrorCode.NONE if self._all_held(group, request, api_version) else error_code
+        return error_code
+
+    def _all_held(self, group: ConsumerGroup, request: OffsetCommitRequest, api_version: int) -> bool:
+        """Whether a member that is an epoch behind has had all that it commits since then (KIP-1251)."""
+        topics = self.shard.image().topics
+        for topic in request.topics:
+            topic_id = topic.topic_id
+            if api_version < TOPIC_IDS_SINCE and topic.name in topics:
+                topic_id = topics[topic.name].topic_id
+            for row in topic.partitions:
+                epoch = request.generation_id_or_member_epoch
+                if not group.may_commit_partition(request.member_id, epoch, topic_id, row.partition_index):
+                    return False
+        return True
 
     # OffsetFetch.
 
