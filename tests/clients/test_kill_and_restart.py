@@ -44,7 +44,10 @@ class SteadyWriter:
             self._producer.produce(
                 self._topic, value=str(number).encode(), on_delivery=self._delivered(number)
             )
-            self._producer.poll(0.0005)
+            self._producer.poll(0)
+            time.sleep(
+                0.001
+            )  # about a thousand a second: the client's queue must hold what a restart leaves waiting
             number += 1
         self._producer.flush(30)
 
