@@ -1,4 +1,6 @@
-"""A log against a plain list: whatever is done to both, they hold the same records and give the same answers."""
+"""A log against a plain list: whatever is done to both, they hold the same records and give the same
+answers.
+"""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -52,7 +54,7 @@ class LogAndList(RuleBasedStateMachine):
     def end(self) -> int:
         return self.batches[-1].next_offset if self.batches else self.log.segments[-1].base_offset
 
-    # -- changes --------------------------------------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------------
 
     @rule(
         count=st.integers(1, 4),
@@ -142,7 +144,7 @@ class LogAndList(RuleBasedStateMachine):
         self.log.close(clean=clean)
         self.log = self.open(clean=clean)
 
-    # -- answers --------------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     @invariant()
     def bounds(self) -> None:

@@ -1,13 +1,16 @@
-"""A log on a disk that loses power, dies in mid-write, fills up or fails: what is found afterwards is always a whole prefix.
+"""A log on a disk that loses power, dies in mid-write, fills up or fails: what is found afterwards is always
+a whole prefix.
 
-Every run is decided by its seed; a failure names it. After any stop at any step, and again after a stop during recovery:
+Every run is decided by its seed; a failure names it. After any stop at any step, and again after a stop
+during recovery:
 
-* the log is a prefix of what was appended, byte for byte, and holds at least what was forced to disk (after a power cut) or
-  written (after kill -9);
+* the log is a prefix of what was appended, byte for byte, and holds at least what was forced to disk (after
+  a power cut) or written (after kill -9);
 * producers and leader epochs are what the batches in the log say;
 * the log takes new records, and gives them back.
 """
 
+import contextlib
 import errno
 import random
 
@@ -132,7 +135,7 @@ class World:
         self.log = self.open(clean=True)
         self.check(self.written)
 
-    # -- what must be true ----------------------------------------------------------------------------------------
+    # -- what must be true -------------------------------------------------------------------------
 
     def content(self) -> list[bytes]:
         found: list[bytes] = []
@@ -202,10 +205,8 @@ def test_what_is_found_after_a_stop_is_a_whole_prefix(block: int, power_cut: boo
         try:
             for _ in range(3):
                 world.crash_after(world.random.randint(0, 120))
-                try:
+                with contextlib.suppress(Crash):
                     world.work(40)
-                except Crash:
-                    pass
                 stop_and_recover(world, power_cut)
                 world.work(5)
                 world.check(world.written)

@@ -1,10 +1,13 @@
-"""Files as a dependency: the log is handed a `Files`, and a test hands over one whose disk fills, fails or loses power.
+"""Files as a dependency: the log is handed a `Files`, and a test hands over one whose disk fills, fails or
+loses power.
 
-The interface is the handful of calls that a log needs, in the operating system's own terms: descriptors, positioned reads
-and writes, an explicit sync of a file and of a directory. Whatever is not synced may be lost in a power cut; that is the
-contract which core/simulated_files.py enforces. All errors are OSError with its errno.
+The interface is the handful of calls that a log needs, in the operating system's own terms: descriptors,
+positioned reads and writes, an explicit sync of a file and of a directory. Whatever is not synced may be lost
+in a power cut; that is the contract which core/simulated_files.py enforces. All errors are OSError with its
+errno.
 
-`write_atomically` is how every small file (checkpoints, snapshots, markers) is written: aside, synced, renamed over.
+`write_atomically` is how every small file (checkpoints, snapshots, markers) is written: aside, synced,
+renamed over.
 
 Not here: which bytes go where (log/).
 """
@@ -79,7 +82,9 @@ class Files(Protocol):
         """Remove a directory with what it holds; nothing happens when it is gone already."""
 
     def free_bytes(self, path: str) -> tuple[int, int]:
-        """The size of the file system that holds `path`, and what an unprivileged writer may still use of it."""
+        """The size of the file system that holds `path`, and what an unprivileged writer may still use of
+        it.
+        """
 
 
 class OsFiles:
@@ -152,7 +157,8 @@ def write_fully(files: Files, fd: int, data: Buffer, position: int) -> None:
 
 
 def write_atomically(files: Files, path: str, data: bytes, *, sync: bool = True) -> None:
-    """Replace a small file so that, whenever the power fails, either the old or the new content is found, whole.
+    """Replace a small file so that, whenever the power fails, either the old or the new content is found,
+    whole.
 
     Without `sync` only a crash of the process, not of the machine, is covered.
     """

@@ -1,15 +1,16 @@
 """A disk in memory that can be told to fill up, to fail, and to lose power, at any step and from a seed.
 
-Each file has two contents: what a reader sees, and what is on the platter. `sync` copies the first to the second.
-`power_cut` goes back to the second, and lets chance decide, page by page, which of the unsynced writes had
-reached it: a write may be whole, torn or lost, whatever was written before or after it. Names (creations, renames,
-removals) are journaled, as in every file system of today: they reach the disk in order, and `sync_directory`
-brings all of them there; a power cut keeps some first part of the rest. A name may survive without its bytes.
+Each file has two contents: what a reader sees, and what is on the platter. `sync` copies the first to the
+second. `power_cut` goes back to the second, and lets chance decide, page by page, which of the unsynced
+writes had reached it: a write may be whole, torn or lost, whatever was written before or after it. Names
+(creations, renames, removals) are journaled, as in every file system of today: they reach the disk in order,
+and `sync_directory` brings all of them there; a power cut keeps some first part of the rest. A name may
+survive without its bytes.
 
 `process_kill` models kill -9: everything written stays, since the page cache lives on.
 
-A `fault` is asked before each change with the operation's name and path; it may raise OSError, or raise `Crash` to stop the
-world at that step. Only one thread may use it.
+A `fault` is asked before each change with the operation's name and path; it may raise OSError, or raise
+`Crash` to stop the world at that step. Only one thread may use it.
 """
 
 import errno
@@ -57,7 +58,7 @@ class SimulatedFiles:
         self.writes_torn = False
         self.sync_count = 0
 
-    # -- failing --------------------------------------------------------------------------------------------------
+    # -- failing -----------------------------------------------------------------------------------
 
     def process_kill(self) -> None:
         """kill -9: descriptors are gone, what was written stays."""
@@ -101,7 +102,7 @@ class SimulatedFiles:
         """What all files hold together."""
         return sum(len(file.content) for file in self._names.values())
 
-    # -- the interface --------------------------------------------------------------------------------------------
+    # -- the interface -----------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False, truncate: bool = False) -> int:
         file = self._names.get(path)

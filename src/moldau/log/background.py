@@ -1,7 +1,7 @@
 """Work that must not hold up the event loop: run in a thread, its end reported back on the loop.
 
-The log's parts are given a `Background` and need not know of asyncio. `InlineBackground` does everything at once, on the
-spot, for tests and tools.
+The log's parts are given a `Background` and need not know of asyncio. `InlineBackground` does everything at
+once, on the spot, for tests and tools.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """The small text files beside the logs, in Kafka's own forms, each replaced atomically.
 
-    recovery-point-offset-checkpoint, replication-offset-checkpoint, log-start-offset-checkpoint  (one a log directory):
+    recovery-point-offset-checkpoint, replication-offset-checkpoint, log-start-offset-checkpoint  (one a log
+    directory):
         0                    version
         2                    how many lines follow
         flights 0 1234       topic, partition, offset
@@ -10,7 +11,8 @@
     partition.metadata       version: 0 / topic_id: <base64>
     meta.properties          version=1, cluster.id, node.id, directory.id
 
-A damaged checkpoint is a reason to recover more, not to stop: readers return what they can believe, and say so in the log.
+A damaged checkpoint is a reason to recover more, not to stop: readers return what they can believe, and say
+so in the log.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """A limit on open files: segments open theirs when needed, and the one unused for longest gives its own back.
 
-Ten thousand partitions have more files than a process may hold open. The order is that of opening, with a second chance
-for those used since (a flag is cheaper on the hot path than moving an entry at every use).
+Ten thousand partitions have more files than a process may hold open. The order is that of opening, with a
+second chance for those used since (a flag is cheaper on the hot path than moving an entry at every use).
 """
 
 from collections import OrderedDict

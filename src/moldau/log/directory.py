@@ -1,12 +1,13 @@
-"""A log directory: one of the folders (often one a disk) that hold partitions, with the files that speak for it as a whole.
+"""A log directory: one of the folders (often one a disk) that hold partitions, with the files that speak for
+it as a whole.
 
     .lock                             held while a broker uses the directory
     meta.properties                   whose directory this is: cluster.id, node.id, directory.id
     .kafka_cleanshutdown              the last stop was in order: nothing needs recovery
     recovery-point-offset-checkpoint, log-start-offset-checkpoint, replication-offset-checkpoint
 
-A directory can be full, which passes by itself, or offline, which does not: after an I/O error nothing that the kernel says
-about it can be believed until the broker starts anew.
+A directory can be full, which passes by itself, or offline, which does not: after an I/O error nothing that
+the kernel says about it can be believed until the broker starts anew.
 
 Not here: the partitions (manager.py).
 """
@@ -57,6 +58,7 @@ class LogDirectory:
         self.path = path
         self.directory_id = bytes(16)
         self.was_clean = False
+        self.log_count = 0
         self.full = False
         self.failure: OSError | None = None
         self._lock_fd = -1
@@ -66,7 +68,7 @@ class LogDirectory:
         """Whether an I/O error has taken the directory out of use."""
         return self.failure is not None
 
-    # -- taking possession ----------------------------------------------------------------------------------------
+    # -- taking possession -------------------------------------------------------------------------
 
     def take(self, cluster_id: str, node_id: int, fresh_id: bytes) -> None:
         """Lock the directory, and check or write whose it is; `fresh_id` becomes its id if it has none.
@@ -127,7 +129,7 @@ class LogDirectory:
         if any(found.get(name) != value for name, value in complete.items()):
             write_atomically(self.files, path, format_properties({**found, **complete}))
 
-    # -- clean shutdown -------------------------------------------------------------------------------------------
+    # -- clean shutdown ----------------------------------------------------------------------------
 
     def clear_clean_mark(self) -> None:
         """From now on a stop is unclean unless said otherwise."""
@@ -140,7 +142,7 @@ class LogDirectory:
         content = b'{"version":0,"brokerEpoch":-1}'
         write_atomically(self.files, f"{self.path}/{CLEAN_SHUTDOWN_NAME}", content)
 
-    # -- checkpoints ----------------------------------------------------------------------------------------------
+    # -- checkpoints -------------------------------------------------------------------------------
 
     def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """(topic, partition) -> offset, from one of the three checkpoint files."""
@@ -150,7 +152,7 @@ class LogDirectory:
         """Replace one of the three checkpoint files."""
         write_offsets(self.files, f"{self.path}/{name}", offsets)
 
-    # -- trouble --------------------------------------------------------------------------------------------------
+    # -- trouble -----------------------------------------------------------------------------------
 
     def report(self, error: OSError) -> bool:
         """Take note of an error; returns whether it takes the directory offline."""

@@ -1,8 +1,8 @@
 """Leader epochs: which leader wrote which stretch of the log (KIP-101, KIP-320).
 
-A sorted list of (leader epoch, first offset written in it). Two replicas find where they agree by asking each other where
-an epoch ended, instead of trusting their high watermarks. The list lives in the file `leader-epoch-checkpoint` and changes
-once per election, so the file is simply rewritten.
+A sorted list of (leader epoch, first offset written in it). Two replicas find where they agree by asking each
+other where an epoch ended, instead of trusting their high watermarks. The list lives in the file
+`leader-epoch-checkpoint` and changes once per election, so the file is simply rewritten.
 
 Invariant: epochs and start offsets both rise strictly.
 """
@@ -29,7 +29,9 @@ class LeaderEpochs:
         self._starts: list[int] = []
 
     def load(self) -> None:
-        """Take up the file; a missing or damaged one counts as empty (recovery fills in what the batches say)."""
+        """Take up the file; a missing or damaged one counts as empty (recovery fills in what the batches
+        say).
+        """
         self._epochs, self._starts = [], []
         for leader_epoch, start_offset in read_epochs(self._files, self.path):
             if leader_epoch > self.latest() and (not self._starts or start_offset > self._starts[-1]):
@@ -53,9 +55,11 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def assign(self, leader_epoch: int, start_offset: int) -> bool:
-        """From `start_offset` on, records are of this epoch; returns whether that was news (and the file is due).
+        """From `start_offset` on, records are of this epoch; returns whether that was news (and the file is
+        due).
 
-        Entries that contradict it (a later epoch, or one that began no earlier) were never followed by records and go.
+        Entries that contradict it (a later epoch, or one that began no earlier) were never followed by
+        records and go.
         """
         if leader_epoch < 0 or (
             self._epochs and leader_epoch == self._epochs[-1] and start_offset >= self._starts[-1]
@@ -69,12 +73,15 @@ class LeaderEpochs:
         return True
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch in which the record at `offset` was written, or -1 when that is older than what is known."""
+        """The epoch in which the record at `offset` was written, or -1 when that is older than what is
+        known.
+        """
         place = bisect_right(self._starts, offset)
         return self._epochs[place - 1] if place else UNDEFINED_EPOCH
 
     def end_offset(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest known epoch up to `leader_epoch`, and the offset at which it ended; (-1, -1) when unknown.
+        """The largest known epoch up to `leader_epoch`, and the offset at which it ended; (-1, -1) when
+        unknown.
 
         For an epoch older than all that is known, the first known start is its end: what lay before is gone.
         """

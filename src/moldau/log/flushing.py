@@ -1,12 +1,13 @@
-"""Forcing a log to the disk without holding up the event loop: prepared on it, run in a thread, noted on it again.
+"""Forcing a log to the disk without holding up the event loop: prepared on it, run in a thread, noted on it
+again.
 
     job = log.fsync_job()          # loop: which files, up to which offset; None when all is on the disk
     await in_thread(job.run)       # thread: touches only its own descriptors
     log.mark_flushed(job)          # loop
 
-The job holds duplicates of the descriptors, so that the log may close or rename its files meanwhile. An error of fsync is
-final: the kernel may have dropped the pages, and a second fsync would say that all is well. Whoever sees one takes the
-log's directory offline.
+The job holds duplicates of the descriptors, so that the log may close or rename its files meanwhile. An error
+of fsync is final: the kernel may have dropped the pages, and a second fsync would say that all is well.
+Whoever sees one takes the log's directory offline.
 """
 
 import os

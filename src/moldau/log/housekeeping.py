@@ -1,4 +1,5 @@
-"""What is done to logs again and again: retention, forcing to disk, checkpoints, forgetting producers, looking for room.
+"""What is done to logs again and again: retention, forcing to disk, checkpoints, forgetting producers,
+looking for room.
 
 Ten thousand logs are gone through in slices, so that the event loop never waits for all of them.
 """

@@ -3,12 +3,13 @@
     .index      | offset - base offset 4 | position of the batch in the .log file 4 |            (OffsetIndex)
     .timeindex  | largest timestamp so far 8 | offset that had it - base offset 4 |              (TimeIndex)
 
-Both parts of a pair only grow, so either can be searched. Kafka preallocates these files and pads them with zeros until the
-segment is closed; we write an index only as far as it goes, and cut off such padding when we open one.
+Both parts of a pair only grow, so either can be searched. Kafka preallocates these files and pads them with
+zeros until the segment is closed; we write an index only as far as it goes, and cut off such padding when we
+open one.
 
-An index is a hint that can always be rebuilt from the log: it is written when its tail has grown, when the segment rolls
-and when the log closes, and recovery believes only what it finds plausible. Pairs that have reached the file are searched
-there with positioned reads, so that a closed segment costs no memory.
+An index is a hint that can always be rebuilt from the log: it is written when its tail has grown, when the
+segment rolls and when the log closes, and recovery believes only what it finds plausible. Pairs that have
+reached the file are searched there with positioned reads, so that a closed segment costs no memory.
 
 Not here: when an entry is due (log.py), rebuilding (recovery.py).
 """
@@ -25,7 +26,9 @@ _WINDOW_ENTRIES = 512
 
 
 class _Window:
-    """A stretch of an index file in memory, so that the searches of one reader going forward cost no reads."""
+    """A stretch of an index file in memory, so that the searches of one reader going forward cost no
+    reads.
+    """
 
     __slots__ = ("columns", "start")
 
@@ -131,7 +134,9 @@ class Index:
         return window.start + bisect_right(window.columns[column], wanted)
 
     def _load_window(self, wanted: int, column: int) -> "_Window":
-        """The stretch of the file in which the search for `wanted` ends, and what follows it: the next searches."""
+        """The stretch of the file in which the search for `wanted` ends, and what follows it: the next
+        searches.
+        """
         entry, size = self.ENTRY, self.ENTRY.size
         low, high = 0, self.file_entries
         fd = self._files.open(self.path)
@@ -194,7 +199,9 @@ class Index:
             self._files.close(fd)
 
     def load(self) -> bool:
-        """Take up what the file holds, without padding; False when there is no file or its pairs are not sorted."""
+        """Take up what the file holds, without padding; False when there is no file or its pairs are not
+        sorted.
+        """
         del self._keys[:]
         del self._values[:]
         self._window = None
@@ -243,7 +250,9 @@ class OffsetIndex(Index):
 
 
 class TimeIndex(Index):
-    """(largest timestamp so far, offset that had it - base offset): ascending timestamps, offsets never falling."""
+    """(largest timestamp so far, offset that had it - base offset): ascending timestamps, offsets never
+    falling.
+    """
 
     ENTRY = struct.Struct(">qI")
     KEY_TYPE = "q"

@@ -1,7 +1,8 @@
 """Opening all partitions of a broker's log directories, several at a time, and saying how far it has come.
 
-After a clean stop this is quick and needs no threads' help. After a crash each log is read from its recovery point on,
-which takes as long as the disk; the checks (crc) release the interpreter's lock, so that threads do help.
+After a clean stop this is quick and needs no threads' help. After a crash each log is read from its recovery
+point on, which takes as long as the disk; the checks (crc) release the interpreter's lock, so that threads do
+help.
 """
 
 import logging
@@ -18,7 +19,8 @@ from moldau.log.recovery import Recovered, UnreadableLog, open_log
 
 DELETE_SUFFIX = "-delete"
 KRAFT_LOG = "__cluster_metadata"
-"""Where a Kafka controller keeps its metadata, in a directory that was once Kafka's: not a partition of ours."""
+"""Where a Kafka controller keeps its metadata, in a directory that was once Kafka's: not a partition of ours.
+"""
 _PARTITION_DIRECTORY = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})")
 
 logger = logging.getLogger(__name__)
@@ -78,8 +80,9 @@ def load_directories(
 ) -> tuple[list[Loaded], list[str]]:
     """Open every partition in these directories.
 
-    Returns them, and the paths of directories that were on their way to be deleted. A directory whose disk fails is
-    marked offline and skipped. UnreadableLog stops everything: the broker must not run over data that it cannot read.
+    Returns them, and the paths of directories that were on their way to be deleted. A directory whose disk
+    fails is marked offline and skipped. UnreadableLog stops everything: the broker must not run over data
+    that it cannot read.
     """
     work: list[tuple[LogDirectory, str, tuple[str, int], int, int]] = []
     leftovers: list[str] = []

@@ -1,11 +1,12 @@
 """One partition's log, whole: the growing end (appender.py) and everything that is done to a log besides.
 
-Truncation, retention, deletion of records, leader epochs, search by time, forcing to disk, closing. All of it runs on the
-event loop's thread; of fsync only the part in between does not (flushing.py). Reads are `log.read`, see reader.py.
+Truncation, retention, deletion of records, leader epochs, search by time, forcing to disk, closing. All of it
+runs on the event loop's thread; of fsync only the part in between does not (flushing.py). Reads are
+`log.read`, see reader.py.
 
-Invariants: log_start_offset <= flushed_end_offset <= written_end_offset <= log_end_offset once a turn has ended (the first
-may pass the second when records are deleted before they were flushed); a segment's base offset is the end offset at the
-moment it was begun; the last segment is the only one that changes.
+Invariants: log_start_offset <= flushed_end_offset <= written_end_offset <= log_end_offset once a turn has
+ended (the first may pass the second when records are deleted before they were flushed); a segment's base
+offset is the end offset at the moment it was begun; the last segment is the only one that changes.
 
 Not here: opening and recovery (recovery.py), many logs (manager.py).
 """
@@ -48,7 +49,7 @@ class Log(Appender):
 
     __slots__ = ()
 
-    # -- forcing to disk ------------------------------------------------------------------------------------------
+    # -- forcing to disk ---------------------------------------------------------------------------
 
     def fsync_job(self) -> FsyncJob | None:
         """What must be synced so that all that is written now is on the disk; None when it is already."""
@@ -91,7 +92,7 @@ class Log(Appender):
             unflushed >= self.settings.flush_messages or now_ms - self.last_flush_ms >= self.settings.flush_ms
         )
 
-    # -- searching ------------------------------------------------------------------------------------------------
+    # -- searching ---------------------------------------------------------------------------------
 
     def offset_for_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampAndOffset | None:
         """The first record below `end_offset` with at least this timestamp; None when there is none."""
@@ -100,18 +101,24 @@ class Log(Appender):
         )
 
     def max_timestamp(self, end_offset: int) -> TimestampAndOffset | None:
-        """The record with the largest timestamp below `end_offset`; None in a log without timestamps (KIP-734)."""
+        """The record with the largest timestamp below `end_offset`; None in a log without timestamps
+        (KIP-734).
+        """
         return timestamps.newest(self._reader, min(end_offset, self.written_end_offset))
 
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest known epoch up to this one and where it ended; (-1, -1) when unknown (KIP-101, KIP-320)."""
+        """The largest known epoch up to this one and where it ended; (-1, -1) when unknown (KIP-101,
+        KIP-320).
+        """
         return self.epochs.end_offset(leader_epoch, self.log_end_offset)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of aborted transactions in this range; none until transactions are built."""
+        """(producer id, first offset) of aborted transactions in this range; none until transactions are
+        built.
+        """
         return []
 
-    # -- cutting the end ------------------------------------------------------------------------------------------
+    # -- cutting the end ---------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from the batch that contains `offset` on; OSError when the disk refuses.
@@ -184,10 +191,12 @@ class Log(Appender):
         self._snapshot_offsets.remove(offset)
         self._files.remove(f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
 
-    # -- cutting the beginning ------------------------------------------------------------------------------------
+    # -- cutting the beginning ---------------------------------------------------------------------
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Records below `offset` are deleted, if they were not before; their segments go at the next retention."""
+        """Records below `offset` are deleted, if they were not before; their segments go at the next
+        retention.
+        """
         if not self.log_start_offset < offset <= self.written_end_offset:
             return False
         self._reader.start_offset = offset
@@ -236,18 +245,26 @@ class Log(Appender):
         if self._states and not self._undo:
             self.producers.expire(now_ms, expiration_ms)
 
-    # -- the end --------------------------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     def prepare_close(self) -> FsyncJob | None:
-        """Write everything that a clean close leaves behind; the job, if any, must run before `close(clean=False)`."""
+        """Write everything that a clean close leaves behind; the job, if any, must run before
+        `close(clean=False)`.
+        """
         self.flush_staged()
-        self._active.finish()
+        for segment in self._segments:
+            if segment is self._active or segment.has_unwritten_indexes:
+                segment.finish()
+        if self._epochs_stale:
+            self.epochs.write()
         if self._states or self._snapshot_offsets:
             self._write_snapshot(self.log_end_offset)
         return self.fsync_job()
 
     def close(self, *, clean: bool = True) -> None:
-        """Let go of the files. A clean close leaves nothing for recovery to do; OSError when the disk refuses that."""
+        """Let go of the files. A clean close leaves nothing for recovery to do; OSError when the disk refuses
+        that.
+        """
         try:
             if clean and not self.offline:
                 job = self.prepare_close()

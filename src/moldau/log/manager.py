@@ -1,15 +1,18 @@
-"""All logs of a broker: found by topic and partition, created in the emptiest directory, deleted behind the scenes.
+"""All logs of a broker: found by topic and partition, created in the emptiest directory, deleted behind the
+scenes.
 
-Lives on the event loop's thread, except `load`, which is called before anything is served. What takes long (fsync, removing
-files, writing checkpoints) is handed to a `Background`.
+Lives on the event loop's thread, except `load`, which is called before anything is served. What takes long
+(fsync, removing files, writing checkpoints) is handed to a `Background`.
 
-When a disk is full, produce requests to its logs are refused with a retriable error while everything else goes on; the next
-append after room has been made succeeds. When a disk fails, its directory goes offline with all its logs, and `on_offline`
-is told.
+When a disk is full, produce requests to its logs are refused with a retriable error while everything else
+goes on; the next append after room has been made succeeds. When a disk fails, its directory goes offline with
+all its logs, and `on_offline` is told.
 
-Not here: what is done again and again (housekeeping.py), opening (loading.py), who may read how far (replication/).
+Not here: what is done again and again (housekeeping.py), opening (loading.py), who may read how far
+(replication/).
 """
 
+import errno
 import logging
 import random
 import uuid
@@ -23,7 +26,6 @@ from moldau.core.ids import random_uuid
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.timers import Timers
-from moldau.log.appender import Appender
 from moldau.log.background import Background, InlineBackground
 from moldau.log.checkpoints import write_topic_id
 from moldau.log.descriptors import DEFAULT_LIMIT, DescriptorLimit
@@ -38,10 +40,13 @@ from moldau.log.flushing import FsyncJob
 from moldau.log.loading import DELETE_SUFFIX, RecoveryProgress, load_directories
 from moldau.log.log import Log
 from moldau.log.recovery import open_log
+from moldau.log.tail import Tail
 
 _NAME_BYTES_MAX = 255
 _CLOSING_THREADS = 8
-"""Forcing many small files to the disk is faster together: the file system writes its journal for several at once."""
+"""Forcing many small files to the disk is faster together: the file system writes its journal for several at
+once.
+"""
 _CLOSING_SLICE = 256
 
 logger = logging.getLogger(__name__)
@@ -93,7 +98,7 @@ class LogManager:
         self._syncing: set[Log] = set()
         self._high_watermarks: dict[tuple[str, int], int] = {}
 
-    # -- starting and stopping ------------------------------------------------------------------------------------
+    # -- starting and stopping ---------------------------------------------------------------------
 
     def load(self, cluster_id: str, node_id: int, topic_settings: Callable[[str], TopicSettings]) -> None:
         """Take the directories and open every partition in them; may take long after a crash.
@@ -142,6 +147,7 @@ class LogManager:
         log.on_roll = self._log_rolled
         self._logs[key] = log
         self._homes[key] = directory
+        directory.log_count += 1
 
     def close(self, *, clean: bool = True) -> None:
         """Close every log; after a clean close the next start recovers nothing."""
@@ -189,7 +195,7 @@ class LogManager:
                 log.mark_flushed(job)
         return failed
 
-    # -- finding --------------------------------------------------------------------------------------------------
+    # -- finding -----------------------------------------------------------------------------------
 
     def get(self, topic: str, partition: int) -> Log | None:
         """The log of this partition, if it is here."""
@@ -233,13 +239,14 @@ class LogManager:
             descriptions.append(DirectoryDescription(directory.path, directory.offline, total, usable, logs))
         return descriptions
 
-    # -- creating and deleting ------------------------------------------------------------------------------------
+    # -- creating and deleting ---------------------------------------------------------------------
 
     def create(self, topic: str, partition: int, topic_id: bytes, settings: TopicSettings) -> Log:
-        """The partition's log: the existing one, or a new one in the usable directory with the fewest partitions.
+        """The partition's log: the existing one, or a new one in the usable directory with the fewest
+        partitions.
 
-        An existing log of another topic id is a deleted topic's: it is deleted, and a new one made. OSError when the disk
-        refuses; NoUsableDirectory when all are offline.
+        An existing log of another topic id is a deleted topic's: it is deleted, and a new one made. OSError
+        when the disk refuses; NoUsableDirectory when all are offline.
         """
         existing = self.get(topic, partition)
         if existing is not None:
@@ -271,11 +278,7 @@ class LogManager:
         return log
 
     def _emptiest(self) -> LogDirectory:
-        counts = dict.fromkeys(self._usable(), 0)
-        for home in self._homes.values():
-            if home in counts:
-                counts[home] += 1
-        return min(counts, key=lambda directory: (directory.full, counts[directory]))
+        return min(self._usable(), key=lambda directory: (directory.full, directory.log_count))
 
     def delete_async(self, topic: str, partition: int) -> bool:
         """Take the log away at once, and its files after file.delete.delay.ms; False when there is none."""
@@ -284,6 +287,7 @@ class LogManager:
         if log is None:
             return False
         directory = self._homes.pop(key)
+        directory.log_count -= 1
         log.go_offline()
         suffix = f"-{partition}.{uuid.UUID(int=self._random.getrandbits(128), version=4).hex}{DELETE_SUFFIX}"
         target = f"{directory.path}/{topic[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
@@ -321,11 +325,15 @@ class LogManager:
 
         self.timers.call_later(delay_ms, lambda: self.background.run(remove, done))
 
-    # -- forcing to disk ------------------------------------------------------------------------------------------
+    # -- forcing to disk ---------------------------------------------------------------------------
 
     def sync(self, log: Log, done: Callable[[OSError | None], None] | None = None) -> None:
         """Force the log to the disk behind the scenes; `done(error or None)` is called on the loop."""
-        if log.offline or log in self._syncing:
+        if log.offline:
+            if done is not None:
+                done(OSError(errno.EIO, "the log's directory is offline", log.directory))
+            return
+        if log in self._syncing:
             if done is not None:
                 # A sync under way may have begun before the caller's records were written.
                 self.timers.call_later(1, lambda: self.sync(log, done))
@@ -355,11 +363,11 @@ class LogManager:
 
         self.background.run(job.run, finished)
 
-    def _log_rolled(self, log: Appender) -> None:
+    def _log_rolled(self, log: Tail) -> None:
         if isinstance(log, Log):
             self.timers.call_later(0, lambda: self.sync(log))
 
-    # -- checkpoints ----------------------------------------------------------------------------------------------
+    # -- checkpoints -------------------------------------------------------------------------------
 
     def checkpoint_offsets(self, directory: LogDirectory) -> tuple[dict[tuple[str, int], int], ...]:
         """The recovery points, and the log start offsets that are not simply a segment's beginning."""
@@ -398,9 +406,9 @@ class LogManager:
 
         self.background.run(lambda: directory.write_checkpoint(name, offsets), done)
 
-    # -- trouble --------------------------------------------------------------------------------------------------
+    # -- trouble -----------------------------------------------------------------------------------
 
-    def _log_failed(self, log: Appender, error: OSError) -> None:
+    def _log_failed(self, log: Tail, error: OSError) -> None:
         directory = self._homes.get((log.topic, log.partition))
         if directory is not None:
             self._report(directory, error)

@@ -1,7 +1,7 @@
 """What an append answers: a result by its offsets, or a refusal by its error code. Neither is an exception.
 
-HOT: one `Appended` is made for every batch, so it is a slotted class filled by position; what is the same in every good
-answer stands on the class.
+HOT: one `Appended` is made for every batch, so it is a slotted class filled by position; what is the same in
+every good answer stands on the class.
 """
 
 from typing import NamedTuple

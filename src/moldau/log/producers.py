@@ -1,16 +1,18 @@
-"""What a log remembers of the producers that write to it: epochs, sequence numbers, their last batches (KIP-98).
+"""What a log remembers of the producers that write to it: epochs, sequence numbers, their last batches
+(KIP-98).
 
-An idempotent producer numbers its records per partition. The number expected next is accepted, a number seen among the last
-five batches is a repetition (answered with the first answer, not written again), anything else is refused. A producer that
-is not known may begin with any number: its state may have expired, or the records that held it may be gone.
+An idempotent producer numbers its records per partition. The number expected next is accepted, a number seen
+among the last five batches is a repetition (answered with the first answer, not written again), anything else
+is refused. A producer that is not known may begin with any number: its state may have expired, or the records
+that held it may be gone.
 
-A producer's state is a plain tuple that is replaced, never changed. So a log that stages batches and must take them back
-only has to keep the tuples that were replaced; the rollback is exact.
+A producer's state is a plain tuple that is replaced, never changed. So a log that stages batches and must
+take them back only has to keep the tuples that were replaced; the rollback is exact.
 
 Sequence numbers run from 0 to 2^31 - 1 and begin again at 0.
 
-HOT: log.py reads the tuple's fields by position for the one usual case, the next number of a known producer; `judge` is
-the same decision with all its cases. Not here: the snapshot files (snapshots.py).
+HOT: log.py reads the tuple's fields by position for the one usual case, the next number of a known producer;
+`judge` is the same decision with all its cases. Not here: the snapshot files (snapshots.py).
 """
 
 from typing import NamedTuple
@@ -68,7 +70,7 @@ class Producers:
         self.unreplicated: list[CompletedTransaction] = []
         """Ended, but the marker may still lie above the high watermark."""
 
-    # -- judging --------------------------------------------------------------------------------------------------
+    # -- judging -----------------------------------------------------------------------------------
 
     def judge(
         self,
@@ -94,7 +96,8 @@ class Producers:
             if base_sequence != 0 and state.producer_epoch != NO_PRODUCER_EPOCH:
                 return Outcome(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"producer {producer_id} begins its epoch {producer_epoch} with sequence {base_sequence} instead of 0",
+                    f"producer {producer_id} begins its epoch {producer_epoch} with sequence "
+                    f"{base_sequence} instead of 0",
                 )
         elif (
             state.producer_epoch != NO_PRODUCER_EPOCH
@@ -117,22 +120,24 @@ class Producers:
             return None
         return Outcome(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer {producer_id} is at epoch {state.producer_epoch}, and the batch carries {producer_epoch}",
+            f"producer {producer_id} is at epoch {state.producer_epoch}, the batch carries {producer_epoch}",
         )
 
     def judge_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> Outcome | None:
-        """Whether a transaction's end may be written: neither its producer nor its coordinator is outdated."""
+        """Whether a transaction's end may be written: neither its producer nor its coordinator is
+        outdated.
+        """
         state = self.states.get(producer_id)
         if state is None:
             return None
         if state.coordinator_epoch > coordinator_epoch:
             return Outcome(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"the marker comes from coordinator epoch {coordinator_epoch}, and {state.coordinator_epoch} is known",
+                f"the marker has coordinator epoch {coordinator_epoch}, known is {state.coordinator_epoch}",
             )
         return self.judge_epoch(state, producer_id, producer_epoch)
 
-    # -- changing -------------------------------------------------------------------------------------------------
+    # -- changing ----------------------------------------------------------------------------------
 
     def replay(self, batch: BatchView) -> CompletedTransaction | None:
         """Take up a batch that is in the log; returns the transaction that it ended, if it did."""
@@ -243,7 +248,9 @@ class Producers:
                 self.ongoing[state.transaction_first_offset] = producer_id
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that have not written for so long and have no open transaction; returns how many."""
+        """Forget producers that have not written for so long and have no open transaction; returns how
+        many.
+        """
         expired = [
             producer_id
             for producer_id, state in self.states.items()
@@ -254,10 +261,12 @@ class Producers:
             del self.states[producer_id]
         return len(expired)
 
-    # -- the last stable offset -----------------------------------------------------------------------------------
+    # -- the last stable offset --------------------------------------------------------------------
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of a transaction that is open, or whose end lies at or above the high watermark."""
+        """The first offset of a transaction that is open, or whose end lies at or above the high
+        watermark.
+        """
         if self.unreplicated:
             self.unreplicated = [done for done in self.unreplicated if done.last_offset >= high_watermark]
         candidates = [*self.ongoing, *(done.first_offset for done in self.unreplicated)]

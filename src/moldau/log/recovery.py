@@ -1,16 +1,17 @@
 """Opening a partition's directory, after a clean stop or a crash.
 
-After a clean stop everything is believed: sizes, indexes, snapshots. After a crash, what lies below the recovery point is
-on the disk; from there on every batch is read and checked (header, crc, order), the log is cut at the first that is not
-whole, and whatever stood behind it goes. Indexes are rebuilt from there too, the leader epochs completed from the batches,
-the producers' state from the newest snapshot and the headers that follow it. Then the log is exactly a prefix of what was
-appended, as long as everything forced to disk, at least.
+After a clean stop everything is believed: sizes, indexes, snapshots. After a crash, what lies below the
+recovery point is on the disk; from there on every batch is read and checked (header, crc, order), the log is
+cut at the first that is not whole, and whatever stood behind it goes. Indexes are rebuilt from there too, the
+leader epochs completed from the batches, the producers' state from the newest snapshot and the headers that
+follow it. Then the log is exactly a prefix of what was appended, as long as everything forced to disk, at
+least.
 
     ....batch batch|batch batch ba~~~            |: recovery point, checked from here
                                 ^ cut here
 
-Kafka's left-overs are dealt with: `.deleted` and `.cleaned` files go; a `.swap` (a finished compaction whose renaming was
-cut short) replaces the segments it was made from; preallocated indexes lose their padding.
+Kafka's left-overs are dealt with: `.deleted` and `.cleaned` files go; a `.swap` (a finished compaction whose
+renaming was cut short) replaces the segments it was made from; preallocated indexes lose their padding.
 
 Runs in recovery threads, before the log is known to the event loop. Not here: many logs at once (manager.py).
 """
@@ -19,8 +20,7 @@ import logging
 import random
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from moldau.core.crc import crc32c
 from moldau.core.files import Files
 from moldau.core.settings.topic import TopicSettings
 from moldau.log.checkpoints import read_topic_id
@@ -82,8 +82,9 @@ def open_log(
 ) -> Recovered:
     """Open the partition's directory, creating it when it is missing.
 
-    `clean`: the broker stopped in order. `recovery_point` and `log_start_offset` are those of the checkpoints (0: unknown).
-    OSError when the disk fails; UnreadableLog when the directory holds formats older than magic 2.
+    `clean`: the broker stopped in order. `recovery_point` and `log_start_offset` are those of the checkpoints
+    (0: unknown). OSError when the disk fails; UnreadableLog when the directory holds formats older than magic
+    2.
     """
     opening = _Opening(
         files, directory, f"{topic}-{partition}", settings, descriptors or DescriptorLimit(), now_ms
@@ -135,6 +136,7 @@ def open_log(
         snapshot_offsets=opening.snapshot_offsets,
         roll_jitter_ms=source.randrange(jitter_ms) if source is not None and jitter_ms > 0 else 0,
         topic_id=read_topic_id(files, directory),
+        directory_dirty=not clean,
     )
     log.last_flush_ms = now_ms
     for segment in segments:
@@ -166,7 +168,7 @@ class _Opening:
         self.reason = ""
         self._names: list[str] = []
 
-    # -- what is there --------------------------------------------------------------------------------------------
+    # -- what is there -----------------------------------------------------------------------------
 
     def list_files(self) -> None:
         """Read the directory; finish or forget what was under way when the broker stopped."""
@@ -237,7 +239,9 @@ class _Opening:
         self.segments[:] = [fresh]
 
     def drop_snapshots_beyond(self, end_offset: int) -> None:
-        """Snapshots of offsets that the log has not reached are lies; of the others, only useful ones stay."""
+        """Snapshots of offsets that the log has not reached are lies; of the others, only useful ones
+        stay.
+        """
         bases = {segment.base_offset for segment in self.segments}
         newest = max((offset for offset in self.snapshot_offsets if offset <= end_offset), default=-1)
         dropped = [
@@ -251,7 +255,7 @@ class _Opening:
         if dropped:
             self.files.sync_directory(self.directory)
 
-    # -- after a clean stop ---------------------------------------------------------------------------------------
+    # -- after a clean stop ------------------------------------------------------------------------
 
     def trust(self, segments: list[Segment]) -> None:
         """Take up the index files; rebuild those that are missing or cannot be."""
@@ -293,7 +297,7 @@ class _Opening:
             end_offset = place.last_offset + 1
         return end_offset
 
-    # -- after a crash --------------------------------------------------------------------------------------------
+    # -- after a crash -----------------------------------------------------------------------------
 
     def recover(self, recovery_point: int, epochs: LeaderEpochs) -> int:
         """Check everything from the recovery point on, cut at the first damage; returns the end offset."""
@@ -319,7 +323,9 @@ class _Opening:
         return end_offset
 
     def _rebuild_epochs(self, segments: list[Segment], epochs: LeaderEpochs) -> None:
-        """The checkpoint is missing or damaged: every batch's header says under which leader it was written."""
+        """The checkpoint is missing or damaged: every batch's header says under which leader it was
+        written.
+        """
         for segment in segments:
             for place in segment.walk(0):
                 if place.leader_epoch > epochs.latest():
@@ -341,7 +347,8 @@ class _Opening:
         scan = _Scan(segment, start)
         scan.run(epochs, self.settings.index_interval_bytes)
         if scan.damage is not None and 0 < start == scan.position:
-            # The index may have led astray: nothing is cut before the segment has been read from its beginning.
+            # The index may have led astray: nothing is cut before the segment has been read from its
+            # beginning.
             self._forget_indexes(segment)
             scan = _Scan(segment, 0)
             scan.run(epochs, self.settings.index_interval_bytes)
@@ -405,7 +412,9 @@ class _Opening:
 
 
 class _Scan:
-    """Reads a segment batch by batch, checks each, and notes what it says in the indexes and the leader epochs."""
+    """Reads a segment batch by batch, checks each, and notes what it says in the indexes and the leader
+    epochs.
+    """
 
     def __init__(self, segment: Segment, start: int) -> None:
         self.segment = segment

@@ -1,8 +1,8 @@
 """Which of a log's oldest segments may go: pure, by the topic's settings.
 
-Segments go in order and whole, never above the high watermark. A segment goes when everything in it lies below the log start
-offset (DeleteRecords), when the log would still hold retention.bytes without it, or when its newest record is older than
-retention.ms. The last two need the policy `delete`.
+Segments go in order and whole, never above the high watermark. A segment goes when everything in it lies
+below the log start offset (DeleteRecords), when the log would still hold retention.bytes without it, or when
+its newest record is older than retention.ms. The last two need the policy `delete`.
 """
 
 from collections.abc import Sequence

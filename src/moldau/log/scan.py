@@ -1,4 +1,6 @@
-"""Deriving what is derived: producers' state and a segment's indexes and timestamps, from the batches themselves."""
+"""Deriving what is derived: producers' state and a segment's indexes and timestamps, from the batches
+themselves.
+"""
 
 from collections.abc import Sequence
 
@@ -38,7 +40,9 @@ def rebuild_producers(
     start_offset: int,
     end_offset: int,
 ) -> None:
-    """The producers' state at `end_offset`: the newest snapshot up to there, and the headers of what follows it."""
+    """The producers' state at `end_offset`: the newest snapshot up to there, and the headers of what follows
+    it.
+    """
     loaded = load_latest_snapshot(files, directory, snapshot_offsets, end_offset)
     position_offset = start_offset
     producers.clear()
@@ -74,7 +78,9 @@ def cut_segment(segment: Segment, position: int, offset: int) -> None:
 
 
 def load_timestamps(segment: Segment) -> None:
-    """The segment's first and largest timestamps: from the time index, and from the headers after its last entry."""
+    """The segment's first and largest timestamps: from the time index, and from the headers after its last
+    entry.
+    """
     segment.max_timestamp_ms, segment.max_timestamp_offset = NO_TIMESTAMP, segment.base_offset
     last = segment.time_index.last()
     start = 0
@@ -92,7 +98,8 @@ def load_timestamps(segment: Segment) -> None:
 def index_segment(segment: Segment, interval_bytes: int, start: int = 0) -> BatchPlace | None:
     """Add index entries for the batches from position `start` on; returns the last batch.
 
-    The indexes must hold nothing beyond `start`, and the segment's largest timestamp must be that of what lies before.
+    The indexes must hold nothing beyond `start`, and the segment's largest timestamp must be that of what
+    lies before.
     """
     since_index = 0
     place: BatchPlace | None = None

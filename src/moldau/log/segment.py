@@ -4,11 +4,12 @@
     00000000000000000042.index       offset -> position, every few kilobytes
     00000000000000000042.timeindex   timestamp -> offset
 
-`size_bytes` is what has been written and may be read; what a log has merely staged is not a segment's business.
+`size_bytes` is what has been written and may be read; what a log has merely staged is not a segment's
+business.
 
-HOT: `read` and `descriptor`. Measured: a positioned read costs 0.08 CPU seconds a gigabyte in pieces of 1 MiB and 0.8
-microseconds for 168 bytes. Slices of a mapped file would save 0.07 of that, but a disk error or a truncation under a mapped
-file kills the process with SIGBUS, so segments are not mapped.
+HOT: `read` and `descriptor`. Measured: a positioned read costs 0.08 CPU seconds a gigabyte in pieces of 1 MiB
+and 0.8 microseconds for 168 bytes. Slices of a mapped file would save 0.07 of that, but a disk error or a
+truncation under a mapped file kills the process with SIGBUS, so segments are not mapped.
 
 Not here: rolling, staging and rollback (log.py), finding out what an unclean stop has left (recovery.py).
 """
@@ -113,7 +114,7 @@ class Segment:
         self.offset_index.path = self.path(INDEX_SUFFIX)
         self.time_index.path = self.path(TIME_INDEX_SUFFIX)
 
-    # -- the file -------------------------------------------------------------------------------------------------
+    # -- the file ----------------------------------------------------------------------------------
 
     def create(self) -> None:
         """Make the empty log file; whatever a crash has left under these names goes."""
@@ -148,7 +149,9 @@ class Segment:
         return self._files.pread(self.fd if self.fd >= 0 else self.descriptor(), size_bytes, position)
 
     def write(self, buffers: list[Buffer], size_bytes: int, position: int) -> None:
-        """Write all of the buffers (together `size_bytes`), however many calls that takes; OSError when it cannot be."""
+        """Write all of the buffers (together `size_bytes`), however many calls that takes; OSError when it
+        cannot be.
+        """
         fd = self.fd if self.fd >= 0 else self.descriptor()
         if len(buffers) == 1:
             written = self._files.pwrite(fd, buffers[0], position)
@@ -174,7 +177,7 @@ class Segment:
         self._files.sync(self.descriptor())
         self.synced_bytes = size_bytes
 
-    # -- walking --------------------------------------------------------------------------------------------------
+    # -- walking -----------------------------------------------------------------------------------
 
     def walk(self, position: int, stop: int | None = None) -> Iterator[BatchPlace]:
         """The batches from `position` on, by their headers alone; CorruptSegment where a header cannot be."""
@@ -208,12 +211,14 @@ class Segment:
                 return place
         return None
 
-    # -- indexes --------------------------------------------------------------------------------------------------
+    # -- indexes -----------------------------------------------------------------------------------
 
     def add_index_entry(
         self, last_offset: int, position: int, max_timestamp_ms: int, max_timestamp_offset: int
     ) -> None:
-        """Note where the batch that ends with `last_offset` begins, and the largest timestamp up to and with it."""
+        """Note where the batch that ends with `last_offset` begins, and the largest timestamp up to and with
+        it.
+        """
         index = self.offset_index
         index.append(last_offset - self.base_offset, position)
         self.add_time_entry(max_timestamp_ms, max_timestamp_offset)
@@ -229,12 +234,19 @@ class Segment:
         self.offset_index.write(sync=sync)
         self.time_index.write(sync=sync)
 
+    @property
+    def has_unwritten_indexes(self) -> bool:
+        """Whether index entries are in memory only (also after a roll, when the disk was full then)."""
+        return bool(self.offset_index.tail_entries or self.time_index.tail_entries)
+
     def finish(self) -> None:
-        """The segment stops growing, or the log closes: the last timestamp is noted, the indexes are written."""
+        """The segment stops growing, or the log closes: the last timestamp is noted, the indexes are
+        written.
+        """
         self.add_time_entry(self.max_timestamp_ms, self.max_timestamp_offset)
         self.write_indexes()
 
-    # -- the end --------------------------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     def rename_to_deleted(self) -> list[str]:
         """Take the files out of the log by name; returns the names to be removed later."""

@@ -1,18 +1,18 @@
 """Producer snapshots: the producers' state at an offset, so that a restart need not read the whole log.
 
     00000000000000001234.snapshot
-    | version 2 | crc 4 | count 4 | per producer: producer id 8, epoch 2, last sequence 4, last offset 8, offset delta 4,
-      timestamp 8, coordinator epoch 4, first offset of the open transaction 8 |
+    | version 2 | crc 4 | count 4 | per producer: producer id 8, epoch 2, last sequence 4, last offset 8,
+      offset delta 4, timestamp 8, coordinator epoch 4, first offset of the open transaction 8 |
 
-The crc (crc32c) covers what follows it. A snapshot holds a producer's last batch only, as in Kafka: after a restart only
-that one is recognized when it is repeated. One is written when a segment rolls and when the log closes.
+The crc (crc32c) covers what follows it. A snapshot holds a producer's last batch only, as in Kafka: after a
+restart only that one is recognized when it is repeated. One is written when a segment rolls and when the log
+closes.
 """
 
 import logging
 import struct
 
-from crc32c import crc32c
-
+from moldau.core.crc import crc32c
 from moldau.core.files import Files, read_file, write_atomically
 from moldau.log.producers import ProducerBatch, ProducerState
 from moldau.log.segment import SNAPSHOT_SUFFIX, file_name

@@ -1,8 +1,8 @@
 """Finding records by time (ListOffsets): the sparse time index first, then headers, then one batch's records.
 
-The time index holds (largest timestamp so far, offset of the batch that had it). The first record at or after a moment lies
-behind the last entry that is below that moment; from there on, batches are skipped by the maximum in their header, and only
-the batch that qualifies is unpacked.
+The time index holds (largest timestamp so far, offset of the batch that had it). The first record at or after
+a moment lies behind the last entry that is below that moment; from there on, batches are skipped by the
+maximum in their header, and only the batch that qualifies is unpacked.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,8 @@ def _first_in_batch(
             if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
                 return TimestampAndOffset(record.timestamp_ms, record.offset, place.leader_epoch)
     except CorruptBatch:
-        # A batch that its producer built wrongly must not make a search fail: the batch's own beginning is the answer.
+        # A batch that its producer built wrongly must not make a search fail: the batch's own beginning is
+        # the answer.
         return TimestampAndOffset(
             place.max_timestamp_ms, max(place.base_offset, start_offset), place.leader_epoch
         )

@@ -1,19 +1,20 @@
 """Judging a client's batch with all its cases, and rewriting it where the topic's settings ask for that.
 
-log.py lets the usual batch through by its header alone and calls this for every other. The order of the checks and the
-codes are Kafka's (LogValidator, UnifiedLog): form, size, crc, count, control bit, codec, then the records where a setting
-demands to look inside:
+log.py lets the usual batch through by its header alone and calls this for every other. The order of the
+checks and the codes are Kafka's (LogValidator, UnifiedLog): form, size, crc, count, control bit, codec, then
+the records where a setting demands to look inside:
 
-    compaction           every record needs a key
-    timestamp limits     a record too old or too new is refused, and named by its place in the batch
-    compression.type     another codec than the batch's: the payload is unpacked and packed again
-    LogAppendTime        no look inside: a bit and the maximum timestamp in the header, and the crc over the whole
+    compaction           every record needs a key timestamp limits     a record too old or too new is refused,
+    and named by its place in the batch compression.type     another codec than the batch's: the payload is
+    unpacked and packed again LogAppendTime        no look inside: a bit and the maximum timestamp in the
+    header, and the crc over the whole
 
-A maximum timestamp in the header that is below the base timestamp is a lie; then the records are asked, and it is corrected.
+A maximum timestamp in the header that is below the base timestamp is a lie; then the records are asked, and
+it is corrected.
 
-A wrong count is found by the last offset delta, by a lower bound on a record's size, and, in uncompressed batches of up to
-`COUNTED_RECORDS_MAX` records, by walking their lengths. A larger batch that was built to lie consistently is not found
-unless the records are looked at for another reason; its readers will refuse it.
+A wrong count is found by the last offset delta, by a lower bound on a record's size, and, in uncompressed
+batches of up to `COUNTED_RECORDS_MAX` records, by walking their lengths. A larger batch that was built to lie
+consistently is not found unless the records are looked at for another reason; its readers will refuse it.
 """
 
 from typing import NamedTuple
@@ -104,7 +105,9 @@ class _Inspection(NamedTuple):
 
 
 def prepare(data: Readable, rules: Rules, now_ms: int, *, from_client: bool) -> BatchView | Outcome:
-    """The batch as it shall be stored (rewritten, and then in memory of its own, where need be), or the refusal."""
+    """The batch as it shall be stored (rewritten, and then in memory of its own, where need be), or the
+    refusal.
+    """
     view = _parse(data)
     if isinstance(view, Outcome):
         return view
@@ -207,7 +210,8 @@ def _apply_rules(view: BatchView, rules: Rules, now_ms: int) -> BatchView | Outc
         if view.size_bytes > rules.size_bytes_max:
             return Outcome(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"recompressed, the batch has {view.size_bytes} bytes, and max.message.bytes is {rules.size_bytes_max}",
+                f"recompressed, the batch has {view.size_bytes} bytes, "
+                f"and max.message.bytes is {rules.size_bytes_max}",
             )
     if rules.append_time:
         copy = bytearray(view.data)

@@ -1,1 +1,3 @@
-"""Record batches: the header, the records inside, compression, and control records. Bytes in, values out; no files."""
+"""Record batches: the header, the records inside, compression, and control records. Bytes in, values out; no
+files.
+"""

@@ -1,15 +1,19 @@
-"""The record batch, Kafka's unit of storage and transfer (magic 2, KIP-98): its header, its checksum, and walking over several.
+"""The record batch, Kafka's unit of storage and transfer (magic 2, KIP-98): its header, its checksum, and
+walking over several.
 
-    | base offset 8 | length 4 | leader epoch 4 | magic 1 | crc 4 | attributes 2 | last offset delta 4 | base timestamp 8 |
-    | max timestamp 8 | producer id 8 | producer epoch 2 | base sequence 4 | count 4 | records ...
+    | base offset 8 | length 4 | leader epoch 4 | magic 1 | crc 4 | attributes 2 | last offset delta 4 |
+    | base timestamp 8 | max timestamp 8 | producer id 8 | producer epoch 2 | base sequence 4 | count 4 |
+    | records ...
 
-The length counts what follows it; the crc (crc32c) covers everything from the attributes on. The first three fields lie
-before what the crc covers, so a broker places a batch into its log by overwriting 16 bytes and leaving the rest as it came.
+The length counts what follows it; the crc (crc32c) covers everything from the attributes on. The first three
+fields lie before what the crc covers, so a broker places a batch into its log by overwriting 16 bytes and
+leaving the rest as it came.
 
-HOT: `HEADER` and `POSITION` are used directly by log/log.py, which must judge and place a batch within 2 microseconds.
+HOT: `HEADER` and `POSITION` are used directly by log/log.py, which must judge and place a batch within 2
+microseconds.
 
-Not here: single records (record.py), compression (compression.py), building batches (builder.py), control records
-(control.py). The formats before magic 2 are refused, as in Kafka 4.
+Not here: single records (record.py), compression (compression.py), building batches (builder.py), control
+records (control.py). The formats before magic 2 are refused, as in Kafka 4.
 """
 
 import struct
@@ -17,15 +21,15 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import TypeAlias
 
-from crc32c import crc32c
-
+from moldau.core.crc import crc32c
 from moldau.records import compression
 from moldau.records.record import Record, decode_records
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
-"""base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp, producer id,
+"""base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max
+timestamp, producer id,
 producer epoch, base sequence, count."""
 HEADER_BYTES = 61
 POSITION = struct.Struct(">qii")
@@ -105,7 +109,9 @@ class BatchView:
     count: int
 
     def __init__(self, data: Readable) -> None:
-        """`data` is exactly one batch; CorruptBatch when its length or magic says otherwise. The crc is not checked."""
+        """`data` is exactly one batch; CorruptBatch when its length or magic says otherwise. The crc is not
+        checked.
+        """
         if len(data) < HEADER_BYTES:
             raise CorruptBatch(f"a batch needs at least {HEADER_BYTES} bytes, and {len(data)} are left")
         (
@@ -175,7 +181,9 @@ class BatchView:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones and markers (KIP-534); then the base timestamp holds it."""
+        """When compaction may drop the batch's tombstones and markers (KIP-534); then the base timestamp
+        holds it.
+        """
         return self.base_timestamp_ms if self.attributes & DELETE_HORIZON else None
 
     def crc_is_valid(self) -> bool:
@@ -183,7 +191,9 @@ class BatchView:
         return bool(crc32c(memoryview(self.data)[CRC_START:]) == self.crc)
 
     def payload(self, size_max: int = compression.DECOMPRESSED_BYTES_MAX) -> Readable:
-        """The encoded records, decompressed; CorruptBatch when they cannot be, or grow beyond `size_max` bytes."""
+        """The encoded records, decompressed; CorruptBatch when they cannot be, or grow beyond `size_max`
+        bytes.
+        """
         body = memoryview(self.data)[HEADER_BYTES:]
         if not self.attributes & CODEC_MASK:
             return body
@@ -206,16 +216,17 @@ class BatchView:
 
     def __repr__(self) -> str:
         return (
-            f"BatchView(offsets {self.base_offset}-{self.last_offset}, {self.count} records, {self.size_bytes} bytes, "
-            f"codec {self.codec}, leader_epoch {self.leader_epoch}, producer {self.producer_id}/{self.producer_epoch})"
+            f"BatchView(offsets {self.base_offset}-{self.last_offset}, {self.count} records, "
+            f"{self.size_bytes} bytes, codec {self.codec}, leader_epoch {self.leader_epoch}, "
+            f"producer {self.producer_id}/{self.producer_epoch})"
         )
 
 
 def iter_batches(data: Readable, *, allow_partial_tail: bool = False) -> Iterator[BatchView]:
     """The batches that stand one after the other in `data`.
 
-    CorruptBatch where a header cannot be; an unfinished last batch (what a fetch with a byte limit may bring) is an error
-    too unless `allow_partial_tail`.
+    CorruptBatch where a header cannot be; an unfinished last batch (what a fetch with a byte limit may bring)
+    is an error too unless `allow_partial_tail`.
     """
     view = memoryview(data)
     position, end = 0, len(view)
@@ -234,7 +245,9 @@ def iter_batches(data: Readable, *, allow_partial_tail: bool = False) -> Iterato
 
 
 def batch_size_bytes(data: Readable, position: int) -> int:
-    """The size of the batch whose header begins at `position`, by its length field; CorruptBatch when it is impossible."""
+    """The size of the batch whose header begins at `position`, by its length field; CorruptBatch when it is
+    impossible.
+    """
     length: int = POSITION.unpack_from(data, position)[1]
     if length < LENGTH_MIN:
         raise CorruptBatch(f"the length field says {length}, less than an empty batch has")

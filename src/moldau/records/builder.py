@@ -1,13 +1,12 @@
 """Building a batch from records: for the coordinators' own topics, control markers, recompression, and tests.
 
-Timestamps and offsets are stored as deltas against the first record's; the records' own offsets decide, so that a batch
-with gaps (what compaction leaves) can be built too.
+Timestamps and offsets are stored as deltas against the first record's; the records' own offsets decide, so
+that a batch with gaps (what compaction leaves) can be built too.
 """
 
 from collections.abc import Sequence
 
-from crc32c import crc32c
-
+from moldau.core.crc import crc32c
 from moldau.records.batch import (
     CONTROL,
     CRC,
@@ -50,8 +49,8 @@ def build_batch(
 ) -> bytes:
     """The batch of these records, whose offsets must be ascending from `base_offset` on.
 
-    `append_time_ms` is the maximum timestamp under LOG_APPEND_TIME. `last_offset_delta` may be given where records at the
-    end are missing (compaction keeps a batch's offset range).
+    `append_time_ms` is the maximum timestamp under LOG_APPEND_TIME. `last_offset_delta` may be given where
+    records at the end are missing (compaction keeps a batch's offset range).
     """
     if not records and last_offset_delta is None:
         raise ValueError("a batch without records needs an explicit last_offset_delta")

@@ -3,12 +3,12 @@
 | number | name | framing |
 | 0 | none   | |
 | 1 | gzip   | RFC 1952 |
-| 2 | snappy | xerial's (magic, version, then blocks with a length before each: what the Java client writes), or one raw block |
+| 2 | snappy | xerial's (magic, version, blocks with their lengths: the Java client's), or one raw block |
 | 3 | lz4    | the lz4 frame format, independent blocks (Kafka's Java reader refuses linked ones) |
 | 4 | zstd   | RFC 8878 |
 
-A few kilobytes can unpack to gigabytes. Nobody asks how large a client's records may be, so the bound is ours: unpacking
-stops with an error at `size_max` bytes, and no more memory than about that is ever taken.
+A few kilobytes can unpack to gigabytes. Nobody asks how large a client's records may be, so the bound is
+ours: unpacking stops with an error at `size_max` bytes, and no more memory than about that is ever taken.
 
 Not here: when to compress at all (log/validation.py).
 """

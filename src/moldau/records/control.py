@@ -1,10 +1,11 @@
-"""Control records: the markers that end a transaction, written by the broker, never shown to consumers (KIP-98).
+"""Control records: the markers that end a transaction, written by the broker, never shown to consumers
+(KIP-98).
 
     key:   | version 2 | type 2 (0 abort, 1 commit, 2 leader change, ...) |
     value: | version 2 | coordinator epoch 4 |      (for the two transaction markers)
 
-Not here: transactions themselves. The log understands the markers so that the producers' state and the last stable offset
-come out right when such a log is opened.
+Not here: transactions themselves. The log understands the markers so that the producers' state and the last
+stable offset come out right when such a log is opened.
 """
 
 import struct

@@ -1,10 +1,11 @@
 """A single record inside a batch: variable-length integers, deltas against the batch's first record, headers.
 
     | length varint | attributes 1 | timestamp delta varint | offset delta varint | key length varint, key |
-    | value length varint, value | header count varint | per header: key length, key, value length (-1: null), value |
+    | value length varint, value | header count varint | per header: key length, key, value length, value |
+                                                                                       (length -1: null)
 
-All varints are zigzag-encoded. The length counts what follows it. Nothing here trusts a length: each is checked against
-what is left before anything is taken, so that any bytes give records or a ValueError.
+All varints are zigzag-encoded. The length counts what follows it. Nothing here trusts a length: each is
+checked against what is left before anything is taken, so that any bytes give records or a ValueError.
 
 Not here: the batch around them (batch.py).
 """
@@ -17,7 +18,9 @@ _VARLONG_BYTES_MAX = 10
 
 
 class Record(NamedTuple):
-    """A record as its reader sees it: absolute offset and timestamp (milliseconds since the epoch, -1: none)."""
+    """A record as its reader sees it: absolute offset and timestamp (milliseconds since the epoch, -1:
+    none).
+    """
 
     offset: int
     timestamp_ms: int
@@ -36,7 +39,9 @@ def encode_varint(number: int, out: bytearray) -> None:
 
 
 def decode_varint(data: memoryview | bytes | bytearray, position: int, bytes_max: int) -> tuple[int, int]:
-    """The zigzag-encoded number at `position`, and the position after it; ValueError when it is too long or breaks off."""
+    """The zigzag-encoded number at `position`, and the position after it; ValueError when it is too long or
+    breaks off.
+    """
     result = shift = 0
     end = min(len(data), position + bytes_max)
     while position < end:

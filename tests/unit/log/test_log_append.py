@@ -103,7 +103,7 @@ def test_every_codec_passes_untouched(make_log: MakeLog, compression: str) -> No
     assert [record.value for record in view.records()] == [b"value" * 20] * 30
 
 
-# -- refusals ---------------------------------------------------------------------------------------------------------
+# -- refusals --------------------------------------------------------------------------------------
 
 
 def changed(data: bytearray, layout: str, offset: int, value: int, *, reseal: bool = True) -> bytearray:
@@ -243,7 +243,7 @@ def test_settings_change_at_run_time(make_log: MakeLog) -> None:
     assert error_of(log, batch(b"a")) == ErrorCode.NONE
 
 
-# -- producers --------------------------------------------------------------------------------------------------------
+# -- producers -------------------------------------------------------------------------------------
 
 
 def sequenced(sequence: int, count: int = 1, producer_epoch: int = 0, producer_id: int = 9) -> bytearray:
@@ -314,7 +314,7 @@ def test_producers_expire(make_log: MakeLog) -> None:
     assert error_of(log, sequenced(5)) == ErrorCode.NONE
 
 
-# -- transactions, as far as the log knows them -----------------------------------------------------------------------
+# -- transactions, as far as the log knows them ----------------------------------------------------
 
 
 def test_an_open_transaction_holds_the_last_stable_offset(make_log: MakeLog) -> None:
@@ -335,7 +335,7 @@ def test_an_open_transaction_holds_the_last_stable_offset(make_log: MakeLog) -> 
     assert error_of(log, sequenced(1)) == ErrorCode.NONE
 
 
-# -- replication ------------------------------------------------------------------------------------------------------
+# -- replication -----------------------------------------------------------------------------------
 
 
 def test_replicated_batches_keep_offsets_and_epochs(make_log: MakeLog) -> None:

@@ -1,5 +1,6 @@
 """Batches and records: what is built is read again, what is damaged is refused."""
 
+import contextlib
 import struct
 
 import pytest
@@ -127,10 +128,8 @@ def test_every_changed_byte_of_the_records_gives_records_or_our_error() -> None:
             data = bytearray(original)
             data[position] = value
             seal(data)
-            try:
+            with contextlib.suppress(CorruptBatch):
                 list(BatchView(data).records())
-            except CorruptBatch:
-                pass
 
 
 def test_lengths_alone_tell_whether_records_fill_the_batch() -> None:
