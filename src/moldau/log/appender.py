@@ -80,7 +80,7 @@ class Appender(Tail):
     # -- appending ---------------------------------------------------------------------------------
 
     def append(
-        self, batches: memoryview, *, leader_epoch: int, now_ms: int, origin: Origin = CLIENT
+        self, batches: memoryview, leader_epoch: int, now_ms: int, origin: Origin = CLIENT
     ) -> AppendResult:
         """Give the batch its offsets and stage it; refusals are results, not exceptions.
 

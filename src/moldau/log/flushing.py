@@ -10,6 +10,7 @@ of fsync is final: the kernel may have dropped the pages, and a second fsync wou
 Whoever sees one takes the log's directory offline.
 """
 
+import contextlib
 import os
 
 from moldau.core.files import Files
@@ -47,7 +48,9 @@ class FsyncJob:
             for fd in descriptors:
                 self._files.sync(fd)
             if self._directory is not None:
-                self._files.sync_directory(self._directory)
+                # The log may have been deleted meanwhile; then there is nothing left to keep.
+                with contextlib.suppress(FileNotFoundError):
+                    self._files.sync_directory(self._directory)
                 self._files.sync_directory(os.path.dirname(self._directory))
         finally:
             for fd in descriptors:

@@ -409,9 +409,9 @@ class LogManager:
     # -- trouble -----------------------------------------------------------------------------------
 
     def _log_failed(self, log: Tail, error: OSError) -> None:
-        directory = self._homes.get((log.topic, log.partition))
-        if directory is not None:
-            self._report(directory, error)
+        key = (log.topic, log.partition)
+        if self._logs.get(key) is log:
+            self._report(self._homes[key], error)
 
     def storage_failed(self, log: Log, error: OSError) -> None:
         """A read or a sync of this log has failed (its writes report by themselves)."""

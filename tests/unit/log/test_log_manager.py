@@ -309,3 +309,30 @@ def test_without_a_usable_directory_there_is_no_broker() -> None:
     disk.fail(errno.EIO, "/", "create", "make_directory")
     with pytest.raises(NoUsableDirectory, match="/one, /two"):
         disk.start()
+
+
+def test_a_topic_deleted_and_made_again_during_a_sync_does_no_harm() -> None:
+    disk = Disk()
+    manager = disk.start()
+    waiting: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+
+    class Later:
+        def run(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+            waiting.append((work, done))
+
+    log = manager.create("flights", 0, TOPIC_ID, SETTINGS)
+    append(log, disk.clock)
+    manager.background = Later()
+    answers: list[OSError | None] = []
+    manager.sync(log, answers.append)
+    manager.delete_async("flights", 0)
+    fresh = manager.create("flights", 0, bytes(16), SETTINGS)
+    for work, done in waiting:
+        try:
+            work()
+        except OSError as error:
+            done(error)
+        else:
+            done(None)
+    assert manager.offline_dirs == []
+    assert append(fresh, disk.clock) == 0
