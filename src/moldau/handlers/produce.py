@@ -141,8 +141,6 @@ def _append(
     if result.error_code:
         stats.failed_produces += 1
         return (index, result.error_code, -1, -1, result.log_start_offset, result.error_message), -1
-    stats.bytes_in += len(records)
-    stats.messages_in += result.last_offset - result.base_offset + 1
     return (
         (index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset, None),
         result.last_offset + 1,

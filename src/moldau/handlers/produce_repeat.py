@@ -31,6 +31,7 @@ _FLEXIBLE_FROM = 9
 _TRAILING_TAGS = b"\x00\x00\x00"
 _LOG_START_OFFSET_FROM = 5
 _OFFSETS_BYTES = 24
+_SPARE_MAX = 8
 _TAKEN_BACK = "the write failed and was taken back: see the broker's log and its /health page"
 
 
@@ -69,6 +70,7 @@ class RepeatedProduce:
         "_pack",
         "_size_at",
         "_size_bytes",
+        "_spare",
         "_tail",
         "head",
         "key",
@@ -94,6 +96,7 @@ class RepeatedProduce:
         self.version = version
         self.key = key
         self._acks = acks
+        self._spare: list[_RepeatedSlot] = []
         self._size_at = prefix_end + 4
         self._flexible = version >= _FLEXIBLE_FROM
         self._now_ms = broker.clock.now_ms
@@ -107,7 +110,7 @@ class RepeatedProduce:
         self._tail = answer[len(answer) - tail_bytes :]
         self._middle = answer[8 : len(answer) - tail_bytes - _OFFSETS_BYTES]
         self._size_bytes = len(answer) - 4
-        self._pack = struct.Struct(f">i4s{len(self._middle)}sqqq{tail_bytes}s").pack
+        self._pack = struct.Struct(f">ii{len(self._middle)}sqqq{tail_bytes}s").pack
 
     def take(self, exchange: Exchange, view: memoryview, position: int, end: int) -> bool:
         """Append the frame's records; its answer is parked until they are committed."""
@@ -129,24 +132,23 @@ class RepeatedProduce:
             return False
         result = partition.append(view[start:stop], self._now_ms(), self._acks)
         self._counts[self._count_key] += 1
-        stats = partition.stats
-        stats.produces += 1
-        slot = _RepeatedSlot(exchange, self, bytes(view[position + 8 : position + 12]), result)
+        partition.stats.produces += 1
+        slot = self._spare.pop() if self._spare else _RepeatedSlot(exchange, self)
+        slot.filled = False
+        slot.correlation_id = _I32(view, position + 8)[0]
+        slot.result = result
         exchange.queue.append(slot)
         if result.error_code:
-            stats.failed_produces += 1
+            partition.stats.failed_produces += 1
             slot.fill(self.refusal(slot))
-            return True
-        stats.bytes_in += stop - start
-        last_offset = result.last_offset
-        stats.messages_in += last_offset - result.base_offset + 1
-        partition.wait_for(last_offset + 1, slot)
+        else:
+            partition.wait_for(result.last_offset + 1, slot)
         return True
 
-    def answer(self, slot: "_RepeatedSlot") -> bytes:
-        """The frame that tells the client where its records are."""
+    def settled(self, slot: "_RepeatedSlot") -> None:
+        """The slot's records are committed: answer, and keep the slot for a later request."""
         result = slot.result
-        return self._pack(
+        slot.parts = self._pack(
             self._size_bytes,
             slot.correlation_id,
             self._middle,
@@ -155,6 +157,12 @@ class RepeatedProduce:
             result.log_start_offset,
             self._tail,
         )
+        slot.filled = True
+        exchange = slot.exchange
+        exchange.slot_filled()
+        # Only a slot that has left the queue may be used again.
+        if slot.parts is None and len(self._spare) < _SPARE_MAX:
+            self._spare.append(slot)
 
     def refusal(self, slot: "_RepeatedSlot", error_code: int = 0, message: str | None = None) -> bytes:
         """The frame that says why they are not there."""
@@ -165,7 +173,7 @@ class RepeatedProduce:
             log_start_offset = result.log_start_offset
         row = (self.partition.index, error_code, -1, -1, log_start_offset, message)
         body = encode_produce_response(self.version, [(self.key, [row])])
-        return frame_answer(_I32(slot.correlation_id)[0], self._flexible, body)
+        return frame_answer(slot.correlation_id, self._flexible, body)
 
 
 class _RepeatedSlot(Slot):
@@ -173,23 +181,16 @@ class _RepeatedSlot(Slot):
 
     __slots__ = ("correlation_id", "result", "shortcut")
 
-    blocking = False
-    on_lost = None
+    result: AppendResult
 
-    def __init__(
-        self, exchange: Exchange, shortcut: RepeatedProduce, correlation_id: bytes, result: AppendResult
-    ) -> None:
-        self.exchange = exchange
+    def __init__(self, exchange: Exchange, shortcut: RepeatedProduce) -> None:
+        super().__init__(exchange)
         self.shortcut = shortcut
-        self.correlation_id = correlation_id
-        self.result = result
-        self.filled = False
+        self.correlation_id = 0
 
     def settle(self, error_code: int, partition: Partition) -> None:
         """The records are committed (0), or lost."""
         if error_code:
             self.fill(self.shortcut.refusal(self, error_code, _TAKEN_BACK))
         else:
-            self.filled = True
-            self.parts = self.shortcut.answer(self)
-            self.exchange.slot_filled()
+            self.shortcut.settled(self)

@@ -39,6 +39,8 @@ class Partition:
     """One partition that this broker leads."""
 
     __slots__ = (
+        "_counted_bytes",
+        "_counted_offset",
         "dirty",
         "fetch_waiters",
         "group_commit",
@@ -79,6 +81,8 @@ class Partition:
         self.dirty = False  # something was appended in this turn
         self.group_commit = False  # an fsync stands between the write and the answer
         self.high_watermark = log.log_end_offset
+        self._counted_offset = log.log_end_offset  # what the statistics have seen
+        self._counted_bytes = 0
         self.unseen_bytes = 0  # appended since the high watermark last moved: what long polls count
         self.waiting: deque[tuple[int, Waiter]] = deque()
         self.fetch_waiters: set[FetchWaiter] | None = None
@@ -96,8 +100,8 @@ class Partition:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, "the partition's log directory is offline")
         if acks == -1 and len(self.isr) < self.log.settings.min_insync_replicas:
             return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
-        result = self.log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
-        if result.error_code == 0 and not result.duplicate:
+        result = self.log.append(batches, self.leader_epoch, now_ms, origin)
+        if not (result.error_code or result.duplicate):
             self.unseen_bytes += len(batches)
             if not self.dirty:
                 self.dirty = True
@@ -119,12 +123,17 @@ class Partition:
         self.dirty = False
         if error is not None:
             self._fail_lost()
-        elif self.group_commit:
+            return
+        written = self.log.written_end_offset
+        self.stats.messages_in += written - self._counted_offset
+        self.stats.bytes_in += self.unseen_bytes - self._counted_bytes
+        self._counted_offset, self._counted_bytes = written, self.unseen_bytes
+        if self.group_commit:
             self.turn.fsync_soon(self)
             if self.log.flushed_end_offset > self.high_watermark:
                 self.advance(self.log.flushed_end_offset)
         else:
-            self.advance(self.log.written_end_offset)
+            self.advance(written)
 
     def advance(self, high_watermark: int) -> None:
         """Move the high watermark, answer those who waited for it, wake the long polls."""
@@ -140,10 +149,11 @@ class Partition:
             size_bytes = max(self.unseen_bytes, 1)
             for waiter in list(self.fetch_waiters):
                 waiter.more(size_bytes)
-        self.unseen_bytes = 0
+        self.unseen_bytes = self._counted_bytes = 0
 
     def _fail_lost(self) -> None:
         """Answer those whose records the failed write took back; what was written before stays good."""
+        self.unseen_bytes = self._counted_bytes
         end_offset = self.log.log_end_offset
         waiting = self.waiting
         kept = [each for each in waiting if each[0] <= end_offset]

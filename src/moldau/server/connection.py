@@ -162,56 +162,57 @@ class Connection(asyncio.BufferedProtocol):
     # Frames
 
     def _consume(self, buffer: bytearray, view: memoryview, end: int) -> int:
-        """Handle the whole frames in `view[:end]`; the count of bytes used up."""
-        self.consuming = True  # an answer given at once must not start a second round inside this one
-        try:
-            return self._frames(buffer, view, end)
-        finally:
-            self.consuming = False
-
-    def _frames(self, buffer: bytearray, view: memoryview, end: int) -> int:
+        """Handle the whole frames in `view[:end]`, of `buffer`; the count of bytes used up."""
         position = 0
-        handle = self.dispatcher.frame
-        write = self.transport.write  # type: ignore[union-attr]
         queue = self.queue
+        self.consuming = True  # an answer given at once must not start a second round inside this one
         while end - position >= 4 and not (self.blocked or self.write_paused or self.closed):
             (size_bytes,) = _FRAME_SIZE(view, position)
             if not 0 < size_bytes <= self.listener.frame_bytes_max:
                 self.dispatcher.foreign(self, bytes(view[position : min(end, position + 64)]))
-                return end
+                position = end
+                break
             after = position + 4 + size_bytes
             if after > end:
                 break
             shortcut = self.shortcut
-            if (
+            if not (
                 shortcut is not None
                 and buffer.startswith(shortcut.prefix, position + 12)
                 and buffer.startswith(shortcut.head, position + 4)
                 and shortcut.take(self, view, position, after)
             ):
-                position = after
-                if len(queue) >= _PARKED_MAX:
-                    self.blocked = True
-                continue
-            try:
-                parts = handle(self, view[position + 4 : after])
-            except PeerError as error:
-                self.listener.peer_failed(self, error.kind, str(error))
-                self.close()
-                return end
+                self._handle(view[position + 4 : after])
             position = after
-            if parts is not None:
-                if queue:
-                    slot = Slot(self, False)
-                    slot.filled, slot.parts = True, parts
-                    queue.append(slot)
-                elif isinstance(parts, bytes):
-                    write(parts)
-                else:
-                    self.transport.writelines(parts)  # type: ignore[union-attr]
-            elif len(queue) >= _PARKED_MAX:
+            if len(queue) >= _PARKED_MAX:
                 self.blocked = True
+        self.consuming = False
         return position
+
+    def _handle(self, frame: memoryview) -> None:
+        """One frame, the usual way; its answer goes out now, or waits behind earlier ones."""
+        try:
+            parts = self.dispatcher.frame(self, frame)
+        except PeerError as error:
+            self.listener.peer_failed(self, error.kind, str(error))
+            self.close()
+            return
+        if parts is None:
+            return
+        if self.queue:
+            slot = Slot(self)
+            slot.filled, slot.parts = True, parts
+            self.queue.append(slot)
+        else:
+            self._send(parts)
+
+    def _send(self, parts: AnswerFrame) -> None:
+        transport = self.transport
+        assert transport is not None
+        if isinstance(parts, bytes):
+            transport.write(parts)
+        else:
+            transport.writelines(parts)
 
     def _consume_own(self) -> None:
         own, end = self.own, self.own_end
@@ -285,16 +286,12 @@ class Connection(asyncio.BufferedProtocol):
         """Send what is now complete from the queue's left, and go on with the frames that waited."""
         if self.closed:
             return
-        queue, transport = self.queue, self.transport
-        assert transport is not None
+        queue = self.queue
         while queue and queue[0].filled:
-            parts = queue.popleft().parts
-            if parts is None:
-                continue
-            if isinstance(parts, bytes):
-                transport.write(parts)
-            else:
-                transport.writelines(parts)
+            slot = queue.popleft()
+            parts, slot.parts = slot.parts, None
+            if parts is not None:
+                self._send(parts)
         if self.blocked:
             self.blocked = bool(queue) and (
                 (queue[-1].blocking and not queue[-1].filled) or len(queue) >= _PARKED_MAX

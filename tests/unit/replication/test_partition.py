@@ -34,7 +34,7 @@ class FakeLog:
         self.fail_write = self.fail_fsync = False
         self.writes = 0
 
-    def append(self, batches: memoryview, *, leader_epoch: int, now_ms: int, origin: object) -> object:
+    def append(self, batches: memoryview, leader_epoch: int, now_ms: int, origin: object) -> object:
         if bytes(batches) == b"bad":
             return Refused(ErrorCode.CORRUPT_MESSAGE, "bad")
         self.log_end_offset += 1
