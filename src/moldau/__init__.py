@@ -1,3 +1,3 @@
-"""Moldau: Kafka, installable with pip. The tree, and the way a request falls down it, is in docs/ARCHITECTURE.md."""
+"""Moldau: Kafka, installable with pip. docs/ARCHITECTURE.md shows how a request falls down the tree."""
 
 __version__ = "0.1.0"

@@ -1,5 +1,7 @@
 """The hand-tuned Produce and Fetch codecs mean what the declarations mean, and survive any bytes."""
 
+import contextlib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -212,7 +214,5 @@ def test_fetch_response_is_the_same_bytes(data: st.DataObject, version: int) -> 
 @settings(max_examples=300)
 @given(frame=st.binary(max_size=120), version=st.integers(3, 18))
 def test_any_bytes_parse_or_are_refused(decode, frame: bytes, version: int) -> None:  # type: ignore[no-untyped-def]
-    try:
+    with contextlib.suppress(MalformedMessage):
         decode(memoryview(frame), 0, version)
-    except MalformedMessage:
-        pass

@@ -1,4 +1,5 @@
-"""Time as a dependency: whoever needs the time is handed a clock, and a test hands over one that it moves by hand.
+"""Time as a dependency: whoever needs the time is handed a clock, and a test hands over one that it moves
+by hand.
 
 Two times are kept apart. `now_ms` is the wall clock, which records carry and retention compares; it may jump.
 `monotonic_ms` only measures how long something took, and never runs backwards.

@@ -1,7 +1,8 @@
-"""Doing something later, with the same two faces as the clock: a real one on the event loop, a manual one for tests.
+"""Doing something later, with the same two faces as the clock: a real one on the event loop, a manual one
+for tests.
 
-The manual timers own a `ManualClock`: `advance` moves it and runs what fell due, in the order of the due times, so that a
-test of session expiry takes no time and always takes the same path.
+The manual timers own a `ManualClock`: `advance` moves it and runs what fell due, in the order of the due
+times, so that a test of session expiry takes no time and always takes the same path.
 """
 
 import asyncio

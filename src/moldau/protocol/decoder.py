@@ -69,8 +69,8 @@ class _DecoderWriter(SourceWriter):
         name = f"{self.cls.__name__} v{self.version}"
         self.line(f"    raise Malformed(f'{name}: {{cause}} (offset {{o}})') from cause")
         if not hasattr(self.cls, "RESPONSE"):
-            # Kafka ignores what follows a request, and librdkafka relies on it: its Metadata request for all topics
-            # (v9 and up, seen with 2.16.0) writes the null array as four bytes instead of one.
+            # Kafka ignores what follows a request, and librdkafka relies on it: its Metadata request for
+            # all topics (v9 and up, seen with 2.16.0) writes the null array as four bytes instead of one.
             self.line("if o != z:")
             self.line(f"    raise Malformed(f'{name} ends at offset {{o}}, but its frame at {{z}}')")
         self.line("return m")

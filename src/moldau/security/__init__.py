@@ -1,1 +1,1 @@
-"""Who may do what. Empty until SASL, TLS and ACLs arrive; until then every client is User:ANONYMOUS and may do all."""
+"""Who may do what. Empty until SASL, TLS and ACLs arrive: every client is User:ANONYMOUS and may do all."""
