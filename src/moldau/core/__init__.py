@@ -1,1 +1,1 @@
-"""What touches the world (time, files, randomness, settings, waiting), injectable so that tests can fake it."""
+"""What touches the world (time, files, randomness, settings, waiting), injectable for the sake of tests."""
