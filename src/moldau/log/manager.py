@@ -15,7 +15,6 @@ Not here: what is done again and again (housekeeping.py), opening (loading.py), 
 import errno
 import logging
 import random
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
@@ -289,7 +288,7 @@ class LogManager:
         directory = self._homes.pop(key)
         directory.log_count -= 1
         log.go_offline()
-        suffix = f"-{partition}.{uuid.UUID(int=self._random.getrandbits(128), version=4).hex}{DELETE_SUFFIX}"
+        suffix = f"-{partition}.{self._random.getrandbits(128):032x}{DELETE_SUFFIX}"
         target = f"{directory.path}/{topic[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
         try:
             log.close(clean=False)
