@@ -83,7 +83,15 @@ def libraries() -> Path:
     target = cache_dir() / f"apache-kafka-{version()}"
     if not (target / ".complete").exists():
         subprocess.run(
-            ["mvn", "-B", "-q", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={target}"],
+            [
+                "mvn",
+                "-B",
+                "-q",
+                "-f",
+                str(HERE / "pom.xml"),
+                "dependency:copy-dependencies",
+                f"-DoutputDirectory={target}",
+            ],
             check=True,
             cwd=cache_dir(),
         )
