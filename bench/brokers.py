@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -29,6 +29,20 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
+
+
+def wait_for_port(port: int, alive: Callable[[], bool] = lambda: True) -> bool:
+    """Wait until somebody listens on a port of loopback; False when `alive` says that nobody ever will."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            return True
+        except OSError:
+            if not alive():
+                return False
+            time.sleep(0.02)
+    raise TimeoutError(f"nobody listens on port {port} after {START_TIMEOUT_S:.0f} s")
 
 
 class BrokerProcess:
@@ -89,20 +103,11 @@ class BrokerProcess:
         return self
 
     def wait_until_listening(self) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
-                return
-            except OSError:
-                pass
-            if self.process is None or self.process.poll() is not None:
-                raise RuntimeError(f"{self.name} ended while starting:\n{self.output.read_text()[-4000:]}")
-            if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"{self.name} did not listen on {self.address} within {START_TIMEOUT_S:.0f} s"
-                )
-            time.sleep(0.02)
+        """Raises with the end of its output when the process ends first."""
+        process = self.process
+        assert process is not None
+        if not wait_for_port(self.port, lambda: process.poll() is None):
+            raise RuntimeError(f"{self.name} ended while starting:\n{self.output.read_text()[-4000:]}")
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """End it by SIGTERM, as an operator would."""

@@ -6,10 +6,19 @@ worst case for a broker: nothing is batched but what the broker itself gathers i
 
 from __future__ import annotations
 
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
 from bench import wire
+from bench.brokers import free_port, wait_for_port
 from bench.client import Connection
 from bench.figures import Figure, Row, Start, Values
 from bench.load import closed_loop
+from bench.proc import cpu_time
+
+ROOT = Path(__file__).parents[2]
 
 CONNECTIONS = (1, 10, 100)
 SECONDS = 4.0
@@ -19,7 +28,7 @@ TOPIC = "requests"
 
 def measure(start: Start) -> Values:
     """CPU microseconds a request and requests a second for each number of connections."""
-    values = {}
+    values = {"reference_us_100": _reference_us()}
     with start() as broker:
         with Connection(broker.port) as connection:
             connection.create_topic(TOPIC)
@@ -32,7 +41,25 @@ def measure(start: Start) -> Values:
             values[f"cpu_us_{count}"] = used.total_s / load.requests * 1e6
             values[f"system_us_{count}"] = used.system_s / load.requests * 1e6
             values[f"requests_per_s_{count}"] = load.requests / load.seconds
+    values["ratio_100"] = values["cpu_us_100"] / values["reference_us_100"]
     return values
+
+
+def _reference_us() -> float:
+    """What `bench/reference.py` costs a request at 100 connections: the kernel, the loop and one call."""
+    port, size = free_port(), wire.produce_response_bytes(TOPIC)
+    answer = struct.pack(">i", size - 4) + bytes(size - 4)
+    process = subprocess.Popen([sys.executable, "-m", "bench.reference", str(port), answer.hex()], cwd=ROOT)
+    try:
+        wait_for_port(port)
+        request = wire.produce(TOPIC, wire.batch([bytes(100)]))
+        closed_loop(port, TOPIC, request, 100, 0.5)
+        before = cpu_time(process.pid)
+        load = closed_loop(port, TOPIC, request, 100, SECONDS / 2)
+        return (cpu_time(process.pid) - before).total_s / load.requests * 1e6
+    finally:
+        process.terminate()
+        process.wait(10)
 
 
 FIGURE = Figure(
@@ -44,6 +71,8 @@ FIGURE = Figure(
         Row("cpu_us_10", "broker CPU a request, 10 connections", "µs"),
         Row("cpu_us_100", "broker CPU a request, 100 connections", "µs", promise="<= 9"),
         Row("system_us_100", "of which in the kernel, 100 connections", "µs"),
+        Row("reference_us_100", "the reference loop (reads, answers, does nothing), 100 connections", "µs"),
+        Row("ratio_100", "broker over reference loop, 100 connections", "", 2),
         Row("requests_per_s_1", "requests a second, 1 connection", "1/s", 0),
         Row("requests_per_s_10", "requests a second, 10 connections", "1/s", 0),
         Row("requests_per_s_100", "requests a second, 100 connections", "1/s", 0),
