@@ -15,6 +15,7 @@ Not here: when an entry is due (log.py), rebuilding (recovery.py).
 """
 
 import struct
+import sys
 from array import array
 from bisect import bisect_right
 
@@ -149,11 +150,15 @@ class Index:
                     high = middle
             start = max(0, low - 1)
             count = min(_WINDOW_ENTRIES, self.file_entries - start)
-            pairs = list(entry.iter_unpack(self._files.pread(fd, count * size, start * size)))
+            data = self._files.pread(fd, count * size, start * size)
         finally:
             self._files.close(fd)
-        keys, values = zip(*pairs, strict=True) if pairs else ((), ())
-        return _Window(start, (array(self.KEY_TYPE, keys), array("I", values)))
+        return _Window(start, self._columns(data))
+
+    def _columns(self, data: bytes) -> "tuple[array[int], array[int]]":
+        """The keys and the values of a stretch of the file."""
+        pairs = list(self.ENTRY.iter_unpack(data))
+        return array(self.KEY_TYPE, [pair[0] for pair in pairs]), array("I", [pair[1] for pair in pairs])
 
     def _read(self, index: int, count: int) -> list[tuple[int, int]]:
         size = self.ENTRY.size
@@ -247,6 +252,14 @@ class OffsetIndex(Index):
     """(last offset of a batch - base offset, position of that batch)."""
 
     __slots__ = ()
+
+    def _columns(self, data: bytes) -> "tuple[array[int], array[int]]":
+        # Both columns are 32 bits wide, so no pair needs to be an object.
+        numbers = array("I")
+        numbers.frombytes(data)
+        if sys.byteorder == "little":
+            numbers.byteswap()
+        return numbers[::2], numbers[1::2]
 
 
 class TimeIndex(Index):
