@@ -85,9 +85,7 @@ def _run(broker: Broker, records: Records, screen: Screen) -> list[str]:
     from moldau.cli.demo_group import consume
 
     size_bytes = sum(len(key) + len(value) for key, value in records)
-    with screen.task(
-        f"producing as fast as librdkafka can, acks=all, {PARTITIONS} partitions", len(records)
-    ) as advance:
+    with screen.task(f"producing, acks=all, {PARTITIONS} partitions", len(records)) as advance:
         produce_seconds, unacknowledged = produce(broker, records, advance)
     screen.rate("produced", len(records), size_bytes, produce_seconds)
     with screen.task(f"consuming with a group of {MEMBERS} members", len(records)) as advance:
