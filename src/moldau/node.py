@@ -10,42 +10,34 @@ on when recovery takes long, and comes last when it does not, because nobody sho
 import asyncio
 import errno
 import inspect
-import json
 import logging
-import os
 import random
-import signal
 import socket
-import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moldau.controller.adoption import FoundTopic
 from moldau.controller.controller import Controller
 from moldau.coordinator.service import GroupCoordinator
 from moldau.core.clock import Clock, SystemClock
 from moldau.core.ids import random_uuid
-from moldau.core.logs import set_up
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.listeners import Listener as ListenerAddress
 from moldau.core.settings.listeners import advertised_listeners, listeners
-from moldau.core.settings.rows import SettingError
 from moldau.core.settings.sources import StaticSettings
 from moldau.core.timers import LoopTimers
 from moldau.handlers import load_all
 from moldau.handlers.broker import Broker
 from moldau.log.background import LoopBackground
 from moldau.log.checkpoints import META_PROPERTIES_NAME, read_properties
-from moldau.log.directory import DirectoryUnusable
 from moldau.log.housekeeping import Housekeeping
 from moldau.log.manager import LogManager
 from moldau.metadata.changes import Change
 from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.image import EMPTY_IMAGE, GROUP_OFFSETS_TOPIC, Image, TopicState
-from moldau.metadata.store import MetadataStoreError
 from moldau.metadata.view import MetadataView
 from moldau.replication.fetch_session import FetchSessions
 from moldau.replication.manager import ReplicaManager
@@ -418,81 +410,3 @@ def _shown(host: str) -> str:
     if host in ("", "0.0.0.0"):
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
-
-
-# A broker as a program
-
-
-def run(settings: StaticSettings, *, as_json: bool = False) -> int:
-    """Run a broker until SIGTERM or SIGINT; prints a ready line to standard output. Gives the exit code."""
-    set_up(os.environ.get("MOLDAU_LOG_LEVEL", "INFO"), as_json=os.environ.get("MOLDAU_LOG_FORMAT") == "json")
-    _raise_descriptor_limit()
-    try:
-        return _new_event_loop_run(_serve(settings, as_json))
-    except (NodeError, MetadataStoreError, DirectoryUnusable, SettingError) as error:
-        print(f"moldau: {error}", file=sys.stderr)
-    except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        print(f"moldau: the broker cannot start: {what}", file=sys.stderr)
-    return 1
-
-
-async def _serve(settings: StaticSettings, as_json: bool) -> int:
-    node = Node(settings)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    started = asyncio.ensure_future(node.start())
-    stopped = asyncio.ensure_future(stop.wait())
-    await asyncio.wait({started, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    if not started.done():
-        log.info("stopped before the start was over")
-        started.cancel()
-        await asyncio.wait({started})
-        return 0
-    await started
-    _say_ready(node, as_json)
-    await stopped
-    log.info("stopping")
-    await node.stop()
-    return 0
-
-
-def _say_ready(node: Node, as_json: bool) -> None:
-    if as_json:
-        ready = {
-            "event": "ready",
-            "bootstrap_servers": node.address,
-            "http_address": node.http_address,
-            "node_id": node.node_id,
-            "cluster_id": node.metadata.image.cluster_id,
-            "log_dirs": list(node.static.broker.data_directories),
-            "pid": os.getpid(),
-        }
-        print(json.dumps(ready), flush=True)
-        return
-    watch = f"; health and metrics at http://{node.http_address}" if node.http_address else ""
-    where = ", ".join(node.static.broker.data_directories)
-    print(
-        f"moldau is ready: clients connect to {node.address}{watch}; records are kept in {where}", flush=True
-    )
-
-
-def _new_event_loop_run(main: Coroutine[Any, Any, int]) -> int:
-    """Run on uvloop where there is one, else on asyncio's own loop."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(main)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)
-
-
-def _raise_descriptor_limit() -> None:
-    """Connections and segments need descriptors: take as many as the system grants without asking."""
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -144,6 +144,6 @@ def _run(arguments: Arguments) -> int:
         raise Mistake(f"cannot read the settings in {file}: {problem.strerror}", MISUSED) from None
     except SettingError as problem:
         raise Mistake(f"{problem.sentence}: correct it and start again", MISUSED) from None
-    from moldau.node import run
+    from moldau.cli.broker_program import run
 
     return run(settings, as_json="--json" in arguments.single)
