@@ -19,6 +19,7 @@ from moldau.log.segment import CorruptSegment, Segment
 from moldau.records.batch import HEADER, HEADER_BYTES, LENGTH_MIN, LENGTH_OVERHEAD
 
 CURSORS_MAX = 64
+LATEST_BYTES_MAX = 4096
 
 Chunk: TypeAlias = bytes | memoryview
 
@@ -34,13 +35,17 @@ class Reader:
     date.
     """
 
-    __slots__ = ("_cursors", "end_offset", "segments", "start_offset")
+    __slots__ = ("_cursors", "end_offset", "latest", "latest_position", "segments", "start_offset")
 
     def __init__(self, segments: Sequence[Segment], start_offset: int, end_offset: int) -> None:
         """`segments` is the log's own list, in order, never empty."""
         self.segments = segments
         self.start_offset = start_offset
         self.end_offset = end_offset
+        self.latest: bytes | bytearray = b""
+        """The bytes of the last write, if they are few: who waits at the tail needs no system call."""
+        self.latest_position = -1
+        """Where in the last segment they stand; -1: they are not kept."""
         self._cursors: dict[int, tuple[Segment, int]] | None = None
 
     def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True) -> Chunk:
@@ -66,6 +71,13 @@ class Reader:
             stop, next_offset = self._stop(segment, end)
         if stop - position > max_bytes:
             return self._read_piece(segment, position, max_bytes, stop, min_one_batch)
+        if (
+            position == self.latest_position
+            and stop - position == len(self.latest)
+            and segment is self.segments[-1]
+        ):
+            self._remember(next_offset, segment, stop)
+            return memoryview(self.latest)
         segment.touched = True
         data = segment.read(position, stop - position)
         if len(data) != stop - position:
@@ -84,6 +96,7 @@ class Reader:
     def forget(self) -> None:
         """The log has been cut: remembered places may be gone."""
         self._cursors = None
+        self.latest, self.latest_position = b"", -1
 
     def _index(self, offset: int) -> int:
         """The place in the list of the last segment that begins at or before `offset`."""

@@ -22,7 +22,7 @@ from moldau.log.descriptors import DescriptorLimit
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.index import TAIL_ENTRIES_MAX
 from moldau.log.producers import Producers, ProducerState
-from moldau.log.reader import Reader
+from moldau.log.reader import LATEST_BYTES_MAX, Reader
 from moldau.log.segment import Segment
 from moldau.log.snapshots import write_snapshot
 
@@ -251,10 +251,15 @@ class Tail:
             self._roll_back()
             self.on_error(self, error)
             raise
+        reader = self._reader
+        if 0 < len(self._staged) <= LATEST_BYTES_MAX:
+            reader.latest, reader.latest_position = self._staged, segment.size_bytes
+        elif reader.latest_position >= 0:
+            reader.latest, reader.latest_position = b"", -1
         segment.size_bytes = self._position
         segment.max_timestamp_ms = self._max_timestamp_ms
         segment.max_timestamp_offset = self._max_timestamp_offset
-        self._reader.end_offset = self.log_end_offset
+        reader.end_offset = self.log_end_offset
         self._since_index_written = self._since_index
         if self._index_due:
             for entry in self._index_due:
