@@ -21,7 +21,7 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts `moldau serve WORDS...` on free ports and a data folder of its own, unless the words name others."""
+    """Starts `moldau serve WORDS...`, on free ports and its own data folder unless the words name others."""
     started: list[subprocess.Popen[bytes]] = []
 
     def run(*words: str, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
