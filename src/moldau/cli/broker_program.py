@@ -32,7 +32,10 @@ def run(settings: StaticSettings, *, as_json: bool = False) -> int:
     except (NodeError, MetadataStoreError, DirectoryUnusable, SettingError) as error:
         print(f"moldau: {error}", file=sys.stderr)
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        if error.filename:
+            what = f"{error.filename} cannot be used ({error.strerror}); name another folder with --data, or mend this"
+        else:
+            what = str(error)
         print(f"moldau: the broker cannot start: {what}", file=sys.stderr)
     return 1
 
