@@ -33,7 +33,7 @@ def run(settings: StaticSettings, *, as_json: bool = False) -> int:
         print(f"moldau: {error}", file=sys.stderr)
     except OSError as error:
         if error.filename:
-            what = f"{error.filename} cannot be used ({error.strerror}); name another folder with --data, or mend this"
+            what = f"{error.filename} cannot be used ({error.strerror}); name another with --data"
         else:
             what = str(error)
         print(f"moldau: the broker cannot start: {what}", file=sys.stderr)
