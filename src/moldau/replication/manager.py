@@ -130,10 +130,11 @@ class ReplicaManager:
                 if opened is None:
                     continue
                 partition = Partition(topic.name, topic.topic_id, index, opened, self._turn, stats)
-                partition.group_commit = self.group_commit
                 partitions[index] = partition
             elif configs_changed and partition.log.settings is not settings:
                 partition.log.reconfigure(settings)
+            # flush.messages=1 is how a Kafka user asks for an fsync before every acknowledgement.
+            partition.group_commit = self.group_commit or settings.flush_messages == 1
             self._apply_state(partition, state)
 
     def _open(self, topic: TopicState, index: int, settings: TopicSettings) -> Log | None:

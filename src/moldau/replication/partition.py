@@ -9,8 +9,8 @@ lies above it, so that no record is shown that a crash could take back. Follower
 nothing else here will change.
 
 Invariant: the high watermark never falls; `waiting` is ordered by offset, because offsets are handed out in
-order. Hot: `append` and `advance` run for every Produce request. Budget: 0.8 us together, without the log
-(bench/hot_path.py).
+order. Hot: `append` and `advance` run for every Produce request. Budget with the
+connection: bench/hot_path.py.
 """
 
 from collections import deque
@@ -98,9 +98,10 @@ class Partition:
         """Append as leader; what was appended is committed in a later turn (`wait_for`)."""
         if not self.online:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, "the partition's log directory is offline")
-        if acks == -1 and len(self.isr) < self.log.settings.min_insync_replicas:
+        log = self.log
+        if acks == -1 and len(self.isr) < log.settings.min_insync_replicas:
             return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
-        result = self.log.append(batches, self.leader_epoch, now_ms, origin)
+        result = log.append(batches, self.leader_epoch, now_ms, origin)
         if not (result.error_code or result.duplicate):
             self.unseen_bytes += len(batches)
             if not self.dirty:

@@ -290,7 +290,9 @@ class Connection(asyncio.BufferedProtocol):
         while queue and queue[0].filled:
             slot = queue.popleft()
             parts, slot.parts = slot.parts, None
-            if parts is not None:
+            if type(parts) is bytes:  # the usual answer to a Produce request
+                self.transport.write(parts)  # type: ignore[union-attr]
+            elif parts is not None:
                 self._send(parts)
         if self.blocked:
             self.blocked = bool(queue) and (

@@ -1,0 +1,93 @@
+"""The replica manager follows the metadata: partitions come, change their settings and go."""
+
+import asyncio
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from moldau.core.clock import ManualClock
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.timers import ManualTimers
+from moldau.log.manager import LogManager
+from moldau.metadata.changes import ConfigsChanged, TopicCreated, TopicDeleted, replay
+from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState, ResourceType
+from moldau.protocol.errors import ErrorCode
+from moldau.replication.manager import ReplicaError, ReplicaManager
+from moldau.replication.turn import Turn
+
+TOPIC_ID = bytes(range(16))
+CREATED = TopicCreated("t", TOPIC_ID, (PartitionState.fresh((1,)),) * 2)
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        settings = BrokerSettings(log_dirs=(str(folder),))
+        clock = ManualClock()
+        self.logs = LogManager(settings, clock=clock, timers=ManualTimers(clock), source=random.Random(1))
+        self.logs.load("cluster", 1, lambda topic: settings_of_nothing)
+        self.turn = Turn(asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None)
+        self.replicas = ReplicaManager(1, settings, self.logs, clock, self.turn)
+        self.image = EMPTY_IMAGE
+
+    def apply(self, *changes: object) -> Image:
+        old, self.image = self.image, replay(self.image, self.image.version + 1, changes)  # type: ignore[arg-type]
+        self.replicas.apply(old, self.image, changes)  # type: ignore[arg-type]
+        return self.image
+
+
+settings_of_nothing = None  # no log is there to be loaded
+
+
+def test_partitions_come_with_their_topic_and_go_with_it(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.apply(CREATED)
+        partition = world.replicas.partition("t", 1)
+        assert partition is not None
+        assert partition.writable
+        assert world.replicas.by_topic_id[TOPIC_ID][1] is partition
+        assert world.replicas.by_name_bytes[b"t"][1] is partition
+        assert (tmp_path / "t-1").is_dir()
+        world.apply(TopicDeleted("t"))
+        assert world.replicas.partition("t", 1) is None
+        assert not world.replicas.by_topic_id
+        assert not partition.writable
+        assert not (tmp_path / "t-1").exists()
+
+    asyncio.run(scene())
+
+
+def test_settings_reach_the_logs_and_flush_messages_one_asks_for_the_fsync(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.apply(CREATED)
+        partition = world.replicas.partition("t", 0)
+        assert partition is not None
+        assert not partition.group_commit
+        world.apply(
+            ConfigsChanged(ResourceType.TOPIC, "t", {"flush.messages": "1", "max.message.bytes": "1000"})
+        )
+        assert partition.log.settings.max_message_bytes == 1000
+        assert partition.group_commit
+        world.apply(ConfigsChanged(ResourceType.TOPIC, "t", {"flush.messages": None}))
+        assert not partition.group_commit
+
+    asyncio.run(scene())
+
+
+def test_what_a_coordinator_appends_is_read_back_once_committed(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.apply(CREATED)
+        written = [(b"a", b"1"), (b"b", None), (b"a", b"2")]
+        done = world.replicas.append_records("t", 0, written)
+        assert list(world.replicas.committed_records("t", 0)) == []
+        await asyncio.wait_for(done, 5)
+        assert list(world.replicas.committed_records("t", 0)) == written
+        with pytest.raises(ReplicaError) as refused:
+            await world.replicas.append_records("nowhere", 0, written)
+        assert refused.value.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    asyncio.run(scene())
