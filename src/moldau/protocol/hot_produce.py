@@ -77,8 +77,8 @@ def _decode_produce_classic(view: memoryview, position: int) -> ProduceBody:
             partitions.append((index, view[position:after]))
             position = after
         topics.append((name, partitions))
-    if position != end:
-        raise MalformedMessage("bytes are left over after a Produce request")
+    if position > end:
+        raise MalformedMessage("the Produce request ends before its content does")
     return transactional_id, acks, timeout_ms, topics
 
 
@@ -118,8 +118,8 @@ def _decode_produce_flexible(view: memoryview, position: int, by_id: bool) -> Pr
             position = position + 1 if view[position] == 0 else skip_tagged_fields(view, position)
         topics.append((name, partitions))
         position = position + 1 if view[position] == 0 else skip_tagged_fields(view, position)
-    if skip_tagged_fields(view, position) != end:
-        raise MalformedMessage("bytes are left over after a Produce request")
+    if skip_tagged_fields(view, position) > end:
+        raise MalformedMessage("the Produce request ends before its content does")
     return transactional_id, acks, timeout_ms, topics
 
 
