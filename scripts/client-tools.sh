@@ -1,17 +1,29 @@
 #!/bin/sh
-# Says which programs of other languages the client tests can use, and installs kcat where that is simple.
-# Nothing here fails: a test whose program is missing is reported as skipped, with the reason.
+# Brings the programs of other languages that the client tests use: kcat, a JDK with Maven, Node.js with npm.
+# As root on Debian or Ubuntu they are installed; elsewhere it says what is missing. Nothing here fails: a test
+# whose program is missing is reported as skipped, with the reason.
 set -u
 
-if ! command -v kcat >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    echo "installing kcat"
-    apt-get install -y -qq kcat >/dev/null 2>&1 ||
-        { apt-get update -qq >/dev/null 2>&1 && apt-get install -y -qq kcat >/dev/null 2>&1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+wanted=
+have kcat || wanted="$wanted kcat"
+have javac || wanted="$wanted default-jdk-headless"
+have mvn || wanted="$wanted maven"
+have node || wanted="$wanted nodejs"
+have npm || wanted="$wanted npm"
+
+if [ -n "$wanted" ] && [ "$(id -u)" = 0 ] && have apt-get; then
+    apt-get update -qq >/dev/null 2>&1
+    for package in $wanted; do
+        echo "installing $package for the client tests"
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1
+    done
 fi
 
-for need in kcat:kcat 'java:a JDK 17 or newer' 'mvn:Maven' 'node:Node.js 18 or newer' 'npm:npm'; do
+for need in kcat:kcat 'javac:a JDK 17 or newer' 'mvn:Maven' 'node:Node.js 18 or newer' 'npm:npm'; do
     program=${need%%:*}
-    command -v "$program" >/dev/null 2>&1 ||
+    have "$program" ||
         echo "$program was not found: the client tests that need it are skipped (install ${need#*:} to run them)"
 done
 exit 0
