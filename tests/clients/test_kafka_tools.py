@@ -65,10 +65,9 @@ def test_console_producer_and_consumer(bootstrap: str, made: str) -> None:
         "key.separator=:",
         stdin="a:1\nb:2\n",
     )
-    said = tool(
-        f"{TOOLS}.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning",
-        "--max-messages", "2", "--formatter-property", "print.key=true", "--timeout-ms", "20000",
-    )  # fmt: skip
+    options = ["--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning", "--max-messages", "2"]
+    shown = ["--formatter-property", "print.key=true", "--timeout-ms", "20000"]
+    said = tool(f"{TOOLS}.consumer.ConsoleConsumer", *options, *shown)
     assert "a\t1\nb\t2\n" in said
 
 
