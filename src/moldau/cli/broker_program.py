@@ -5,6 +5,7 @@ error. What keeps a broker from starting is one sentence there, never a tracebac
 """
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -56,6 +57,9 @@ async def _serve(settings: StaticSettings, as_json: bool) -> int:
         return 0
     await started
     _say_ready(node, as_json)
+    # What was made until now stays, so the collector need not look at it again.
+    gc.freeze()
+    gc.enable()
     await stopped
     log.info("stopping")
     await node.stop()

@@ -7,6 +7,7 @@ commands. Not here: what a broker is made of (moldau/node.py), what settings mea
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -130,6 +131,7 @@ def serve(words: Sequence[str]) -> int:
 
 
 def _run(arguments: Arguments) -> int:
+    gc.disable()  # until the broker is ready: importing makes no garbage worth collecting
     from pathlib import Path
 
     from moldau.core.settings.rows import SettingError
