@@ -13,7 +13,11 @@ from pathlib import Path
 
 from bench import apache_kafka, results
 from bench.brokers import KINDS, ApacheKafka
-from bench.figures import Figure, Values, all_figures
+from bench.figures import Figure, Start, Values, all_figures
+from bench.proc import machine_time
+
+STOLEN = "stolen_share"
+STOLEN_SHARE_MAX = 0.03
 
 
 def main() -> None:
@@ -42,6 +46,9 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=int, default=3, help="how often; the median counts")
     parser.add_argument("--brokers", default="moldau,kafka", help="which, in turn (moldau, kafka)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting")
+    parser.add_argument(
+        "--patience", type=int, default=3, help="attempts at a run while the machine is disturbed"
+    )
     parser.add_argument("--dry", action="store_true", help="print, but do not keep the results")
 
 
@@ -52,7 +59,9 @@ def _measure(figures: list[Figure], arguments: argparse.Namespace) -> int:
         runs: dict[str, list[Values]] = {kind: [] for kind in kinds}
         for number in range(arguments.runs):
             for kind in kinds:
-                values = figure.measure(lambda kind=kind: KINDS[kind](None, settings))
+                values = _undisturbed(
+                    figure, lambda kind=kind: KINDS[kind](None, settings), arguments.patience
+                )
                 runs[kind].append(values)
                 shown = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
                 print(f"{figure.name} {kind} {number + 1}/{arguments.runs}: {shown}", flush=True)
@@ -60,6 +69,23 @@ def _measure(figures: list[Figure], arguments: argparse.Namespace) -> int:
             if not arguments.dry:
                 results.save(figure, kind, runs[kind], _version(kind))
     return 0
+
+
+def _undisturbed(figure: Figure, start: Start, attempts_max: int) -> Values:
+    """Measure once; again while the hypervisor took too much, and then the attempt from which it took least.
+
+    Attempts are chosen by what was stolen and never by what was measured.
+    """
+    attempts: list[Values] = []
+    for _ in range(attempts_max):
+        before = machine_time()
+        values = dict(figure.measure(start))
+        values[STOLEN] = machine_time().stolen_share_since(before)
+        attempts.append(values)
+        if values[STOLEN] < STOLEN_SHARE_MAX:
+            break
+        print(f"{figure.name}: {values[STOLEN]:.0%} of the machine was stolen meanwhile", flush=True)
+    return min(attempts, key=lambda one: one[STOLEN])
 
 
 def _version(kind: str) -> str:

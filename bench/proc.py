@@ -56,3 +56,21 @@ def _status_kilobytes(pid: int, field: str) -> int:
         if line.startswith(field + ":"):
             return int(line.split()[1])
     raise ValueError(f"no {field} for process {pid}")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineTime:
+    """What all cores together did since the machine started, in ticks."""
+
+    total: int
+    stolen: int
+
+    def stolen_share_since(self, earlier: MachineTime) -> float:
+        """The share of the time that the hypervisor gave to other machines, 0 to 1."""
+        return (self.stolen - earlier.stolen) / max(1, self.total - earlier.total)
+
+
+def machine_time() -> MachineTime:
+    """Read /proc/stat."""
+    fields = [int(one) for one in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return MachineTime(sum(fields), fields[7])

@@ -27,7 +27,7 @@ def load() -> dict[str, Any]:
 def save(figure: Figure, kind: str, runs: Sequence[Values], version: str) -> None:
     """Keep the runs of one figure and broker, replacing older ones."""
     results = load()
-    names = {name for run in runs for name in run}
+    names = {name for run in runs for name in run}  # a figure may lack some where a tool is missing
     medians = {name: statistics.median(run[name] for run in runs if name in run) for name in sorted(names)}
     results.setdefault(figure.name, {})[kind] = {
         "median": {name: round(value, 4) for name, value in medians.items()},
