@@ -17,6 +17,7 @@ Not here: followers (replica ids are answered as consumers), preferred read repl
 
 import logging
 from collections.abc import Sequence
+from time import perf_counter_ns
 
 from moldau.core.timers import TimerHandle
 from moldau.handlers.broker import Broker
@@ -37,12 +38,14 @@ _FLEXIBLE_FROM = 12
 _TOPIC_ID_FROM = 13
 _READ_COMMITTED = 1
 _NO_RECORDS = b""
+_FETCH = 1
 
 
 class _Fetch:
     """One Fetch request: what it wants, and how its answer is collected."""
 
     __slots__ = (
+        "began_us",
         "broker",
         "correlation_id",
         "incremental",
@@ -61,6 +64,7 @@ class _Fetch:
 
     def __init__(self, broker: Broker, version: int, correlation_id: int, body: FetchBody) -> None:
         self.broker = broker
+        self.began_us = perf_counter_ns() // 1000
         self.version = version
         self.correlation_id = correlation_id
         self.min_bytes = body[2]
@@ -180,6 +184,7 @@ class _Fetch:
             if row[6]:
                 self._count(target, len(row[6]))
         parts = encode_fetch_response(self.version, topics, session_id=self.session_id)
+        self.broker.request_times.of(_FETCH).observe(perf_counter_ns() // 1000 - self.began_us)
         return frame_answer_parts(self.correlation_id, self.version >= _FLEXIBLE_FROM, parts)
 
     def _move_to_end(self, target: FetchTarget) -> None:

@@ -16,6 +16,7 @@ Hot: with the connection this is all that a small Produce request costs beside t
 
 import struct
 from collections.abc import Mapping
+from time import perf_counter_ns
 
 from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import Exchange, Slot
@@ -33,6 +34,8 @@ _TRAILING_TAGS = b"\x00\x00\x00"
 _LOG_START_OFFSET_FROM = 5
 _OFFSETS_BYTES = 24
 _SPARE_MAX = 8
+_PRODUCE = 0
+_SAMPLED = 16  # one request in so many is timed, and counts for all of them
 _TAKEN_BACK = "the write failed and was taken back: see the broker's log and its /health page"
 
 
@@ -68,6 +71,7 @@ class RepeatedProduce:
         "_flexible",
         "_now_ms",
         "_size_at",
+        "_uses",
         "head",
         "key",
         "middle",
@@ -77,6 +81,7 @@ class RepeatedProduce:
         "size_bytes",
         "spare",
         "tail",
+        "times",
         "version",
     )
 
@@ -97,6 +102,8 @@ class RepeatedProduce:
         self.version = version
         self.key = key
         self._acks = acks
+        self._uses = 0
+        self.times = broker.request_times.of(_PRODUCE)
         self.spare: list[_RepeatedSlot] = []
         self._size_at = prefix_end + 4
         self._flexible = version >= _FLEXIBLE_FROM
@@ -138,6 +145,8 @@ class RepeatedProduce:
         slot.filled = False
         slot.correlation_id = _I32(view, position + 8)[0]
         slot.result = result
+        self._uses += 1
+        slot.began_us = perf_counter_ns() // 1000 if self._uses % _SAMPLED == 0 else 0
         exchange.queue.append(slot)
         if result.error_code:
             partition.stats.failed_produces += 1
@@ -161,7 +170,7 @@ class RepeatedProduce:
 class _RepeatedSlot(Slot):
     """The place of one such answer, which is also who waits for the commit."""
 
-    __slots__ = ("correlation_id", "result", "shortcut")
+    __slots__ = ("began_us", "correlation_id", "result", "shortcut")
 
     result: AppendResult
 
@@ -169,6 +178,7 @@ class _RepeatedSlot(Slot):
         super().__init__(exchange)
         self.shortcut = shortcut
         self.correlation_id = 0
+        self.began_us = 0
 
     def settle(self, error_code: int, partition: Partition) -> None:
         """The records are committed (0), or lost."""
@@ -188,6 +198,8 @@ class _RepeatedSlot(Slot):
         )
         self.filled = True
         self.exchange.slot_filled()
+        if self.began_us:
+            shortcut.times.observe(perf_counter_ns() // 1000 - self.began_us, _SAMPLED)
         # Only a slot that has left the queue, with its answer, may be used again.
         if self.parts is None and len(shortcut.spare) < _SPARE_MAX:
             shortcut.spare.append(self)

@@ -132,7 +132,11 @@ MOLDAU = {
     "moldau_event_loop_lag_seconds": _gauge(
         "How late the event loop ran in the last minute: quantiles 0.5, 0.99, 1."
     ),
-    "moldau_request_duration_seconds": Metric("histogram", "From a request's arrival to its answer, by API."),
+    "moldau_request_duration_seconds": Metric(
+        "histogram",
+        "From a request's arrival to its answer, by API; a Fetch's includes its long poll, and of a producer's "
+        "repeated requests one in 16 is timed for all.",
+    ),
     "moldau_connections_refused_total": _counter(
         "Connections refused because a limit was reached, by listener."
     ),

@@ -20,11 +20,11 @@ class Histogram:
         self.counts = [0] * (_BUCKETS + 1)
         self.sum_us = 0
 
-    def observe(self, time_us: int) -> None:
-        """One request took so long."""
+    def observe(self, time_us: int, weight: int = 1) -> None:
+        """One request took so long; `weight` is of how many it is the sample."""
         bucket = time_us.bit_length()
-        self.counts[bucket if bucket < _BUCKETS else _BUCKETS] += 1
-        self.sum_us += time_us
+        self.counts[bucket if bucket < _BUCKETS else _BUCKETS] += weight
+        self.sum_us += time_us * weight
 
 
 class Bucket(NamedTuple):
