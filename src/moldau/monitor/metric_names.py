@@ -134,8 +134,8 @@ MOLDAU = {
     ),
     "moldau_request_duration_seconds": Metric(
         "histogram",
-        "From a request's arrival to its answer, by API; a Fetch's includes its long poll, and of a producer's "
-        "repeated requests one in 16 is timed for all.",
+        "From a request's arrival to its answer, by API; a Fetch's includes its long poll, and of a "
+        "producer's repeated requests one in 16 is timed for all.",
     ),
     "moldau_connections_refused_total": _counter(
         "Connections refused because a limit was reached, by listener."
