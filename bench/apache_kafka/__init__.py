@@ -17,6 +17,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.cache import made_once
+
 HERE = Path(__file__).parent
 CLUSTER_ID = "bW9sZGF1LWJlbmNoLWthZg"
 
@@ -81,21 +83,10 @@ def version() -> str:
 def libraries() -> Path:
     """The folder of jars, fetched by Maven on first use (about 100 MB)."""
     target = cache_dir() / f"apache-kafka-{version()}"
-    if not (target / ".complete").exists():
-        subprocess.run(
-            [
-                "mvn",
-                "-B",
-                "-q",
-                "-f",
-                str(HERE / "pom.xml"),
-                "dependency:copy-dependencies",
-                f"-DoutputDirectory={target}",
-            ],
-            check=True,
-            cwd=cache_dir(),
-        )
-        (target / ".complete").touch()
+    with made_once(target) as missing:
+        if missing:
+            command = ["mvn", "-B", "-q", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
+            subprocess.run([*command, f"-DoutputDirectory={target}"], check=True, cwd=cache_dir())
     return target
 
 

@@ -22,6 +22,8 @@ from typing import Any
 
 from client_model import CODECS, Member, Message, Place, Received
 
+from bench.cache import made_once
+
 HERE = Path(__file__).parent
 CALL_TIMEOUT_S = 40.0
 
@@ -146,31 +148,30 @@ def java_command(bootstrap: str) -> list[str]:
     project = HERE / "java"
     pom = project / "pom.xml"
     dependencies = cache_dir() / f"java-{_digest(pom)}"
-    if not (dependencies / ".complete").exists():
-        command = ["mvn", "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
-        subprocess.run([*command, f"-DoutputDirectory={dependencies}"], check=True, cwd=cache_dir())
-        (dependencies / ".complete").touch()
+    with made_once(dependencies) as missing:
+        if missing:
+            command = ["mvn", "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
+            subprocess.run([*command, f"-DoutputDirectory={dependencies}"], check=True, cwd=cache_dir())
     sources = sorted((project / "src").rglob("*.java"))
     classes = cache_dir() / f"java-classes-{_digest(pom, *sources)}"
-    if not (classes / ".complete").exists():
-        command = ["javac", "-nowarn", "-d", str(classes), "-cp", f"{dependencies}/*"]
-        subprocess.run([*command, *map(str, sources)], check=True, stderr=subprocess.DEVNULL)
-        (classes / ".complete").touch()
+    with made_once(classes) as missing:
+        if missing:
+            command = ["javac", "-nowarn", "-d", str(classes), "-cp", f"{dependencies}/*"]
+            subprocess.run([*command, *map(str, sources)], check=True, stderr=subprocess.DEVNULL)
     flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     return ["java", *flags, "-cp", f"{dependencies}/*:{classes}", "moldau.Agent", bootstrap]
 
 
 def kafkajs_command(bootstrap: str) -> list[str]:
     """Install the npm packages once for their list, and give the command line."""
-    package = HERE / "kafkajs" / "package.json"
-    folder = cache_dir() / f"kafkajs-{_digest(package)}"
-    if not (folder / ".complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(package, folder)
-        command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
-        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        (folder / ".complete").touch()
-    shutil.copy(HERE / "kafkajs" / "agent.js", folder)
+    package, agent = HERE / "kafkajs" / "package.json", HERE / "kafkajs" / "agent.js"
+    folder = cache_dir() / f"kafkajs-{_digest(package, agent)}"
+    with made_once(folder) as missing:
+        if missing:
+            shutil.copy(package, folder)
+            shutil.copy(agent, folder)  # beside its node_modules, where node looks for them
+            command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
+            subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return ["node", str(folder / "agent.js"), bootstrap]
 
 
