@@ -242,6 +242,7 @@ class Node:
         self.replicas = ReplicaManager(self.node_id, self.static.broker, self.logs, self.clock, self.turn)
         self.logs.on_offline = lambda directory, logs: self.replicas.close_offline()
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
+        self.replicas.set_strays_aside()
         self._stops.append(("partitions", self.replicas.close))
         housekeeping = Housekeeping(self.logs, self.replicas.high_watermark_of)
         housekeeping.start()

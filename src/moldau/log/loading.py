@@ -18,6 +18,8 @@ from moldau.log.directory import LOG_START_NAME, RECOVERY_POINT_NAME, LogDirecto
 from moldau.log.recovery import Recovered, UnreadableLog, open_log
 
 DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+"""Set aside: left alone from then on, until a person removes it."""
 KRAFT_LOG = "__cluster_metadata"
 """Where a Kafka controller keeps its metadata, in a directory that was once Kafka's: not a partition of ours.
 """

@@ -36,7 +36,7 @@ from moldau.log.directory import (
     LogDirectory,
 )
 from moldau.log.flushing import FsyncJob
-from moldau.log.loading import DELETE_SUFFIX, RecoveryProgress, load_directories
+from moldau.log.loading import DELETE_SUFFIX, STRAY_SUFFIX, RecoveryProgress, load_directories
 from moldau.log.log import Log
 from moldau.log.recovery import open_log
 from moldau.log.tail import Tail
@@ -281,24 +281,38 @@ class LogManager:
 
     def delete_async(self, topic: str, partition: int) -> bool:
         """Take the log away at once, and its files after file.delete.delay.ms; False when there is none."""
-        key = (topic, partition)
-        log = self._logs.pop(key, None)
+        log = self.get(topic, partition)
         if log is None:
             return False
+        target = self._take_out(log, DELETE_SUFFIX)
+        if target is not None:
+            self._remove_later(target, log.settings.file_delete_delay_ms)
+        return True
+
+    def set_aside(self, log: Log) -> str | None:
+        """Keep the files of a log without a partition under a name that no partition has; gives that name.
+
+        None when the disk refuses, which is reported.
+        """
+        return self._take_out(log, STRAY_SUFFIX)
+
+    def _take_out(self, log: Log, kind: str) -> str | None:
+        """Close the log and rename its directory; the new path, or None when the disk refused."""
+        key = (log.topic, log.partition)
+        del self._logs[key]
         directory = self._homes.pop(key)
         directory.log_count -= 1
         log.go_offline()
-        suffix = f"-{partition}.{self._random.getrandbits(128):032x}{DELETE_SUFFIX}"
-        target = f"{directory.path}/{topic[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
+        suffix = f"-{log.partition}.{self._random.getrandbits(128):032x}{kind}"
+        target = f"{directory.path}/{log.topic[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
         try:
             log.close(clean=False)
             self._files.rename(log.directory, target)
             log.moved_to(target)
         except OSError as error:
             self._report(directory, error)
-            return True
-        self._remove_later(target, log.settings.file_delete_delay_ms)
-        return True
+            return None
+        return target
 
     def _remove_later(self, path: str, delay_ms: int) -> None:
         def done(error: BaseException | None) -> None:

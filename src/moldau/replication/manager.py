@@ -156,6 +156,21 @@ class ReplicaManager:
             partition.writable = partition.online and not partition.internal and state.leader == self._node_id
             partition.changed()
 
+    def set_strays_aside(self) -> None:
+        """Set aside the logs that no partition of the image has: the topic was deleted while the broker went down.
+
+        They are not deleted: if it is the metadata that is wrong, the records must not go with it.
+        """
+        for each in self._log_manager:
+            if self.partition(each.topic, each.partition) is None:
+                path = self._log_manager.set_aside(each)
+                name = f"{each.topic}-{each.partition}"
+                log.warning(
+                    "%s belongs to no topic of this cluster: set aside as %s; remove it if it may go",
+                    name,
+                    path,
+                )
+
     def _delete_topic(self, name: str) -> None:
         partitions = self._by_name.pop(name)
         self.by_name_bytes.pop(name.encode(), None)

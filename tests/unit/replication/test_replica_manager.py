@@ -9,6 +9,7 @@ import pytest
 
 from moldau.core.clock import ManualClock
 from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.topic import TopicSettings
 from moldau.core.timers import ManualTimers
 from moldau.log.manager import LogManager
 from moldau.metadata.changes import ConfigsChanged, TopicCreated, TopicDeleted, replay
@@ -26,7 +27,7 @@ class World:
         settings = BrokerSettings(log_dirs=(str(folder),))
         clock = ManualClock()
         self.logs = LogManager(settings, clock=clock, timers=ManualTimers(clock), source=random.Random(1))
-        self.logs.load("cluster", 1, lambda topic: settings_of_nothing)
+        self.logs.load("cluster", 1, lambda topic: TopicSettings())
         self.turn = Turn(asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None)
         self.replicas = ReplicaManager(1, settings, self.logs, clock, self.turn)
         self.image = EMPTY_IMAGE
@@ -35,9 +36,6 @@ class World:
         old, self.image = self.image, replay(self.image, self.image.version + 1, changes)  # type: ignore[arg-type]
         self.replicas.apply(old, self.image, changes)  # type: ignore[arg-type]
         return self.image
-
-
-settings_of_nothing = None  # no log is there to be loaded
 
 
 def test_partitions_come_with_their_topic_and_go_with_it(tmp_path: Path) -> None:
@@ -89,5 +87,24 @@ def test_what_a_coordinator_appends_is_read_back_once_committed(tmp_path: Path) 
         with pytest.raises(ReplicaError) as refused:
             await world.replicas.append_records("nowhere", 0, written)
         assert refused.value.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    asyncio.run(scene())
+
+
+def test_a_log_without_a_topic_is_set_aside_and_not_deleted(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.logs.create("gone", 0, bytes(16), TopicSettings())
+        world.apply(CREATED)
+        world.replicas.set_strays_aside()
+        assert world.replicas.partition("t", 0) is not None
+        assert world.logs.get("gone", 0) is None
+        assert not (tmp_path / "gone-0").exists()
+        (kept,) = tmp_path.glob("gone-0.*-stray")
+        assert (kept / "00000000000000000000.log").exists()
+        world.logs.close()
+        again = World(tmp_path)  # a later start leaves it alone
+        assert [each.topic for each in again.logs] == ["t", "t"]
+        assert kept.exists()
 
     asyncio.run(scene())
