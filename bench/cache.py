@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def made_once(folder: Path) -> Iterator[bool]:
-    """Hold a lock on the folder; gives True when the caller has to fill it, which counts if it does not raise."""
+    """Hold a lock on the folder; True when the caller has to fill it, which counts if it does not raise."""
     folder.mkdir(parents=True, exist_ok=True)
     complete = folder / ".complete"
     with (folder / ".lock").open("w") as lock:
