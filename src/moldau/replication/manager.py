@@ -165,11 +165,8 @@ class ReplicaManager:
             if self.partition(each.topic, each.partition) is None:
                 path = self._log_manager.set_aside(each)
                 name = f"{each.topic}-{each.partition}"
-                log.warning(
-                    "%s belongs to no topic of this cluster: set aside as %s; remove it if it may go",
-                    name,
-                    path,
-                )
+                message = "%s belongs to no topic of this cluster: it is set aside as %s; remove it if it may go"
+                log.warning(message, name, path)
 
     def _delete_topic(self, name: str) -> None:
         partitions = self._by_name.pop(name)

@@ -100,7 +100,7 @@ def test_a_log_without_a_topic_is_set_aside_and_not_deleted(tmp_path: Path) -> N
         assert world.replicas.partition("t", 0) is not None
         assert world.logs.get("gone", 0) is None
         assert not (tmp_path / "gone-0").exists()
-        (kept,) = tmp_path.glob("gone-0.*-stray")
+        (kept,) = tmp_path.glob("gone-0.*-stray")  # noqa: ASYNC240
         assert (kept / "00000000000000000000.log").exists()
         world.logs.close()
         again = World(tmp_path)  # a later start leaves it alone
