@@ -157,7 +157,7 @@ class ReplicaManager:
             partition.changed()
 
     def set_strays_aside(self) -> None:
-        """Set aside the logs that no partition of the image has: the topic was deleted while the broker went down.
+        """Set aside the logs of no topic in the image: it was deleted while the broker went down.
 
         They are not deleted: if it is the metadata that is wrong, the records must not go with it.
         """
@@ -165,7 +165,7 @@ class ReplicaManager:
             if self.partition(each.topic, each.partition) is None:
                 path = self._log_manager.set_aside(each)
                 name = f"{each.topic}-{each.partition}"
-                message = "%s belongs to no topic of this cluster: it is set aside as %s; remove it if it may go"
+                message = "%s belongs to no topic of this cluster: set aside as %s; remove it if it may go"
                 log.warning(message, name, path)
 
     def _delete_topic(self, name: str) -> None:
