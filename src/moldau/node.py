@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from moldau.controller.adoption import FoundTopic
 from moldau.controller.controller import Controller
-from moldau.coordinator.service import GroupCoordinator
 from moldau.core.clock import Clock, SystemClock
 from moldau.core.ids import random_uuid
 from moldau.core.settings.broker import BrokerSettings
@@ -48,12 +47,14 @@ from moldau.server.dispatch import Dispatch
 from moldau.server.listener import Limits, Listener
 
 if TYPE_CHECKING:
+    from moldau.coordinator.service import GroupCoordinator
     from moldau.server.monitoring import Monitoring
 
 log = logging.getLogger("moldau.node")
 
 _WORKER_THREADS = 4
-_MONITOR_DELAY_MS = 200
+_MONITOR_DELAY_MS = 300  # neither may hold up the first clients with its imports
+_GROUPS_DELAY_MS = 500
 
 
 class NodeError(Exception):
@@ -78,6 +79,7 @@ class Node:
         self.state = "starting"
         self.phase = "STARTING"
         self.metadata = MetadataView()
+        self._groups: GroupCoordinator | None = None
         self._monitoring: Monitoring | None = None
         self._monitor_task: asyncio.Task[None] | None = None
         self._http_socket: socket.socket | None = None
@@ -128,10 +130,11 @@ class Node:
         await self._open_logs(loop)
         await self.controller.adopt_topics(self._found_topics())
         self._build_replication(loop)
-        self._build_coordinator()
+        self.metadata.subscribe(self._apply)
+        self._groups_timer = self.timers.call_later(_GROUPS_DELAY_MS, self._begin_groups)
+        self._stops.append(("groups", self._stop_groups))
         await self._open_listeners(planned)
         self._enter("RUNNING")
-        self.timers.call_later(0, self._start_monitoring)
 
     # Health and metrics
 
@@ -193,7 +196,7 @@ class Node:
         monitoring.entered(Phase[phase])
         if phase == "RUNNING":
             counts, times = self.broker.request_counts, self.broker.request_times
-            monitoring.attach(self.replicas, self.groups, self.listeners, self.turn, counts, times)
+            monitoring.attach(self.replicas, self._groups, self.listeners, self.turn, counts, times)
 
     # Parts
 
@@ -266,20 +269,33 @@ class Node:
         self._checkpoint_timer = self.timers.call_later(interval_ms, save)
         self._stops.append(("checkpoints", stop))
 
-    def _build_coordinator(self) -> None:
-        self.groups = GroupCoordinator(
-            log=self.replicas,
-            image=lambda: self.metadata.image,
-            settings=self.settings,
-            clock=self.clock,
-            timers=self.timers,
-            random_source=self.random,
-        )
-        self.groups.start()
-        self._coordinate(EMPTY_IMAGE, self.metadata.image)
-        self._stops.append(("groups", self.groups.stop))
-        self.metadata.subscribe(self._apply)
-        self.metadata.subscribe(self.groups.metadata_changed)
+    def _groups_now(self) -> "GroupCoordinator":
+        """The group coordinator, made by the first group request, or soon after the start."""
+        if self._groups is None:
+            from moldau.coordinator.service import GroupCoordinator
+
+            self._groups = GroupCoordinator(
+                log=self.replicas,
+                image=lambda: self.metadata.image,
+                settings=self.settings,
+                clock=self.clock,
+                timers=self.timers,
+                random_source=self.random,
+            )
+            self._groups.start()
+            self._coordinate(self._groups, EMPTY_IMAGE, self.metadata.image)
+            self.metadata.subscribe(self._groups.metadata_changed)
+            if self._monitoring is not None:
+                self._monitoring.sources.groups = self._groups
+        return self._groups
+
+    def _begin_groups(self) -> None:
+        self._groups_now()
+
+    def _stop_groups(self) -> None:
+        self._groups_timer.cancel()
+        if self._groups is not None:
+            self._groups.stop()
 
     def _apply(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
         """New metadata: first the settings, then the partitions, then the shards that live on them."""
@@ -290,18 +306,19 @@ class Node:
             for listener in self.listeners:
                 listener.limits = _limits(self._settings)
         self.replicas.apply(old, new, changes)
-        self._coordinate(old, new)
+        if self._groups is not None:
+            self._coordinate(self._groups, old, new)
 
-    def _coordinate(self, old: Image, new: Image) -> None:
+    def _coordinate(self, groups: "GroupCoordinator", old: Image, new: Image) -> None:
         before, after = old.topics.get(GROUP_OFFSETS_TOPIC), new.topics.get(GROUP_OFFSETS_TOPIC)
         if before is after:
             return
         led_before = _led(before, self.node_id)
         led_after = _led(after, self.node_id)
         for index in sorted(led_before - led_after):
-            self.groups.resigned(index)
+            groups.resigned(index)
         for index in sorted(led_after - led_before):
-            self.groups.elected(index)
+            groups.elected(index)
 
     async def _open_listeners(self, planned: Sequence[ListenerAddress]) -> None:
         settings = self._settings
@@ -315,7 +332,7 @@ class Node:
             controller=self.controller,
             replicas=self.replicas,
             log_manager=self.logs,
-            groups=self.groups,
+            make_groups=self._groups_now,
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self.random),
             producer_ids=ProducerIds(self.controller),
         )

@@ -13,7 +13,7 @@ Not here: what a request means (group/), how records get written (runtime.py), t
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -348,16 +348,5 @@ def together(outcomes: Iterable[Any], combine: Callable[[list[Any]], T]) -> Any:
 
     async def wait() -> T:
         return combine([await item if isinstance(item, asyncio.Future) else item for item in items])
-
-    return wait()
-
-
-def then(outcome: Any, translate: Callable[[Any], T]) -> Any:
-    """`translate` of the outcome: at once if it is there, else a coroutine."""
-    if not isinstance(outcome, Awaitable):
-        return translate(outcome)
-
-    async def wait() -> T:
-        return translate(await outcome)
 
     return wait()

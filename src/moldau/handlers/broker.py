@@ -4,6 +4,7 @@
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,16 @@ class Broker:
     controller: "Controller"
     replicas: "ReplicaManager"
     log_manager: "LogManager"
-    groups: "GroupCoordinator"
+    make_groups: "Callable[[], GroupCoordinator]"
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
     request_counts: dict[tuple[int, int], int] = field(default_factory=dict)  # (API key, version) -> requests
     request_times: RequestTimes = field(default_factory=RequestTimes)
+
+    @property
+    def groups(self) -> "GroupCoordinator":
+        """The group coordinator, made when it is first needed: a broker starts faster without it."""
+        return self.make_groups()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Not here: classic groups (describe_groups.py).
 
 from typing import Any
 
-from moldau.coordinator.service import then
+from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.describe_groups import GROUP_OPERATIONS
 from moldau.handlers.registry import handles

@@ -8,7 +8,7 @@ their own.
 
 from typing import Any
 
-from moldau.coordinator.service import then
+from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.protocol.errors import ErrorCode

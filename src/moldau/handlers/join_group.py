@@ -9,7 +9,7 @@ Not here: the group's course (coordinator/group/classic_rebalance.py).
 
 from typing import Any
 
-from moldau.coordinator.service import then
+from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -7,7 +7,7 @@ Up to version 2 there is one member, and its error is the answer's.
 
 from typing import Any
 
-from moldau.coordinator.service import then
+from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity

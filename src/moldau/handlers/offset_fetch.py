@@ -9,7 +9,7 @@ Up to version 7 there is one group; version 1 has no place for its error but the
 
 from typing import Any
 
-from moldau.coordinator.service import then
+from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.protocol.messages.offset_fetch import (

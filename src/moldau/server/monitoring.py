@@ -67,7 +67,7 @@ class Monitoring:
     def attach(
         self,
         replicas: ReplicasSource,
-        groups: GroupsSource,
+        groups: GroupsSource | None,
         listeners: Sequence[ListenerSource],
         fsyncs: FsyncSource,
         request_counts: Mapping[tuple[int, int], int],
