@@ -138,19 +138,18 @@ class Partition:
 
     def advance(self, high_watermark: int) -> None:
         """Move the high watermark, answer those who waited for it, wake the long polls."""
-        old = self.high_watermark
-        if high_watermark > old:
+        seen_bytes = 0
+        if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark
-        else:
-            high_watermark = old
+            # Taken before anybody is answered: an answer lets the next request in, which may append more.
+            seen_bytes = max(self.unseen_bytes, 1)
+            self.unseen_bytes = self._counted_bytes = 0
         waiting = self.waiting
-        while waiting and waiting[0][0] <= high_watermark:
+        while waiting and waiting[0][0] <= self.high_watermark:
             waiting.popleft()[1].settle(0, self)
-        if self.fetch_waiters and high_watermark > old:
-            size_bytes = max(self.unseen_bytes, 1)
+        if seen_bytes and self.fetch_waiters:
             for waiter in list(self.fetch_waiters):
-                waiter.more(size_bytes)
-        self.unseen_bytes = self._counted_bytes = 0
+                waiter.more(seen_bytes)
 
     def _fail_lost(self) -> None:
         """Answer those whose records the failed write took back; what was written before stays good."""
