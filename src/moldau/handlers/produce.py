@@ -32,11 +32,17 @@ class _Pending:
 
     __slots__ = ("answers", "correlation_id", "left", "slot", "version")
 
-    def __init__(self, version: int, correlation_id: int, slot: Slot) -> None:
+    def __init__(
+        self,
+        version: int,
+        correlation_id: int,
+        slot: Slot,
+        answers: list[tuple[bytes, list[PartitionAnswer]]],
+    ) -> None:
         self.version = version
         self.correlation_id = correlation_id
         self.slot = slot
-        self.answers: list[tuple[bytes, list[PartitionAnswer]]] = []
+        self.answers = answers  # still growing: a failing disk may settle a row before the next is made
         self.left = 1  # held by the handler until all partitions are appended
 
     def settle(self, error_code: int, partition: Partition) -> None:
@@ -98,7 +104,7 @@ def produce(
                 if end_offset >= 0 and acks:
                     if pending is None:
                         slot = exchange.park(blocking=False)
-                        pending = _Pending(version, correlation_id, slot)
+                        pending = _Pending(version, correlation_id, slot, answers)
                     pending.left += 1
                     partition.wait_for(end_offset, pending)
             if row[1]:
@@ -112,7 +118,6 @@ def produce(
         return None
     if pending is None:
         return _frame(version, correlation_id, answers)
-    pending.answers = answers
     pending.release()
     return None
 

@@ -23,6 +23,7 @@ from moldau.handlers.exchange import Exchange, Slot
 from moldau.log.log import AppendResult
 from moldau.protocol.hot_produce import ProduceTopic, encode_produce_response
 from moldau.protocol.hot_wire import frame_answer, uvarint, write_uvarint
+from moldau.protocol.wire import MalformedMessage
 from moldau.replication.partition import Partition
 
 _I32 = struct.Struct(">i").unpack_from
@@ -123,17 +124,20 @@ class RepeatedProduce:
     def take(self, exchange: Exchange, view: memoryview, position: int, end: int) -> bool:
         """Append the frame's records; its answer is parked until they are committed."""
         at = position + self._size_at
-        if self._flexible:
-            size_bytes, start = uvarint(view, at)
-            stop = start + size_bytes - 1
-            if stop + 3 != end or not size_bytes or view[stop:end] != _TRAILING_TAGS:
-                return False
-        else:
-            (size_bytes,) = _I32(view, at)
-            start = at + 4
-            stop = end
-            if size_bytes != stop - start:
-                return False
+        try:
+            if self._flexible:
+                size_bytes, start = uvarint(view, at)
+                stop = start + size_bytes - 1
+                if stop + 3 != end or not size_bytes or view[stop:end] != _TRAILING_TAGS:
+                    return False
+            else:
+                (size_bytes,) = _I32(view, at)
+                start = at + 4
+                stop = end
+                if size_bytes != stop - start or size_bytes < 0:
+                    return False
+        except (MalformedMessage, IndexError, struct.error):
+            return False
         partition = self.partition
         if not partition.writable:
             exchange.shortcut = None

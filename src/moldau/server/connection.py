@@ -166,27 +166,34 @@ class Connection(asyncio.BufferedProtocol):
         position = 0
         queue = self.queue
         self.consuming = True  # an answer given at once must not start a second round inside this one
-        while end - position >= 4 and not (self.blocked or self.write_paused or self.closed):
-            (size_bytes,) = _FRAME_SIZE(view, position)
-            if not 0 < size_bytes <= self.listener.frame_bytes_max:
-                self.dispatcher.foreign(self, bytes(view[position : min(end, position + 64)]))
-                position = end
-                break
-            after = position + 4 + size_bytes
-            if after > end:
-                break
-            shortcut = self.shortcut
-            if not (
-                shortcut is not None
-                and buffer.startswith(shortcut.prefix, position + 12)
-                and buffer.startswith(shortcut.head, position + 4)
-                and shortcut.take(self, view, position, after)
-            ):
-                self._handle(view[position + 4 : after])
-            position = after
-            if len(queue) >= _PARKED_MAX:
-                self.blocked = True
-        self.consuming = False
+        try:
+            while end - position >= 4 and not (self.blocked or self.write_paused or self.closed):
+                (size_bytes,) = _FRAME_SIZE(view, position)
+                if not 0 < size_bytes <= self.listener.frame_bytes_max:
+                    self.dispatcher.foreign(self, bytes(view[position : min(end, position + 64)]))
+                    position = end
+                    break
+                after = position + 4 + size_bytes
+                if after > end:
+                    break
+                shortcut = self.shortcut
+                if not (
+                    shortcut is not None
+                    and buffer.startswith(shortcut.prefix, position + 12)
+                    and buffer.startswith(shortcut.head, position + 4)
+                    and shortcut.take(self, view, position, after)
+                ):
+                    self._handle(view[position + 4 : after])
+                position = after
+                if len(queue) >= _PARKED_MAX:
+                    self.blocked = True
+        except Exception:
+            # Whoever answers this connection (a turn's write) goes on with the others.
+            log.exception("a request of %s failed: this is a bug", self.client_host)
+            position = end
+            self.close()
+        finally:
+            self.consuming = False
         return position
 
     def _handle(self, frame: memoryview) -> None:
