@@ -11,6 +11,7 @@ Whoever sees one takes the log's directory offline.
 """
 
 import contextlib
+import errno
 import os
 
 from moldau.core.files import Files
@@ -20,10 +21,23 @@ from moldau.log.segment import Segment
 class FsyncJob:
     """What has to be synced so that everything below `end_offset` is on the disk."""
 
-    __slots__ = ("_descriptors", "_directory", "_files", "end_offset", "generation", "sizes")
+    __slots__ = (
+        "_descriptors",
+        "_directory",
+        "_files",
+        "directory_changes",
+        "end_offset",
+        "generation",
+        "sizes",
+    )
 
-    def __init__(self, files: Files, end_offset: int, generation: int, directory: str | None) -> None:
-        """`directory` is named when files have been created in it since the last job."""
+    def __init__(
+        self, files: Files, end_offset: int, generation: int, directory: str | None, directory_changes: int
+    ) -> None:
+        """`directory` is named when files have been created in it that no finished job has synced yet;
+        `directory_changes` says up to which of its changes this job does.
+        """
+        self.directory_changes = directory_changes
         self._files = files
         self._directory = directory
         self._descriptors: list[int] = []
@@ -43,15 +57,26 @@ class FsyncJob:
 
     def run(self) -> None:
         """Sync; OSError when the disk failed. To be called once, in any thread."""
-        descriptors, self._descriptors = self._descriptors, []
         try:
-            for fd in descriptors:
-                self._files.sync(fd)
+            for fd in self._descriptors:
+                self._sync(fd)
             if self._directory is not None:
                 # The log may have been deleted meanwhile; then there is nothing left to keep.
                 with contextlib.suppress(FileNotFoundError):
                     self._files.sync_directory(self._directory)
                 self._files.sync_directory(os.path.dirname(self._directory))
         finally:
-            for fd in descriptors:
-                self._files.close(fd)
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the descriptors."""
+        descriptors, self._descriptors = self._descriptors, []
+        for fd in descriptors:
+            self._files.close(fd)
+
+    def _sync(self, fd: int) -> None:
+        try:
+            self._files.sync(fd)
+        except OSError as error:
+            # Also one that says "no space" has lost pages: nothing that passes by itself.
+            raise OSError(errno.EIO, f"fsync failed: {error.strerror or error}") from error

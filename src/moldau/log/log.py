@@ -53,10 +53,11 @@ class Log(Appender):
 
     def fsync_job(self) -> FsyncJob | None:
         """What must be synced so that all that is written now is on the disk; None when it is already."""
-        if self.flushed_end_offset >= self.written_end_offset and not self._directory_dirty:
+        changes = self._directory_changes
+        directory = self.directory if changes > self._directory_changes_synced else None
+        if self.flushed_end_offset >= self.written_end_offset and directory is None:
             return None
-        directory = self.directory if self._directory_dirty else None
-        job = FsyncJob(self._files, self.written_end_offset, self._generation, directory)
+        job = FsyncJob(self._files, self.written_end_offset, self._generation, directory, changes)
         try:
             if directory is not None:
                 job.add_file(self.epochs.path)
@@ -69,13 +70,14 @@ class Log(Appender):
                     job.add_file(segment.path(INDEX_SUFFIX))
                     job.add_file(segment.path(TIME_INDEX_SUFFIX))
         except OSError as error:
+            job.close()
             self.on_error(self, error)
             raise
-        self._directory_dirty = False
         return job
 
     def mark_flushed(self, job: FsyncJob) -> None:
         """The job has run without an error."""
+        self._directory_changes_synced = max(self._directory_changes_synced, job.directory_changes)
         if job.generation != self._generation:
             return
         for segment, size_bytes in job.sizes:
@@ -177,7 +179,7 @@ class Log(Appender):
         self.flushed_end_offset = min(self.flushed_end_offset, offset)
         self._active = self._segments[-1]
         self._since_index = self._since_index_written = 0
-        self._directory_dirty = True
+        self._directory_changes += 1
         if self.epochs.truncate_end(offset):
             self._write_epochs()
         self._leader_epoch = self.epochs.latest()
@@ -223,7 +225,7 @@ class Log(Appender):
             if segment.base_offset in self._snapshot_offsets:
                 self._remove_snapshot(segment.base_offset)
         del self._segments[:count]
-        self._directory_dirty = True
+        self._directory_changes += 1
         self.increment_log_start_offset(self._segments[0].base_offset)
         return removed
 

@@ -38,7 +38,8 @@ class Tail:
 
     __slots__ = (
         "_active",
-        "_directory_dirty",
+        "_directory_changes",
+        "_directory_changes_synced",
         "_epochs_before",
         "_epochs_stale",
         "_failure",
@@ -131,7 +132,9 @@ class Tail:
         self._epochs_stale = False
         self._failure: OSError | None = None
         self._generation = 0
-        self._directory_dirty = directory_dirty
+        # A count, not a flag: two syncs may be under way, and the later one may end first.
+        self._directory_changes = int(directory_dirty)
+        self._directory_changes_synced = 0
         self._since_index = self._since_index_written = 0
         self._position = 0
         self._max_timestamp_ms = self._max_timestamp_offset = 0
@@ -206,7 +209,7 @@ class Tail:
         self._leader_epoch = leader_epoch
 
     def _write_epochs(self) -> None:
-        self._directory_dirty = True
+        self._directory_changes += 1
         try:
             self._epochs_stale = True
             self.epochs.write()
@@ -362,7 +365,7 @@ class Tail:
         except OSError as error:
             self.on_error(self, error)
             raise
-        self._directory_dirty = True
+        self._directory_changes += 1
         try:
             full.finish()
             self._write_snapshot(self.log_end_offset)

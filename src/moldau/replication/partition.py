@@ -122,13 +122,17 @@ class Partition:
     def after_write(self, error: OSError | None) -> None:
         """The turn's write is done, or has failed and was rolled back."""
         self.dirty = False
-        if error is not None:
+        if error is None:
+            self.stats.bytes_in += self.unseen_bytes - self._counted_bytes
+            self._counted_bytes = self.unseen_bytes
+        else:
             self._fail_lost()
-            return
+            if not self.online:
+                return
+        # Also when the turn's end failed: its large batches were written before that.
         written = self.log.written_end_offset
         self.stats.messages_in += written - self._counted_offset
-        self.stats.bytes_in += self.unseen_bytes - self._counted_bytes
-        self._counted_offset, self._counted_bytes = written, self.unseen_bytes
+        self._counted_offset = written
         if self.group_commit:
             self.turn.fsync_soon(self)
             if self.log.flushed_end_offset > self.high_watermark:
@@ -142,8 +146,10 @@ class Partition:
         if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark
             # Taken before anybody is answered: an answer lets the next request in, which may append more.
-            seen_bytes = max(self.unseen_bytes, 1)
-            self.unseen_bytes = self._counted_bytes = 0
+            # What is only staged is not seen yet.
+            seen_bytes = max(self._counted_bytes, 1)
+            self.unseen_bytes -= self._counted_bytes
+            self._counted_bytes = 0
         waiting = self.waiting
         while waiting and waiting[0][0] <= self.high_watermark:
             waiting.popleft()[1].settle(0, self)
@@ -161,8 +167,6 @@ class Partition:
         self.waiting = deque(kept)
         for _, waiter in lost:
             waiter.settle(ErrorCode.KAFKA_STORAGE_ERROR, self)
-        if kept:
-            self.advance(self.log.flushed_end_offset if self.group_commit else self.log.written_end_offset)
 
     def changed(self) -> None:
         """Something about the partition is new (leader, start offset, deletion): long polls look again."""

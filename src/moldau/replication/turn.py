@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("moldau.replication")
 
+_RETRY_SECONDS = 0.5
+
 
 class Turn:
     """Collects the partitions that were appended to, and writes them when the turn ends."""
@@ -73,10 +75,13 @@ class Turn:
             try:
                 job = partition.log.fsync_job()
             except OSError as error:
-                self._on_error(partition, error)
+                self._fsync_failed(partition, error)
                 continue
             if job is not None:
                 jobs.append((partition, job))
+            else:
+                # Somebody else has synced it meanwhile (after a roll, or by flush.ms).
+                partition.advance(partition.log.flushed_end_offset)
         started = self._loop.time()
         future = self._loop.run_in_executor(self._executor, _run_fsyncs, jobs)
         future.add_done_callback(lambda done: self._fsynced(done.result(), started))
@@ -89,11 +94,17 @@ class Turn:
                 partition.log.mark_flushed(job)
                 partition.advance(partition.log.flushed_end_offset)
             else:
-                self._on_error(partition, error)
+                self._fsync_failed(partition, error)
         if self._to_fsync:
             self._start_fsync()
         else:
             self._fsync_runs = False
+
+    def _fsync_failed(self, partition: "Partition", error: OSError) -> None:
+        """A broken disk takes the partition offline; what passes (no descriptor left) is tried again."""
+        self._on_error(partition, error)
+        if partition.online:
+            self._loop.call_later(_RETRY_SECONDS, self.fsync_soon, partition)
 
 
 def _run_fsyncs(

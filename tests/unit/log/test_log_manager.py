@@ -191,18 +191,60 @@ def test_a_broken_disk_takes_its_directory_offline_and_no_other() -> None:
     assert (again.offline_dirs, len(again)) == ([], 5)
 
 
-def test_a_failed_sync_is_final() -> None:
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_a_failed_sync_is_final(number: int) -> None:
     disk = Disk()
     manager = disk.start()
     log = manager.create("flights", 0, TOPIC_ID, SETTINGS)
     append(log, disk.clock)
-    disk.fail(errno.EIO, "/data/flights", "sync")
+    disk.fail(number, "/data/flights", "sync")
     answers: list[OSError | None] = []
     manager.sync(log, answers.append)
     assert [error is not None and error.errno for error in answers] == [errno.EIO]
     assert log.flushed_end_offset == 0
     assert append(log, disk.clock) == ErrorCode.KAFKA_STORAGE_ERROR
     assert manager.offline_dirs == ["/data"]
+
+
+def test_a_sync_that_cannot_be_begun_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk()
+    manager = disk.start()
+    log = manager.create("flights", 0, TOPIC_ID, SETTINGS)
+    append(log, disk.clock)
+    before = len(disk.files._open)
+
+    def refuse(fd: int) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk.files, "duplicate", refuse)
+        with pytest.raises(OSError, match="too many"):
+            log.fsync_job()
+    assert len(disk.files._open) == before
+    assert manager.offline_dirs == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_sync_that_overtakes_the_one_with_the_new_names_syncs_them_too(seed: int) -> None:
+    disk = Disk()
+    disk.files = SimulatedFiles(seed)
+    manager = disk.start()
+    log = manager.create("flights", 0, TOPIC_ID, SETTINGS)
+    append(log, disk.clock)
+    manager.sync(log)
+    log.roll(disk.clock.now_ms())
+    append(log, disk.clock)
+    slow = log.fsync_job()  # after the roll, in another thread
+    fast = log.fsync_job()  # that of the produce requests
+    assert slow is not None
+    assert fast is not None
+    fast.run()
+    log.mark_flushed(fast)
+    assert log.flushed_end_offset == 2
+    disk.files.power_cut()
+    recovered = disk.start().get("flights", 0)
+    assert recovered is not None
+    assert recovered.log_end_offset == 2
 
 
 def test_sync_moves_the_recovery_point_and_checkpoints_keep_it() -> None:

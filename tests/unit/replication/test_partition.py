@@ -2,7 +2,8 @@
 
 import asyncio
 import errno
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -32,6 +33,7 @@ class FakeLog:
         self.settings = TopicSettings()
         self.log_end_offset = self.written_end_offset = self.flushed_end_offset = 0
         self.fail_write = self.fail_fsync = False
+        self.job_errors: list[OSError] = []
         self.writes = 0
 
     def append(self, batches: memoryview, leader_epoch: int, now_ms: int, origin: object) -> object:
@@ -48,6 +50,8 @@ class FakeLog:
         self.written_end_offset = self.log_end_offset
 
     def fsync_job(self) -> FakeJob | None:
+        if self.job_errors:
+            raise self.job_errors.pop()
         return FakeJob(self) if self.flushed_end_offset < self.written_end_offset else None
 
     def mark_flushed(self, job: FakeJob) -> None:
@@ -80,17 +84,23 @@ class Bench:
         self.executor = ThreadPoolExecutor(1)
         loop = asyncio.get_running_loop()
         self.turn = Turn(loop, self.executor, lambda _, error: self.failures.append(error))
+        self.group_commit = group_commit
         self.log = FakeLog()
-        self.partition = Partition("t", bytes(16), 0, self.log, self.turn, TopicStats())  # type: ignore[arg-type]
-        self.partition.group_commit = group_commit
-        self.partition.isr = (1,)
-        self.partition.leader = 1
+        self.partition = self.another(self.log)
 
-    def append(self) -> Waiting:
-        result = self.partition.append(memoryview(b"good"), 0, -1)
+    def another(self, log: FakeLog | None = None) -> Partition:
+        partition = Partition("t", bytes(16), 0, log or FakeLog(), self.turn, TopicStats())  # type: ignore[arg-type]
+        partition.group_commit = self.group_commit
+        partition.isr = (1,)
+        partition.leader = 1
+        return partition
+
+    def append(self, partition: Partition | None = None) -> Waiting:
+        partition = partition or self.partition
+        result = partition.append(memoryview(b"good"), 0, -1)
         assert not result.error_code
         waiter = Waiting()
-        self.partition.wait_for(result.last_offset + 1, waiter)
+        partition.wait_for(result.last_offset + 1, waiter)
         return waiter
 
 
@@ -211,5 +221,59 @@ def test_a_refused_batch_writes_nothing(acks: int) -> None:
         assert result.error_code == ErrorCode.CORRUPT_MESSAGE
         await asyncio.sleep(0)
         assert bench.log.writes == 0
+
+    run(scene())
+
+
+async def until(told: Callable[[], bool]) -> None:
+    while not told():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
+def test_what_somebody_else_has_flushed_meanwhile_is_committed_too() -> None:
+    async def scene() -> None:
+        bench = Bench(group_commit=True)
+        busy = threading.Event()
+        bench.executor.submit(busy.wait)
+        other = bench.another()
+        first = bench.append(other)
+        bench.turn.flush()  # its fsync waits for the thread
+        second = bench.append()
+        bench.turn.flush()
+        job = bench.log.fsync_job()  # as housekeeping does after a roll, and by flush.ms
+        assert job is not None
+        bench.log.mark_flushed(job)
+        busy.set()
+        await until(lambda: first.code is not None)
+        await until(lambda: second.code is not None)
+        assert (first.code, second.code) == (0, 0)
+        assert bench.partition.high_watermark == 1
+
+    run(scene())
+
+
+def test_an_fsync_that_cannot_be_begun_for_a_moment_is_tried_again() -> None:
+    async def scene() -> None:
+        bench = Bench(group_commit=True)
+        bench.log.job_errors = [OSError(errno.EMFILE, "too many open files")]
+        waiter = bench.append()
+        await until(lambda: waiter.code is not None)
+        assert waiter.code == 0
+        assert [failure.errno for failure in bench.failures] == [errno.EMFILE]
+
+    run(scene())
+
+
+@pytest.mark.parametrize("group_commit", [False, True])
+def test_what_was_written_before_a_write_failed_is_committed(group_commit: bool) -> None:
+    async def scene() -> None:
+        bench = Bench(group_commit=group_commit)
+        large = bench.append()
+        bench.log.flush_staged()  # a large batch is written at once
+        bench.log.fail_write = True
+        lost = bench.append()
+        await until(lambda: large.code is not None)
+        assert (large.code, lost.code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
+        assert bench.partition.high_watermark == 1
 
     run(scene())
