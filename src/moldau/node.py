@@ -362,6 +362,7 @@ class Node:
 
     async def _close_listeners(self) -> None:
         for listener in self.listeners:
+            self.turn.flush()  # what was appended in this very turn is still answered
             await listener.close()
 
     # Stopping

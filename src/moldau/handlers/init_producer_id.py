@@ -7,12 +7,15 @@ old sequence numbers are then nobody's. Ids come from blocks that the metadata l
 given twice, also not after kill -9. Not here: transactional ids.
 """
 
+import logging
 from collections.abc import Awaitable
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+log = logging.getLogger("moldau.handlers")
 
 
 @handles(InitProducerIdRequest)
@@ -27,4 +30,10 @@ def init_producer_id(
 
 
 async def _fresh(broker: Broker) -> InitProducerIdResponse:
-    return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+    try:
+        return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+    except OSError as error:
+        # The block could not be written down. This is the code that clients take as "try again".
+        log.error("no producer id can be given: %s", error)
+        error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return InitProducerIdResponse(error_code=error_code, producer_id=-1, producer_epoch=-1)

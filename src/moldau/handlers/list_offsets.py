@@ -11,6 +11,7 @@ import logging
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.log.segment import CorruptSegment
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -63,6 +64,10 @@ def _answer(
     except OSError as error:
         broker.replicas.storage_failed(partition, error)
         answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return answer
+    except CorruptSegment as error:
+        log.error("%s-%d cannot be searched: %s", topic, asked.partition_index, error)
+        answer.error_code = ErrorCode.CORRUPT_MESSAGE
         return answer
     if found is not None:
         answer.timestamp, answer.offset, leader_epoch = found

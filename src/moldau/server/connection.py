@@ -330,3 +330,9 @@ class Connection(asyncio.BufferedProtocol):
         self.closed = True
         if self.transport is not None:
             self.transport.close()
+
+    def abort(self) -> None:
+        """End the connection at once; what the client has not taken yet is dropped."""
+        self.closed = True
+        if self.transport is not None:
+            self.transport.abort()

@@ -145,6 +145,9 @@ class Listener:
     def _sweep(self) -> None:
         self.tick += 1
         oldest = self.tick - _SWEEPS_PER_IDLE_TIME
-        for connection in [each for each in self.connections if each.idle_tick < oldest and not each.queue]:
-            connection.close()
+        for connection in [each for each in self.connections if each.idle_tick < oldest]:
+            if connection.closed:
+                connection.abort()  # it was closed a while ago, and still does not take what it was sent
+            elif not connection.queue:
+                connection.close()
         self._schedule_sweep()

@@ -12,9 +12,14 @@ from pathlib import Path
 import pytest
 
 from moldau.core.settings.sources import from_texts
+from moldau.handlers.broker import RequestContext
+from moldau.handlers.init_producer_id import init_producer_id
+from moldau.handlers.list_offsets import list_offsets
 from moldau.log.appender import LARGE_BATCH_BYTES
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -35,7 +40,7 @@ class Transport:
 
     def __init__(self) -> None:
         self.sent = bytearray()
-        self.closed = False
+        self.closed = self.aborted = False
 
     def get_extra_info(self, name: str) -> object:
         return ("127.0.0.1", 1) if name == "peername" else None
@@ -55,6 +60,9 @@ class Transport:
 
     def close(self) -> None:
         self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
 
 
 class Client:
@@ -164,5 +172,59 @@ def test_a_disk_that_fails_in_the_middle_of_a_request_is_told_for_all_its_partit
         await asyncio.sleep(0.01)
         (answer,) = client.answers()
         assert [row.error_code for row in partition_rows(answer)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+    on_a_node(scene, tmp_path)
+
+
+def test_what_was_appended_when_the_broker_stops_is_answered(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        client = Client(node)
+        client.feed(produce_frame("a", 100) * 3)
+        await node.stop()
+        assert [row.error_code for each in client.answers() for row in partition_rows(each)] == [0] * 3
+
+    on_a_node(scene, tmp_path)
+
+
+def test_a_client_that_never_takes_its_answers_is_cut_off_in_the_end(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        client = Client(node)
+        client.connection.pause_writing()
+        for _ in range(20):
+            node.listeners[0]._sweep()
+        assert client.transport.closed
+        assert client.transport.aborted
+
+    on_a_node(scene, tmp_path)
+
+
+def test_a_damaged_segment_is_said_to_whoever_searches_it(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        client = Client(node)
+        client.feed(produce_frame("a", 100))
+        await asyncio.sleep(0.01)
+        segment = partition_of(node, "a").log.segments[0]
+        segment.write([bytes(segment.size_bytes)], segment.size_bytes, 0)
+        asked = ListOffsetsTopic(name="a", partitions=[ListOffsetsPartition(partition_index=0, timestamp=1)])
+        context = RequestContext(5, 1, "", "", 0, "PLAINTEXT")
+        answer = list_offsets(node.broker, context, ListOffsetsRequest(topics=[asked]))
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.CORRUPT_MESSAGE
+
+    on_a_node(scene, tmp_path)
+
+
+def test_a_full_disk_makes_a_new_producer_wait_and_not_fail(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        async def refuse(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+        node.controller._store.append_if = refuse  # type: ignore[method-assign]
+        answer = init_producer_id(
+            node.broker,
+            RequestContext(4, 1, "", "", 0, "PLAINTEXT"),
+            InitProducerIdRequest(transactional_id=None),
+        )
+        assert isinstance(answer, Awaitable)
+        assert (await answer).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     on_a_node(scene, tmp_path)
