@@ -256,10 +256,11 @@ class Node:
         self.logs.storage_failed(partition.log, error)
 
     def _save_high_watermarks(self) -> None:
-        """Write the high watermarks down now and then, as Kafka does."""
+        """Write the high watermarks down now and then, as Kafka does, and open what found no room before."""
         interval_ms = self._settings.replica_high_watermark_checkpoint_interval_ms
 
         def save() -> None:
+            self.replicas.open_missing(self.metadata.image)
             self.logs.save_high_watermarks(self.replicas.high_watermarks())
             self._checkpoint_timer = self.timers.call_later(interval_ms, save)
 

@@ -1,6 +1,7 @@
 """The replica manager follows the metadata: partitions come, change their settings and go."""
 
 import asyncio
+import errno
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -106,5 +107,31 @@ def test_a_log_without_a_topic_is_set_aside_and_not_deleted(tmp_path: Path) -> N
         again = World(tmp_path)  # a later start leaves it alone
         assert [each.topic for each in again.logs] == ["t", "t"]
         assert kept.exists()
+
+    asyncio.run(scene())
+
+
+def test_a_partition_that_found_no_room_is_opened_when_there_is_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        (directory,) = world.logs.directories
+
+        def refuse(*_: object) -> None:
+            error = OSError(errno.ENOSPC, "no space left on device")
+            directory.report(error)
+            raise error
+
+        with monkeypatch.context() as full:
+            full.setattr(world.logs, "create", refuse)
+            world.apply(CREATED)
+            world.replicas.open_missing(world.image)
+        assert world.replicas.partition("t", 0) is None
+        assert directory.check_room()
+        world.replicas.open_missing(world.image)
+        partition = world.replicas.partition("t", 0)
+        assert partition is not None
+        assert partition.writable
 
     asyncio.run(scene())
