@@ -363,7 +363,9 @@ class Node:
 
     async def _close_listeners(self) -> None:
         for listener in self.listeners:
-            self.turn.flush()  # what was appended in this very turn is still answered
+            listener.hold()
+        await self.turn.settle()  # what was appended is still answered
+        for listener in self.listeners:
             await listener.close()
 
     # Stopping

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moldau.log.flushing import FsyncJob
 
@@ -40,6 +40,7 @@ class Turn:
         self._written: list[Partition] = []
         self._to_fsync: set[Partition] = set()
         self._fsync_runs = False
+        self._fsync: asyncio.Future[Any] | None = None
         self.fsync_count = 0
         self.fsync_last_ms = 0.0
 
@@ -60,6 +61,12 @@ class Turn:
                 error = failure
                 self._on_error(partition, failure)
             partition.after_write(error)
+
+    async def settle(self) -> None:
+        """Write what is staged, and return when the syncs for it are through: all that can be answered is."""
+        self.flush()
+        while self._fsync_runs and self._fsync is not None:
+            await asyncio.wait((self._fsync,))
 
     def fsync_soon(self, partition: "Partition") -> None:
         """Have the partition's written batches fsynced, together with all others of the moment."""
@@ -83,7 +90,7 @@ class Turn:
                 # Somebody else has synced it meanwhile (after a roll, or by flush.ms).
                 partition.advance(partition.log.flushed_end_offset)
         started = self._loop.time()
-        future = self._loop.run_in_executor(self._executor, _run_fsyncs, jobs)
+        self._fsync = future = self._loop.run_in_executor(self._executor, _run_fsyncs, jobs)
         future.add_done_callback(lambda done: self._fsynced(done.result(), started))
 
     def _fsynced(self, results: "list[tuple[Partition, FsyncJob, OSError | None]]", started: float) -> None:

@@ -325,6 +325,10 @@ class Connection(asyncio.BufferedProtocol):
             self.paused = False
             self.transport.resume_reading()
 
+    def hold(self) -> None:
+        """Read no further for now."""
+        self._pause()
+
     def close(self) -> None:
         """End the connection; what was already answered is still sent."""
         self.closed = True

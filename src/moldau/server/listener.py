@@ -74,6 +74,11 @@ class Listener:
         await self._server.start_serving()
         self._schedule_sweep()
 
+    def hold(self) -> None:
+        """Take no new requests, so that those under way can be answered before the end."""
+        for connection in self.connections:
+            connection.hold()
+
     async def close(self) -> None:
         """Stop listening and end every connection."""
         if self._sweep_timer is not None:

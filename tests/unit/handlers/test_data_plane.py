@@ -176,14 +176,15 @@ def test_a_disk_that_fails_in_the_middle_of_a_request_is_told_for_all_its_partit
     on_a_node(scene, tmp_path)
 
 
-def test_what_was_appended_when_the_broker_stops_is_answered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("durability", ["os", "group"])
+def test_what_was_appended_when_the_broker_stops_is_answered(tmp_path: Path, durability: str) -> None:
     async def scene(node: Node) -> None:
         client = Client(node)
         client.feed(produce_frame("a", 100) * 3)
         await node.stop()
         assert [row.error_code for each in client.answers() for row in partition_rows(each)] == [0] * 3
 
-    on_a_node(scene, tmp_path)
+    on_a_node(scene, tmp_path, moldau_durability=durability)
 
 
 def test_a_client_that_never_takes_its_answers_is_cut_off_in_the_end(tmp_path: Path) -> None:
