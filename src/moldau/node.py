@@ -346,7 +346,7 @@ class Node:
             except OSError as error:
                 raise NodeError(
                     f"cannot listen on {_shown(plan.host)}:{plan.port}: {error.strerror or error}; "
-                    "stop what uses the port (another broker?), or choose another one"
+                    f"{_listen_remedy(error)}"
                 ) from None
             self.listeners.append(listener)
         await self.controller.register(self._endpoints(), settings.broker_rack)
@@ -396,6 +396,15 @@ def _limits(settings: BrokerSettings) -> Limits:
         connections_per_host_max=settings.max_connections_per_ip,
         idle_ms=settings.connections_max_idle_ms,
     )
+
+
+def _listen_remedy(error: OSError) -> str:
+    """What to do about an address that cannot be listened on: a taken port is only one of the reasons."""
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return "listen on an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "choose a port from 1024 on, or allow the process to use lower ones"
+    return "stop what uses the port (another broker?), or choose another one"
 
 
 def _listening_socket(host: str, port: int) -> socket.socket:

@@ -89,6 +89,20 @@ def test_configs_show_where_a_value_comes_from(moldau: Run, topic: str) -> None:
     assert {"log.retention.ms", "num.partitions"} <= {row["name"] for row in brokers}
 
 
+def test_settings_of_every_broker_at_once(moldau: Run) -> None:
+    assert (
+        b"every broker"
+        in moldau("configs", "alter", "broker", "default", "-s", "log.cleaner.threads=2").stdout
+    )
+    (row,) = as_json(moldau("configs", "describe", "broker", "default", "--json"))
+    assert (row["name"], row["value"], row["source"]) == ("log.cleaner.threads", "2", "broker default")
+    moldau("configs", "alter", "broker", "default", "-d", "log.cleaner.threads")
+    assert as_json(moldau("configs", "describe", "broker", "default", "--json")) == []
+    refused = moldau("configs", "alter", "broker", "default", "-s", "no.such=1", code=1).stderr
+    assert b"no.such" in refused
+    assert b"Traceback" not in refused
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_records_go_in_and_come_out(moldau: Run, topic: str, codec: str) -> None:
     moldau("topics", "create", topic, "-p", "3")
@@ -146,6 +160,7 @@ def test_trim_moves_the_start(moldau: Run, topic: str) -> None:
     moldau("produce", topic, data=b"a\nb\nc\n")
     assert b"now begins at offset 2" in moldau("topics", "trim", topic, "--before", "2").stdout
     assert moldau("consume", topic, "-e").stdout == b"c\n"
+    assert b"no partition 7" in moldau("topics", "trim", topic, "-o", "2", "-p", "7", code=1).stderr
 
 
 def test_a_group_is_read_moved_and_deleted(moldau: Run, topic: str, group: str, tmp_path: Path) -> None:

@@ -126,8 +126,5 @@ def alter_configs(
     for name in names:
         resource = ConfigResource(kind, name, incremental_configs=operations)
         futures = admin.incremental_alter_configs([resource], request_timeout=connection.timeout_seconds)
-        shown = name or "every broker (default)"
-        well &= wait_for_each(
-            {shown: next(iter(futures.values()))}, connection, "Updated the settings of {}."
-        )
+        well &= wait_for_each({name: next(iter(futures.values()))}, connection, "Updated the settings of {}.")
     return well

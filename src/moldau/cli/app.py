@@ -32,6 +32,9 @@ COMMANDS: dict[str, str] = {
 }
 """Every command and the module that holds it, in the order in which help lists them."""
 
+READER_GONE = 141
+"""The exit code when the reader of the output went away, as a shell reports SIGPIPE."""
+
 EPILOG = (
     "Client commands find the broker by --bootstrap-server, else MOLDAU_BOOTSTRAP, else 127.0.0.1:9092.\n\n"
     "Try: moldau serve --data /tmp/moldau   then: echo hello | moldau produce greetings   "
@@ -55,14 +58,22 @@ def build(names: Sequence[str]) -> typer.Typer:
     return root
 
 
-def _global_options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    if version:
+def _say_version(wanted: bool) -> None:
+    """Answer --version at once, before anything asks for a command."""
+    if wanted:
         import moldau
 
         typer.echo(f"moldau {moldau.__version__}")
         raise typer.Exit(0)
+
+
+def _global_options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Hold what stands before a command; --version answers by itself."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -73,8 +84,13 @@ def run(words: Sequence[str]) -> int:
         else list(COMMANDS)
     )
     try:
-        build(named)(args=list(words), prog_name="moldau")
+        try:
+            build(named)(args=list(words), prog_name="moldau")
+        finally:
+            sys.stdout.flush()  # here, where a reader that went away is no surprise
     except SystemExit as finished:
+        if isinstance(finished.__context__, BrokenPipeError):  # typer saw it first, and calls it a failure
+            return READER_GONE
         return finished.code if isinstance(finished.code, int) else 1
     except CommandError as failure:
         _complain(str(failure))
@@ -83,7 +99,7 @@ def run(words: Sequence[str]) -> int:
         # The reader of our output (`head`, a pager) went away: nothing is wrong, and nobody is left to tell.
         # Standard output is replaced so that the interpreter does not fail when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return READER_GONE
     except KeyboardInterrupt:
         return 130
     except Exception as failure:

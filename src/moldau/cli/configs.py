@@ -69,7 +69,12 @@ def describe(
     connection = Connection(bootstrap, client_settings, timeout)
     admin = connection.admin()
     names = [_name(resource_kind, name)] if name is not None else _names(admin, connection, resource_kind)
-    described = describe_configs(admin, connection, resource_kind, names)
+    if names == [""]:
+        from moldau.cli.default_configs import describe_default
+
+        described: dict[str, dict[str, Any]] = {"": {**describe_default(connection)}}
+    else:
+        described = describe_configs(admin, connection, resource_kind, names)
     rows = [
         _row(resource_name, entry, synonyms)
         for resource_name, entries in sorted(described.items())
@@ -128,7 +133,14 @@ def alter(
         raise UsageError("nothing to alter: give --set NAME=VALUE or --delete NAME")
     resource_kind = _kind(kind)
     connection = Connection(bootstrap, client_settings, timeout)
-    if not alter_configs(connection, resource_kind, [_name(resource_kind, name)], settings, delete or ()):
+    resource_name = _name(resource_kind, name)
+    if not resource_name:
+        from moldau.cli.default_configs import alter_default
+
+        alter_default(connection, settings, delete or ())
+        print("Updated the settings of every broker (default).")
+        return
+    if not alter_configs(connection, resource_kind, [resource_name], settings, delete or ()):
         raise typer.Exit(1)
 
 

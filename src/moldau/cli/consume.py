@@ -97,7 +97,7 @@ def consume(
     wanted = parse_offset_range(offset, time.time_ns() // 1_000_000)
     if group and (partitions or wanted.stop is not None or wanted.start.kind not in ("start", "end")):
         raise UsageError(
-            "with --group the group decides where to read: -o can only be start or end "
+            "with --group the group decides where to read: leave -p away, and -o can only be start or end "
             "(for a group without offsets); move a group with `moldau groups reset-offsets`"
         )
     connection = Connection(bootstrap, client_settings, timeout)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from moldau.log.snapshots import decode_snapshot
+from moldau.metadata.embedded import FILE_NAME as METADATA_NAME
 from moldau.records.batch import HEADER_BYTES, BatchView, CorruptBatch, TimestampType, batch_size_bytes
 from moldau.records.record import Record
 
@@ -45,7 +46,8 @@ class Row:
 
 def is_known(path: Path) -> bool:
     """Tell whether the name is one that a data directory has."""
-    return path.suffix in _BY_SUFFIX or path.name in _BY_NAME
+    # Moldau's metadata is framed in its own way: read as a segment, it would look damaged.
+    return (path.suffix in _BY_SUFFIX or path.name in _BY_NAME) and path.name != METADATA_NAME
 
 
 def dump_file(path: Path, content: Content) -> Iterator[Row]:

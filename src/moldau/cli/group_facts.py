@@ -59,11 +59,13 @@ def list_groups(
     connection: Connection, states: Sequence[str] | None = None, kinds: Sequence[str] | None = None
 ) -> list[GroupListing]:
     """List groups by name, of all states and types unless some are named."""
+    from confluent_kafka import KafkaException
+
     answer = wait(
         connection.admin().list_consumer_groups(request_timeout=connection.timeout_seconds), connection
     )
     if answer.errors:
-        raise answer.errors[0]
+        raise KafkaException(answer.errors[0])
     wanted_states = {part.strip().lower() for word in states or () for part in word.split(",")}
     wanted_kinds = {part.strip().lower() for word in kinds or () for part in word.split(",")}
     found = [GroupListing(each.group_id, _words(each.state), _words(each.type)) for each in answer.valid]

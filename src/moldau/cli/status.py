@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moldau.cli.errors import CommandError
+from moldau.cli.errors import CommandError, explain_kafka_failure
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -88,12 +88,15 @@ def status(
     timeout: Timeout = 5.0,
 ) -> None:
     """Tell whether the broker and its cluster are well (see HELP)."""
+    from confluent_kafka import KafkaException
+
     from moldau.cli.connection import Connection
 
     health = ask_health(http)
     try:
         cluster = load_cluster(Connection(bootstrap, client_settings, timeout))
-    except CommandError as failure:
+    except (CommandError, KafkaException) as problem:
+        failure = explain_kafka_failure(problem) or problem
         # A broker in recovery answers over HTTP long before it serves clients: its own words come first.
         if health is None:
             raise CommandError(str(failure), exit_code=2) from None

@@ -333,6 +333,9 @@ def trim(
     chosen = [
         (topic, index) for index in sorted(known[topic].partitions) if not partitions or index in partitions
     ]
+    for index in partitions or ():
+        if index not in known[topic].partitions:
+            raise CommandError(f"{topic} has no partition {index}: see `moldau topics describe {topic}`")
     consumer = connection.consumer()
     try:
         offsets = resolve(consumer, bound, chosen, timeout)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from moldau.cli.app import COMMANDS, build
+from moldau.cli.app import COMMANDS, READER_GONE, build
 from moldau.cli.document import SHARED, document
 from moldau.cli.main import main
 from moldau.cli.output import plain_table
@@ -96,6 +98,7 @@ def test_status_without_a_broker_is_failing(capsys: pytest.CaptureFixture[str]) 
         (["consume", "t", "-o", "yesterday"], "-o 'yesterday'"),
         (["consume", "t", "-f", "%z"], "'%z'"),
         (["consume", "t", "-g", "g", "-o", "5"], "--group"),
+        (["consume", "t", "-g", "g", "-p", "0"], "leave -p away"),
         (["groups", "reset-offsets", "g", "--topic", "t"], "say where to"),
         (["groups", "reset-offsets", "g", "--to-latest"], "say which partitions"),
         (["groups", "reset-offsets", "--to-latest", "--all-topics"], "name the groups"),
@@ -115,6 +118,17 @@ def test_an_unknown_command_suggests_the_nearest(capsys: pytest.CaptureFixture[s
 def test_version_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"moldau", "python", "librdkafka"}
+
+
+def test_version_needs_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("moldau ")
+
+
+def test_a_reader_that_went_away_is_no_fault() -> None:
+    command = f"{sys.executable} -m moldau version --json | true; exit ${{PIPESTATUS[0]}}"
+    finished = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)
+    assert (finished.returncode, finished.stderr) in ((READER_GONE, b""), (0, b""))  # 0: it was read first
 
 
 def test_a_plain_table_aligns_and_marks_what_is_absent() -> None:

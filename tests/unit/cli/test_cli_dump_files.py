@@ -128,3 +128,9 @@ def test_what_is_no_log_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixt
     for path in (other, tmp_path / "none.log", tmp_path):
         assert main(["dump-log", str(path)]) == 1
         assert "moldau: " in capsys.readouterr().err
+
+
+def test_the_metadata_of_a_healthy_folder_is_not_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / "moldau-metadata.log").write_bytes(b"frames of its own")
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    assert main(["dump-log", str(tmp_path)]) == 0
