@@ -39,6 +39,7 @@ _POOL_MAX = 8
 _PARKED_MAX = (
     256  # answers of one connection that wait for this turn's write, before its next frames wait too
 )
+_PARKED_AGAIN_MAX = _PARKED_MAX // 2  # then the next frames go on, a good many at a time
 _WRITE_HIGH_BYTES = 1024 * 1024
 
 # One event loop, one thread: a read fills this buffer and is consumed before the next read begins.
@@ -303,7 +304,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._send(parts)
         if self.blocked:
             self.blocked = bool(queue) and (
-                (queue[-1].blocking and not queue[-1].filled) or len(queue) >= _PARKED_MAX
+                (queue[-1].blocking and not queue[-1].filled) or len(queue) > _PARKED_AGAIN_MAX
             )
             self._go_on()
 

@@ -222,3 +222,22 @@ def test_many_parked_answers_hold_the_next_frames_back() -> None:
         slot.fill(content)
     assert len(script.seen) == 1000
     assert transport.sent == b"".join(b"p%d" % i for i in range(1000))
+
+
+def test_frames_behind_many_parked_answers_are_moved_now_and_then_and_not_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moved: list[int] = []
+    keep = Connection._keep
+
+    def counted(self: Connection, rest: memoryview) -> None:
+        moved.append(len(rest))
+        keep(self, rest)
+
+    monkeypatch.setattr(Connection, "_keep", counted)
+    connection, _, script, _ = start()
+    feed(connection, framed(*[b"p%d" % i for i in range(2000)]))
+    while script.slots:
+        script.slots.pop(0)[1].fill(b"done")
+    assert len(script.seen) == 2000
+    assert len(moved) < 20
