@@ -59,9 +59,17 @@ def tables(figures: Mapping[str, Figure]) -> str:
             "| | " + " | ".join(COLUMNS.values()) + " | ratio | promised |\n|---|---:|---:|---:|---:|"
         )
         parts += [_line(row, found) for row in figure.rows if _has(row, found)]
-        counts = [f"{COLUMNS[kind]} {len(found[kind]['runs'])}" for kind in COLUMNS if kind in found]
-        parts.append(f"\nMedian of runs: {', '.join(counts)}. {figure.note}".rstrip() + "\n")
+        circumstances = "; ".join(_circumstances(kind, found[kind]) for kind in COLUMNS if kind in found)
+        parts.append(f"\n{figure.note}\n\n{circumstances}.\n".replace("\n\n\n", "\n"))
     return "\n".join(parts)
+
+
+def _circumstances(kind: str, result: Mapping[str, Any]) -> str:
+    """How often, of what, when, and how fast the machine was (`bench.proc.spin_ms`)."""
+    count, spin_ms = len(result["runs"]), result["median"].get("spin_ms")
+    times = "one run" if count == 1 else f"median of {count} runs"
+    speed = f", spin loop {spin_ms:.0f} ms" if spin_ms else ""
+    return f"{COLUMNS[kind]} {result['version']}: {times}, {result['measured']}{speed}"
 
 
 def _has(row: Row, found: Mapping[str, Any]) -> bool:
