@@ -60,7 +60,15 @@ class Turn:
             except OSError as failure:
                 error = failure
                 self._on_error(partition, failure)
-            partition.after_write(error)
+            try:
+                partition.after_write(error)
+            except Exception:
+                self._say_bug(partition)
+
+    @staticmethod
+    def _say_bug(partition: "Partition") -> None:
+        """One answer has failed in our own code; the turn's others must not suffer."""
+        log.exception("an answer of %s-%d failed: this is a bug", partition.topic, partition.index)
 
     async def settle(self) -> None:
         """Write what is staged, and return when the syncs for it are through: all that can be answered is."""
@@ -88,7 +96,7 @@ class Turn:
                 jobs.append((partition, job))
             else:
                 # Somebody else has synced it meanwhile (after a roll, or by flush.ms).
-                partition.advance(partition.log.flushed_end_offset)
+                self._advance(partition)
         started = self._loop.time()
         self._fsync = future = self._loop.run_in_executor(self._executor, _run_fsyncs, jobs)
         future.add_done_callback(lambda done: self._fsynced(done.result(), started))
@@ -99,13 +107,19 @@ class Turn:
         for partition, job, error in results:
             if error is None:
                 partition.log.mark_flushed(job)
-                partition.advance(partition.log.flushed_end_offset)
+                self._advance(partition)
             else:
                 self._fsync_failed(partition, error)
         if self._to_fsync:
             self._start_fsync()
         else:
             self._fsync_runs = False
+
+    def _advance(self, partition: "Partition") -> None:
+        try:
+            partition.advance(partition.log.flushed_end_offset)
+        except Exception:
+            self._say_bug(partition)
 
     def _fsync_failed(self, partition: "Partition", error: OSError) -> None:
         """A broken disk takes the partition offline; what passes (no descriptor left) is tried again."""

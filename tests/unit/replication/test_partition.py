@@ -277,3 +277,22 @@ def test_what_was_written_before_a_write_failed_is_committed(group_commit: bool)
         assert bench.partition.high_watermark == 1
 
     run(scene())
+
+
+@pytest.mark.parametrize("group_commit", [False, True])
+def test_a_bug_in_one_answer_costs_the_others_of_the_turn_nothing(group_commit: bool) -> None:
+    class Broken:
+        def more(self, bytes_added: int) -> None:
+            raise RuntimeError("a bug")
+
+    async def scene() -> None:
+        bench = Bench(group_commit=group_commit)
+        bench.partition.fetch_waiters = {Broken()}
+        other = bench.another()
+        waiters = [bench.append(), bench.append(other)]
+        await until(lambda: all(waiter.code is not None for waiter in waiters))
+        later = [bench.append(), bench.append(other)]
+        await until(lambda: all(waiter.code is not None for waiter in later))
+        assert [waiter.code for waiter in waiters + later] == [0] * 4
+
+    run(scene())
