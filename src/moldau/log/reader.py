@@ -151,7 +151,10 @@ class Reader:
     ) -> Chunk:
         """The whole batches among the next `max_bytes`; more follow."""
         segment.touched = True
-        data = segment.read(position, max(max_bytes, HEADER_BYTES))
+        wanted_bytes = max(max_bytes, HEADER_BYTES)
+        data = segment.read(position, wanted_bytes)
+        if len(data) < wanted_bytes:
+            raise CorruptSegment(f"{segment} is shorter than it was")
         cut = last = 0
         near = segment.offset_index.floor_value(position + max_bytes)
         if near is not None and position < near[1]:

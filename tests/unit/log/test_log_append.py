@@ -1,5 +1,6 @@
 """What a log answers to an append: acceptance, and every refusal with its code."""
 
+import os
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from moldau.core.files import OsFiles
 from moldau.core.settings.topic import TopicSettings
-from moldau.log.log import Log, Origin
+from moldau.log.log import CorruptSegment, Log, Origin
 from moldau.log.recovery import open_log
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import BatchView, TimestampType, iter_batches, seal
@@ -351,3 +352,16 @@ def test_replicated_batches_keep_offsets_and_epochs(make_log: MakeLog) -> None:
     assert follower.epochs.entries() == [(3, 0)]
     again = append(follower, bytes(data), origin=Origin.REPLICATION)
     assert again.error_code == ErrorCode.OFFSET_OUT_OF_RANGE  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("max_bytes", [1, 70, 250, 100_000])
+def test_a_file_that_somebody_has_cut_is_called_corrupt(make_log: MakeLog, max_bytes: int) -> None:
+    log = make_log()
+    for _ in range(3):
+        append(log, batch(b"x" * 100))
+        log.flush_staged()
+    log._reader.forget()
+    segment = log.segments[0]
+    os.truncate(segment.path(".log"), 30)
+    with pytest.raises(CorruptSegment):
+        log.read(0, max_bytes, end_offset=3)
