@@ -97,7 +97,7 @@ def _files(paths: list[Path]) -> Iterator[Path]:
             raise CommandError(f"there is no {path}")
         elif not is_known(path):
             raise CommandError(
-                f"{path.name} is not a file of a log: known are .log, .index, .timeindex, .txnindex, "
+                f"{path.name} is not a file of a partition: known are .log, .index, .timeindex, .txnindex, "
                 ".snapshot and the checkpoints"
             )
         else:

@@ -125,6 +125,8 @@ class CoordinatorRuntime(Generic[M]):
         self._clock = clock
         self._timers = timers
         self._shards: dict[int, _Shard[M]] = {}
+        self._unloadable: set[int] = set()
+        """Partitions whose last load failed, of which the log speaks once."""
 
     # Leadership.
 
@@ -397,11 +399,15 @@ class CoordinatorRuntime(Generic[M]):
             return
         shard.state.journal.recording = True
         shard.loading = False
+        self._unloadable.discard(shard.partition)
         self._apply(shard, shard.state.loaded(self._clock.now_ms()), None, None)
 
     def _load_failed(self, shard: _Shard[M]) -> None:
         """Loading failed: try again later, for as long as nobody says that this broker leads no longer."""
-        _log.exception("%s-%d cannot be loaded; trying again", self.topic, shard.partition)
+        if shard.partition not in self._unloadable:
+            # Fifty partitions that fail twice a second would fill the disk whose fullness made them fail.
+            self._unloadable.add(shard.partition)
+            _log.exception("%s-%d cannot be loaded; trying again", self.topic, shard.partition)
 
         def again() -> None:
             del self._shards[shard.partition]

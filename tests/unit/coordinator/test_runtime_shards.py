@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from group_world import LogError, MemoryLog
 
 from moldau.coordinator import runtime as runtime_module
@@ -229,7 +230,7 @@ def test_loading_goes_in_slices_and_refuses_meanwhile(monkeypatch: Any) -> None:
     assert len(desk.notebook.pages) == 10
 
 
-def test_loading_that_fails_is_tried_again() -> None:
+def test_loading_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk()
 
     def broken(topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
@@ -240,6 +241,10 @@ def test_loading_that_fails_is_tried_again() -> None:
     desk.log.committed_records = broken  # type: ignore[method-assign]
     desk.runtime = desk.make()
     desk.runtime.start(0)
+    desk.timers.advance(runtime_module.LOAD_RETRY_MS)
+    assert [
+        record.getMessage() for record in caplog.records if "cannot be loaded" in record.getMessage()
+    ] == [f"{GROUP_OFFSETS_TOPIC}-0 cannot be loaded; trying again"]
     desk.log.committed_records = working  # type: ignore[method-assign]
     assert desk.read("a").response == "COORDINATOR_LOAD_IN_PROGRESS"
     desk.timers.advance(runtime_module.LOAD_RETRY_MS)
