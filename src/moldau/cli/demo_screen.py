@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -69,7 +70,9 @@ class Screen:
         sys.stdout.flush()
         if not kept:
             self.say("the broker was stopped and its data removed; KEEP=1 make demo leaves it running")
-            self.say("try next: moldau serve --data ./moldau-data   (for any Kafka client at 127.0.0.1:9092)")
+            self.say(
+                f"try next: {_program()} serve --data ./moldau-data   (any Kafka client at 127.0.0.1:9092)"
+            )
             return
         at = broker.bootstrap_servers
         self.say(
@@ -77,10 +80,15 @@ class Screen:
         )
         self.say("try next:")
         for command in (
-            f"moldau consume {topic} -b {at} -n 3 -f '%k %v{{json}}\\n'",
-            f"moldau groups describe {group} -b {at}",
-            f"moldau topics describe {topic} -b {at}",
+            f"{_program()} consume {topic} -b {at} -n 3 -f '%k %v{{json}}\\n'",
+            f"{_program()} groups describe {group} -b {at}",
+            f"{_program()} topics describe {topic} -b {at}",
             f"kcat -b {at} -L",
         ):
             self.say(f"  {command}")
         self.say(f"stop it with: kill {broker.pid}")
+
+
+def _program() -> str:
+    """How this shell reaches the program: by its name, or by its path in an environment not activated."""
+    return "moldau" if shutil.which("moldau") else sys.argv[0]
