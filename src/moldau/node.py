@@ -356,6 +356,12 @@ class Node:
     def _endpoints(self) -> dict[str, tuple[str, int]]:
         """Where clients find this broker, by listener: as advertised, else where it listens."""
         endpoints = {each.name: (_reachable(each.host), each.port) for each in self.listeners}
+        for each in self.listeners:
+            name, host = each.name, endpoints[each.name][0]
+            if host != each.host and not self.static.broker.advertised_listeners:
+                message = "clients of the listener %s, on every interface, are told to connect to %s:%d; "
+                message += "if they cannot reach that, set advertised.listeners=%s://HOST:%d"
+                log.warning(message, name, host, each.port, name, each.port)
         for told in advertised_listeners(self.static.broker) or ():
             port = told.port or endpoints[told.name][1]
             endpoints[told.name] = (_reachable(told.host), port)

@@ -190,6 +190,9 @@ def partitions(image: Callable[[], Image], part: Callable[[], ReplicasSource | N
         here = part()
         if here is None:
             return
+        if here.unopened:
+            found_no_room = _some(sorted(here.unopened))
+            yield condition("offline-partitions", f"of these topics not all could be opened: {found_no_room}")
         closed = [f"{each.topic}-{each.index}" for each in here.partitions() if not each.online]
         if closed:
             yield condition("offline-partitions", f"on this broker, offline: {_some(closed)}")

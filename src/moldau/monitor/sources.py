@@ -6,7 +6,7 @@ called on the way of a request. Plain counters (`stats.messages_in += 1`) are al
 do.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -88,6 +88,9 @@ class ReplicasSource(Protocol):
 
     @property
     def stats(self) -> Mapping[str, TopicStatsSource]: ...
+
+    @property
+    def unopened(self) -> Collection[str]: ...
 
     def partitions(self) -> Iterable[PartitionSource]: ...
 

@@ -78,7 +78,7 @@ class ReplicaManager:
         self.by_name_bytes: dict[bytes, dict[int, Partition]] = {}
         self.by_topic_id: dict[bytes, dict[int, Partition]] = {}
         self.stats: dict[str, TopicStats] = {}
-        self._unopened: set[str] = set()
+        self.unopened: set[str] = set()  # topics of which a partition found no room
         self.group_commit = static_settings.moldau_durability == "group"
 
     # Looking up
@@ -129,7 +129,7 @@ class ReplicaManager:
                     continue
                 opened = self._open(topic, index, settings)
                 if opened is None:
-                    self._unopened.add(topic.name)
+                    self.unopened.add(topic.name)
                     continue
                 partition = Partition(topic.name, topic.topic_id, index, opened, self._turn, stats)
                 partitions[index] = partition
@@ -151,9 +151,9 @@ class ReplicaManager:
 
     def open_missing(self, image: Image) -> None:
         """Try again to open what could not be opened before, if there is room now."""
-        if not self._unopened or all(each.full or each.offline for each in self._log_manager.directories):
+        if not self.unopened or all(each.full or each.offline for each in self._log_manager.directories):
             return
-        names, self._unopened = self._unopened, set()
+        names, self.unopened = self.unopened, set()
         for name in names:
             topic = image.topics.get(name)
             if topic is not None:

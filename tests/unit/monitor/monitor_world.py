@@ -52,6 +52,7 @@ class FakeStats:
 class FakeReplicas:
     all: list[FakePartition] = field(default_factory=list)
     stats: dict[str, FakeStats] = field(default_factory=dict)
+    unopened: set[str] = field(default_factory=set)
 
     def partitions(self):
         return iter(self.all)

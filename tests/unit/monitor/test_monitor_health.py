@@ -85,6 +85,15 @@ def test_partitions_without_leader_or_replicas(world: World) -> None:
     assert world.names() == []
 
 
+def test_a_topic_that_found_no_room_is_named_until_it_has_some(world: World) -> None:
+    world.replicas.unopened = {"late"}
+    (cause,) = world.health.verdict().causes
+    assert cause.name == "offline-partitions"
+    assert "late" in cause.message
+    world.replicas.unopened = set()
+    assert world.names() == []
+
+
 def test_partitions_here_that_are_offline_or_under_min_isr(world: World) -> None:
     world.replicas.all = [FakePartition("a", 0, online=False), FakePartition("b", 1)]
     world.replicas.all[1].log.settings.min_insync_replicas = 2
