@@ -29,7 +29,7 @@ from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_fetch import FetchBody, FetchedPartition, decode_fetch, encode_fetch_response
 from moldau.protocol.hot_wire import frame_answer_parts
 from moldau.protocol.messages.fetch import FetchRequest
-from moldau.replication.fetch_session import FetchTarget, Targets, targets_of, update
+from moldau.replication.fetch_session import TARGETS_MAX, FetchTarget, Targets, targets_of, update
 from moldau.replication.partition import Partition
 
 log = logging.getLogger("moldau.handlers")
@@ -274,6 +274,9 @@ def _choose_targets(
         if isinstance(session, int):
             return session
         update(session.targets, topics, forgotten)
+        if len(session.targets) > TARGETS_MAX:
+            sessions.close(session_id)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         request.targets = session.targets
         request.session_id = session_id
         request.incremental = True

@@ -35,6 +35,7 @@ _TRAILING_TAGS = b"\x00\x00\x00"
 _LOG_START_OFFSET_FROM = 5
 _OFFSETS_BYTES = 24
 _SPARE_MAX = 8
+_PREFIX_BYTES_MAX = 4096  # it is kept for as long as the connection lives
 _PRODUCE = 0
 _SAMPLED = 16  # one request in so many is timed, and counts for all of them
 _TAKEN_BACK = "the write failed and was taken back: see the broker's log and its /health page"
@@ -59,6 +60,8 @@ def remember(
             return
         trailing_bytes = 3 + len(write_uvarint(len(records) + 1))
     prefix_end = len(frame) - len(records) - trailing_bytes
+    if prefix_end > _PREFIX_BYTES_MAX:
+        return
     exchange.shortcut = RepeatedProduce(broker, frame, prefix_end, version, key, partitions[key][index], acks)
 
 

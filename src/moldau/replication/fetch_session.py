@@ -25,6 +25,7 @@ _EVICTION_IDLE_MS = 120_000
 _FINAL_EPOCH = -1
 _INITIAL_EPOCH = 0
 _EPOCH_MAX = (1 << 31) - 1
+TARGETS_MAX = 100_000  # of one session; who asks for more goes without one
 
 
 class FetchTarget:
@@ -82,7 +83,7 @@ class FetchSessions:
 
     def open(self, by_id: bool, targets: Targets, now_ms: float) -> int:
         """The id of a new session, or 0 when there is no room for one."""
-        if not targets or self._slots_max <= 0:
+        if not 0 < len(targets) <= TARGETS_MAX or self._slots_max <= 0:
             return 0
         if len(self._sessions) >= self._slots_max:
             oldest = next(iter(self._sessions.values()))

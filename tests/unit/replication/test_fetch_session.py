@@ -3,7 +3,7 @@
 import random
 
 from moldau.protocol.errors import ErrorCode
-from moldau.replication.fetch_session import FetchSessions, Targets, targets_of, update
+from moldau.replication.fetch_session import TARGETS_MAX, FetchSessions, Targets, targets_of, update
 
 
 def targets(count: int = 2) -> Targets:
@@ -67,3 +67,8 @@ def test_update_changes_adds_and_forgets_and_keeps_the_order() -> None:
     update(kept, [(b"t", [(1, 4, 99, -1, -1, 5)]), (b"u", [(0, -1, 7, -1, -1, 5)])], [(b"t", [2, 8])])
     assert list(kept) == [(b"t", 0), (b"t", 1), (b"u", 0)]
     assert (kept[b"t", 1].offset, kept[b"t", 1].leader_epoch, kept[b"t", 1].limit_bytes) == (99, 4, 5)
+
+
+def test_a_client_that_asks_for_too_many_partitions_gets_no_session() -> None:
+    assert sessions().open(False, targets(TARGETS_MAX), 0)
+    assert sessions().open(False, targets(TARGETS_MAX + 1), 0) == 0
