@@ -60,7 +60,7 @@ def tables(figures: Mapping[str, Figure]) -> str:
         )
         parts += [_line(row, found) for row in figure.rows if _has(row, found)]
         circumstances = "; ".join(_circumstances(kind, found[kind]) for kind in COLUMNS if kind in found)
-        parts.append(f"\n{figure.note}\n\n{circumstances}.\n".replace("\n\n\n", "\n"))
+        parts.append((f"\n{figure.note}\n" if figure.note else "") + f"\n{circumstances}.")
     return "\n".join(parts)
 
 
@@ -79,7 +79,7 @@ def _has(row: Row, found: Mapping[str, Any]) -> bool:
 def _line(row: Row, found: Mapping[str, Any]) -> str:
     values = [found[kind]["median"].get(row.key) if kind in found else None for kind in COLUMNS]
     ours, theirs = values
-    ratio = f"{ours / theirs:.2f}" if ours and theirs else ""
+    ratio = f"{ours / theirs:.2f}" if ours and theirs and row.unit else ""
     title = f"{row.title}, {row.unit}" if row.unit else row.title
     cells = [_number(value, row.digits) for value in values]
     return f"| {title} | {' | '.join(cells)} | {ratio} | {row.promise} |"
