@@ -12,6 +12,7 @@ import errno
 import inspect
 import logging
 import random
+import resource
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,7 @@ from moldau.handlers import load_all
 from moldau.handlers.broker import Broker
 from moldau.log.background import LoopBackground
 from moldau.log.checkpoints import META_PROPERTIES_NAME, read_properties
+from moldau.log.descriptors import DEFAULT_LIMIT
 from moldau.log.housekeeping import Housekeeping
 from moldau.log.manager import LogManager
 from moldau.metadata.changes import Change
@@ -55,6 +57,7 @@ log = logging.getLogger("moldau.node")
 _WORKER_THREADS = 4
 _MONITOR_DELAY_MS = 300  # neither may hold up the first clients with its imports
 _GROUPS_DELAY_MS = 500
+_DESCRIPTORS_MAX = 65_536
 
 
 class NodeError(Exception):
@@ -121,6 +124,7 @@ class Node:
             timers=self.timers,
             background=LoopBackground(loop, self._executor),
             source=self.random,
+            descriptor_limit=_segment_descriptors(),
         )
         self._reserve_http()
         self._monitor_timer = self.timers.call_later(_MONITOR_DELAY_MS, self._start_monitoring)
@@ -411,6 +415,12 @@ def _listen_remedy(error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM):
         return "choose a port from 1024 on, or allow the process to use lower ones"
     return "stop what uses the port (another broker?), or choose another one"
+
+
+def _segment_descriptors() -> int:
+    """How many segments may be open at once: half of what the system grants; the other half is for clients."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(DEFAULT_LIMIT, min(soft, _DESCRIPTORS_MAX) // 2) if soft > 0 else DEFAULT_LIMIT
 
 
 def _listening_socket(host: str, port: int) -> socket.socket:
