@@ -418,7 +418,7 @@ def _listen_remedy(error: OSError) -> str:
 
 
 def _segment_descriptors() -> int:
-    """How many segments may be open at once: half of what the system grants; the other half is for clients."""
+    """How many segments may be open at once: half of what the system grants, the rest is for clients."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(DEFAULT_LIMIT, min(soft, _DESCRIPTORS_MAX) // 2) if soft > 0 else DEFAULT_LIMIT
 
