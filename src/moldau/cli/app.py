@@ -37,7 +37,7 @@ READER_GONE = 141
 
 EPILOG = (
     "Client commands find the broker by --bootstrap-server, else MOLDAU_BOOTSTRAP, else 127.0.0.1:9092.\n\n"
-    "Try: moldau serve --data /tmp/moldau   then: echo hello | moldau produce greetings   "
+    "Try: moldau serve --data ./data   then: echo hello | moldau produce greetings   "
     "and: moldau consume greetings -e"
 )
 
