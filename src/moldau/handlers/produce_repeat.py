@@ -22,8 +22,9 @@ from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import Exchange, Slot
 from moldau.log.log import AppendResult
 from moldau.protocol.hot_produce import ProduceTopic, encode_produce_response
-from moldau.protocol.hot_wire import frame_answer, uvarint, write_uvarint
+from moldau.protocol.hot_wire import frame_answer, uvarint
 from moldau.protocol.wire import MalformedMessage
+from moldau.protocol.wire import uvarint as write_uvarint
 from moldau.replication.partition import Partition
 
 _I32 = struct.Struct(">i").unpack_from

@@ -13,8 +13,9 @@ request 3.0 reference loops, its answer 2.2 (bench/hot_path.py).
 import struct
 from collections.abc import Sequence
 
-from moldau.protocol.hot_wire import checked_count, skip_tagged_fields, uvarint, write_uvarint
+from moldau.protocol.hot_wire import checked_count, skip_tagged_fields, uvarint
 from moldau.protocol.wire import MalformedMessage
+from moldau.protocol.wire import uvarint as write_uvarint
 
 _I16 = struct.Struct(">h").unpack_from
 _I32 = struct.Struct(">i").unpack_from

@@ -14,8 +14,9 @@ Budget: decoding a one-partition request 2.0 reference loops, its answer 1.8 (be
 import struct
 from collections.abc import Sequence
 
-from moldau.protocol.hot_wire import checked_count, skip_tagged_fields, uvarint, write_uvarint
+from moldau.protocol.hot_wire import checked_count, skip_tagged_fields, uvarint
 from moldau.protocol.wire import MalformedMessage
+from moldau.protocol.wire import uvarint as write_uvarint
 
 _I16 = struct.Struct(">h").unpack_from
 _I32 = struct.Struct(">i").unpack_from

@@ -44,18 +44,6 @@ def checked_count(count: int, left_bytes: int, element_bytes_min: int) -> int:
     return count
 
 
-def write_uvarint(value: int) -> bytes:
-    """An unsigned varint."""
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append((value & 0x7F) | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 _HEADER = struct.Struct(">ii").pack
 
 

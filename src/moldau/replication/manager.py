@@ -93,11 +93,6 @@ class ReplicaManager:
         for partitions in self._by_name.values():
             yield from partitions.values()
 
-    def is_leader(self, topic: str, index: int) -> bool:
-        """Whether this broker leads the partition and can serve it."""
-        partition = self.partition(topic, index)
-        return partition is not None and partition.online and partition.leader == self._node_id
-
     # Following the metadata
 
     def apply(self, old: Image, new: Image, changes: Sequence[Change]) -> None:

@@ -17,6 +17,7 @@ from collections import deque
 from typing import Protocol
 
 from moldau.log.log import AppendResult, Log, Origin, Refused
+from moldau.metadata.image import INTERNAL_TOPICS
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.turn import Turn
 
@@ -203,6 +204,3 @@ class TopicStats:
         self.fetches = 0
         self.failed_produces = 0
         self.failed_fetches = 0
-
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
