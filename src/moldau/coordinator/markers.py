@@ -1,0 +1,37 @@
+"""Markers: how a decided transaction is told to the partitions that it wrote to.
+
+The coordinator decides in `__transaction_state`; every partition of the transaction then gets a control record
+that says COMMIT or ABORT at its place in the partition's own log. Whoever brings it there is a `MarkerWriter`:
+a partition on this broker is written to at once, one elsewhere by a WriteTxnMarkers request to its leader.
+
+Not here: which markers are due, and what is tried again (transaction/delivery.py).
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import NamedTuple, Protocol
+
+TopicPartition = tuple[str, int]
+"""A topic's name and a partition's index."""
+
+
+class Marker(NamedTuple):
+    """What a partition is told about one transaction.
+
+    coordinator_epoch     the leader epoch of the coordinator's partition; a marker of a lower one is refused
+    transaction_version   2 where the producer's epoch grows with every transaction (KIP-890), else 0 or 1
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    transaction_version: int
+
+
+class MarkerWriter(Protocol):
+    """Brings markers to the leaders of partitions."""
+
+    def write(
+        self, marker: Marker, partitions: Sequence[TopicPartition]
+    ) -> Awaitable[dict[TopicPartition, int]]:
+        """Write `marker` to each of `partitions`; an error code for each, NONE once it is committed there."""
