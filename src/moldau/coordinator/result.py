@@ -54,10 +54,12 @@ class Result(Generic[R]):
     records      written and replayed in this order, all or none (message objects, see `records.Record`)
     response     the answer to the caller itself; None leaves it parked
     answers      answers to callers parked earlier, released together with `response`
+    on_commit    called once the records (and all before them) are committed, before the answers are given;
+                 never if the append fails or the shard is given up first. What it decides is a new decision.
     on_failure   called with the error code after a failed append was rolled back: mends what is in memory
     """
 
-    __slots__ = ("answers", "on_failure", "records", "response")
+    __slots__ = ("answers", "on_commit", "on_failure", "records", "response")
 
     def __init__(
         self,
@@ -65,11 +67,13 @@ class Result(Generic[R]):
         records: list[Any] | None = None,
         answers: list[Answer] | None = None,
         on_failure: Callable[[int], None] | None = None,
+        on_commit: Callable[[], None] | None = None,
     ) -> None:
         self.response = response
         self.records: list[Any] = [] if records is None else records
         self.answers: list[Answer] = [] if answers is None else answers
         self.on_failure = on_failure
+        self.on_commit = on_commit
 
     def __repr__(self) -> str:
         return f"Result({self.response!r}, records={self.records!r}, answers={self.answers!r})"

@@ -70,6 +70,12 @@ class _Entry:
         self.size_bytes = 0
 
     def release(self) -> None:
+        if self.result.on_commit is not None:
+            try:
+                self.result.on_commit()
+            except Exception:
+                # What is committed is committed, and those who wait for it are to be told.
+                _log.exception("what was to follow a commit failed")
         if self.result.response is not None and self.parked is not None:
             self.parked.answer(self.result.response)
         for parked, response in self.result.answers:
@@ -195,7 +201,13 @@ class CoordinatorRuntime(Generic[M]):
         if shard.loading:
             return refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         result = operation(shard.state, self._clock.now_ms())
-        if not result.records and not shard.queue and shard.in_flight is None and result.response is not None:
+        if (
+            not result.records
+            and not shard.queue
+            and shard.in_flight is None
+            and result.response is not None
+            and result.on_commit is None
+        ):
             for waiting, response in result.answers:
                 waiting.answer(response)
             self._arm(shard)
@@ -297,7 +309,8 @@ class CoordinatorRuntime(Generic[M]):
         shard.state.journal.commit(shard.queue[0].before if shard.queue else shard.state.journal.mark())
         for entry in entries:
             entry.release()
-        self._flush(shard)
+        if token is shard.token:  # whoever was told may have given the shard up
+            self._flush(shard)
 
     def _failed(self, shard: _Shard[M], error: BaseException) -> None:
         """Undo everything that is not committed, tell everybody, and load anew if the log's content is in

@@ -122,6 +122,60 @@ def test_a_decision_builds_on_those_before_it() -> None:
     assert seen.response == "1"
 
 
+def test_what_follows_a_commit_happens_then_in_order_and_before_the_answer() -> None:
+    desk = Desk()
+    desk.log.hold = True
+    seen: list[tuple[str, str | None]] = []
+    calls: dict[str, LoopFree] = {}
+
+    def write(key: str) -> None:
+        def operation(state: Notebook, now_ms: int) -> Result[str]:
+            return Result("written", [(key, "1")], on_commit=lambda: seen.append((key, calls[key].response)))
+
+        calls[key] = LoopFree()
+        desk.runtime.decide(0, operation, lambda code: ErrorCode(code).name, calls[key])
+
+    for key in "abc":
+        write(key)
+    desk.log.finish()
+    assert seen == [("a", None)]
+    desk.log.finish()
+    assert seen == [("a", None), ("b", None), ("c", None)]
+    assert [call.response for call in calls.values()] == ["written"] * 3
+    write("d")
+    desk.log.finish(ErrorCode.NOT_ENOUGH_REPLICAS)
+    write("e")
+    desk.runtime.stop(0)
+    assert len(seen) == 3, "what failed or was given up is not followed by anything"
+
+
+def test_what_follows_a_commit_may_decide_again_or_give_the_shard_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    desk = Desk()
+
+    def broken() -> None:
+        raise ValueError("bug")
+
+    assert desk.decide(lambda state, now_ms: Result("x", [("a", "1")], on_commit=broken)).response == "x"
+    assert "what was to follow a commit failed" in caplog.text
+    again: list[LoopFree] = []
+    desk.decide(
+        lambda state, now_ms: Result("x", [("a", "2")], on_commit=lambda: again.append(desk.write("b", "2")))
+    )
+    desk.timers.advance(0)
+    assert again[0].response == "written"
+    read_only: list[str] = []
+    desk.decide(lambda state, now_ms: Result("x", on_commit=lambda: read_only.append("now")))
+    assert read_only == ["now"], "nothing is pending: what follows happens at once"
+    desk.log.hold = True
+    desk.decide(lambda state, now_ms: Result("x", [("a", "3")], on_commit=lambda: desk.runtime.stop(0)))
+    late = desk.write("b", "3")
+    desk.log.finish()
+    assert late.response == "NOT_COORDINATOR"
+    assert not desk.log.in_flight, "a shard that was given up writes no more"
+
+
 def test_a_failure_undoes_everything_after_it() -> None:
     desk = Desk()
     desk.write("a", "1")
