@@ -1,0 +1,35 @@
+"""Time: transactions that last too long, and transactional ids that nobody uses any more.
+
+An ongoing transaction holds back every reader of its partitions. Past its timeout it is aborted, with an
+epoch that fences its producer, at the very moment (a deadline of the shard, kept by the runtime's timer).
+
+A transactional id is forgotten when it has not moved for `transactional.id.expiration.ms`; its producer has
+to begin anew. Only an id at rest expires: what is open times out first, and what is decided is carried out.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from moldau.coordinator.transaction.metadata import Transaction
+from moldau.coordinator.transaction.records import Record
+from moldau.coordinator.transaction.states import AT_REST, TransactionState
+
+EXPIRED_RECORDS_MAX = 500
+"""Ids that expire in one result, so that requests get their turn in between."""
+
+
+def is_overdue(transaction: Transaction | None, now_ms: int) -> bool:
+    """Whether an ongoing transaction has lasted as long as its producer allowed."""
+    return (
+        transaction is not None
+        and transaction.state is TransactionState.ONGOING
+        and transaction.deadline_ms <= now_ms
+    )
+
+
+def expired(transactions: Iterable[Transaction], expiration_ms: int, now_ms: int) -> Iterator[Record]:
+    """The tombstones of the ids at rest that have not moved for `expiration_ms`."""
+    return (
+        Record(transaction.transactional_id, None)
+        for transaction in transactions
+        if transaction.state in AT_REST and transaction.updated_ms + expiration_ms <= now_ms
+    )

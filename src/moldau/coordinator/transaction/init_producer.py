@@ -1,0 +1,141 @@
+"""InitProducerId with a transactional id (KIP-98, KIP-360): the producer's id and a new epoch, which fences
+whoever had the last.
+
+    state                | answer
+    ---------------------+------------------------------------------------------------------------------
+    no such id           | a fresh producer id, epoch 0
+    Empty, Complete*     | the next epoch; when there is none, a fresh producer id with epoch 0
+    Ongoing              | abort it with the next epoch, and let the client come back: CONCURRENT_TRANSACTIONS
+    Prepare*             | CONCURRENT_TRANSACTIONS until every partition has its marker
+
+A producer that already has an identity names it, and gets the next epoch only while nobody else has become
+its successor. Sent twice, because the first answer was lost, the call gives the same answer twice. Anyone
+else is told PRODUCER_FENCED. Unlike Kafka, an outdated producer is told so also while its successor's
+transaction is ongoing; there it would abort that transaction first.
+
+Not here: the producer id itself, which takes a while to get: an `Outcome` asks for it, and the question is
+put again, to whatever the state has become by then (transaction_service.py).
+"""
+
+from typing import NamedTuple
+
+from moldau.coordinator.transaction.metadata import (
+    EPOCH_BUMPING_VERSION,
+    NEEDS_PRODUCER_ID,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_START_MS,
+    Outcome,
+    Transaction,
+    epoch_is_exhausted,
+)
+from moldau.coordinator.transaction.states import DECIDED, TransactionState
+from moldau.protocol.errors import ErrorCode
+
+
+class Identity(NamedTuple):
+    """The producer id and epoch that a producer says it has."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+def initialise(
+    current: Transaction | None,
+    transactional_id: str,
+    timeout_ms: int,
+    expected: Identity | None,
+    *,
+    fresh_id: int | None,
+    server_version: int,
+    now_ms: int,
+) -> Outcome:
+    """Decide. `server_version` is the level of `transaction.version`, which counts where the coordinator
+    aborts on its own."""
+    if current is None:
+        return _create(transactional_id, timeout_ms, fresh_id, now_ms)
+    if expected is not None and not _may_be_its_own(current, expected):
+        return Outcome(ErrorCode.PRODUCER_FENCED)
+    if current.state in DECIDED:
+        return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if current.state is TransactionState.ONGOING:
+        if expected is not None and expected != (current.producer_id, current.producer_epoch):
+            return Outcome(ErrorCode.PRODUCER_FENCED)
+        return fence(current, fresh_id, server_version, now_ms, ErrorCode.CONCURRENT_TRANSACTIONS)
+    return _renew(current, timeout_ms, expected, fresh_id, now_ms)
+
+
+def fence(
+    current: Transaction,
+    fresh_id: int | None,
+    server_version: int,
+    now_ms: int,
+    error_code: int = ErrorCode.NONE,
+) -> Outcome:
+    """Abort an ongoing transaction whose producer is not asked."""
+    if server_version >= EPOCH_BUMPING_VERSION and current.needs_producer_id:
+        if fresh_id is None:
+            return NEEDS_PRODUCER_ID
+        return Outcome(error_code, current.fenced(server_version, now_ms, fresh_id))
+    return Outcome(error_code, current.fenced(server_version, now_ms))
+
+
+def _create(transactional_id: str, timeout_ms: int, fresh_id: int | None, now_ms: int) -> Outcome:
+    if fresh_id is None:
+        return NEEDS_PRODUCER_ID
+    created = Transaction(
+        transactional_id=transactional_id,
+        producer_id=fresh_id,
+        producer_epoch=0,
+        timeout_ms=timeout_ms,
+        state=TransactionState.EMPTY,
+        updated_ms=now_ms,
+        previous_producer_id=fresh_id,
+    )
+    return _answer(created, created)
+
+
+def _may_be_its_own(current: Transaction, expected: Identity) -> bool:
+    """Whether the identity is the id's present one, or the one whose epochs were used up just before."""
+    return expected.producer_id == current.producer_id or (
+        expected.producer_id == current.previous_producer_id and epoch_is_exhausted(expected.producer_epoch)
+    )
+
+
+def _renew(
+    current: Transaction, timeout_ms: int, expected: Identity | None, fresh_id: int | None, now_ms: int
+) -> Outcome:
+    """No transaction is open: the next epoch, or the same answer as before to the same question."""
+    producer_id, producer_epoch = current.producer_id, current.producer_epoch
+    last_producer_epoch = NO_PRODUCER_EPOCH
+    if expected is None or expected == (producer_id, producer_epoch):
+        if expected is not None:
+            last_producer_epoch = producer_epoch
+        if not epoch_is_exhausted(producer_epoch):
+            producer_epoch += 1
+        elif fresh_id is None:
+            return NEEDS_PRODUCER_ID
+        else:
+            producer_id, producer_epoch = fresh_id, 0
+    elif expected.producer_epoch != current.last_producer_epoch:
+        return Outcome(ErrorCode.PRODUCER_FENCED)
+    elif current.state is TransactionState.EMPTY and timeout_ms == current.timeout_ms:
+        return _answer(current, None)  # writing it again would make the third repeat look like a stranger
+    else:
+        last_producer_epoch = current.last_producer_epoch
+    renewed = current.moved(
+        TransactionState.EMPTY,
+        now_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        last_producer_epoch=last_producer_epoch,
+        next_producer_id=NO_PRODUCER_ID,
+        timeout_ms=timeout_ms,
+        partitions=frozenset(),
+        start_ms=NO_START_MS,
+    )
+    return _answer(renewed, renewed)
+
+
+def _answer(transaction: Transaction, changed: Transaction | None) -> Outcome:
+    return Outcome(ErrorCode.NONE, changed, transaction.producer_id, transaction.producer_epoch)

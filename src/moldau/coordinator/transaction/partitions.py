@@ -1,0 +1,67 @@
+"""Partitions of a transaction: adding them, and asking whether they were added (KIP-98, KIP-890).
+
+A producer of old adds every partition before it writes there; the partition's leader then asks the
+coordinator whether that happened, once for each transaction, so that a write which arrives late cannot open
+a transaction that nobody would ever end. With transactions version 2 the producer only writes, and the
+leader's question adds the partition.
+
+    who asks          | not in the transaction
+    ------------------+----------------------------------------------------------------
+    verification      | TRANSACTION_ABORTABLE: the client may abort and go on
+    anybody, to add   | it is added; the answer waits until that is committed
+
+Not here: the partitions' existence and who may write to them (the handlers check both).
+"""
+
+from collections.abc import Iterable
+
+from moldau.coordinator.markers import TopicPartition
+from moldau.coordinator.transaction.metadata import Outcome, Transaction
+from moldau.coordinator.transaction.states import DECIDED, TransactionState
+from moldau.protocol.errors import ErrorCode
+
+
+def check_producer(current: Transaction | None, producer_id: int, producer_epoch: int) -> int:
+    """Whether this producer may use the transaction now: an error code."""
+    if current is None or current.producer_id != producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if current.producer_epoch != producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if current.state in DECIDED:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return ErrorCode.NONE
+
+
+def add(
+    current: Transaction | None,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: frozenset[TopicPartition],
+    *,
+    client_version: int,
+    now_ms: int,
+) -> Outcome:
+    """Let `partitions` take part in the producer's transaction, which begins with the first."""
+    error_code = check_producer(current, producer_id, producer_epoch)
+    if error_code or current is None:
+        return Outcome(error_code)
+    ongoing = current.state is TransactionState.ONGOING
+    if not partitions or (ongoing and partitions <= current.partitions):
+        return Outcome()
+    return Outcome(ErrorCode.NONE, current.extended(partitions, client_version, now_ms))
+
+
+def verify(
+    current: Transaction | None,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: Iterable[TopicPartition],
+) -> dict[TopicPartition, int]:
+    """Whether each of `partitions` takes part in the producer's transaction: an error code for each."""
+    error_code = check_producer(current, producer_id, producer_epoch)
+    if error_code or current is None:
+        return dict.fromkeys(partitions, error_code)
+    return {
+        partition: ErrorCode.NONE if partition in current.partitions else ErrorCode.TRANSACTION_ABORTABLE
+        for partition in partitions
+    }

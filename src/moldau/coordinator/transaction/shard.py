@@ -1,0 +1,245 @@
+"""The transactional ids of one partition of `__transaction_state`: a state machine that the runtime drives.
+
+What a request means is a function of one `Transaction` (init_producer.py, partitions.py, ending.py) that
+gives an `Outcome`; here it becomes the runtime's `Result`: the record, the answer for when that is committed,
+and, where the record decides a transaction, the beginning of its delivery.
+
+    Outcome.next decided   committed ──> delivery.begin ──> ... ──> finished ──> Complete record
+                           failed    ──> rolled back: still ongoing, and its deadline is set again
+
+Invariants: a marker is written only after the decision is committed; every Ongoing transaction has a
+deadline; every Prepare is in the delivery, or its record is not committed yet.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from moldau.coordinator.deadlines import Deadlines
+from moldau.coordinator.journal import Journal
+from moldau.coordinator.markers import TopicPartition
+from moldau.coordinator.result import Answer, Result
+from moldau.coordinator.transaction import ending, init_producer, partitions, queries
+from moldau.coordinator.transaction.delivery import Delivery
+from moldau.coordinator.transaction.expiry import EXPIRED_RECORDS_MAX, expired, is_overdue
+from moldau.coordinator.transaction.init_producer import Identity
+from moldau.coordinator.transaction.metadata import Outcome, Transaction
+from moldau.coordinator.transaction.records import Record, decode, encode, value_version
+from moldau.coordinator.transaction.states import DECIDED, NAMES, TransactionState
+from moldau.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
+
+R = TypeVar("R")
+
+Key = tuple[str]
+"""A deadline's key: the transactional id."""
+
+Respond = Callable[[Outcome], R]
+
+REPEAT_MS = 1000
+"""How soon an abort is tried again that could not be written down, so that a full disk finds rest."""
+
+
+class TransactionShard:
+    """The state of one shard.
+
+    `server_version` is the level of the feature `transaction.version`; `make_delivery` gets what to call when
+    a transaction has all its markers; `replace_producer` is told of a transaction that is overdue and needs a
+    fresh producer id to be aborted with.
+    """
+
+    def __init__(
+        self,
+        *,
+        server_version: Callable[[], int],
+        make_delivery: Callable[[Callable[[Transaction], None]], Delivery],
+        submit: Callable[[Callable[["TransactionShard", int], Result[None]]], None],
+        replace_producer: Callable[[str], None],
+    ) -> None:
+        self.journal = Journal()
+        self.deadlines = Deadlines()
+        self.transactions: dict[str, Transaction] = self.journal.dict()
+        self._server_version = server_version
+        self._submit = submit
+        self._replace_producer = replace_producer
+        self.delivery = make_delivery(self._all_written)
+
+    # What the runtime needs.
+
+    def encode(self, record: Record) -> tuple[bytes, bytes | None]:
+        return encode(record, value_version(self._server_version()))
+
+    def replay(self, record: Record) -> None:
+        transactional_id, transaction = record
+        if transaction is None:
+            self.transactions.pop(transactional_id)
+            return
+        self.transactions[transactional_id] = transaction
+        if transaction.state is TransactionState.ONGOING:
+            self.deadlines.set((transactional_id,), transaction.deadline_ms)
+
+    def load(self, key: bytes, value: bytes) -> None:
+        record = decode(key, value)
+        if record is not None:
+            self.replay(record)
+
+    def loaded(self, now_ms: int) -> Result[None]:
+        """What was decided before, and may not have been carried out, is carried out (again)."""
+        for transaction in list(self.transactions.values()):
+            if transaction.state in DECIDED:
+                self.delivery.begin(transaction)
+        return Result()
+
+    def unloaded(self, error_code: int) -> list[Answer]:
+        self.delivery.close()
+        return []
+
+    def rolled_back(self, error_code: int) -> list[Answer]:
+        return []
+
+    def due(self, key: Key, now_ms: int) -> Result[None]:
+        (transactional_id,) = key
+        transaction = self.transactions.get(transactional_id)
+        if transaction is not None and not is_overdue(transaction, now_ms):
+            self._set_deadline(transactional_id, now_ms)
+        return self.abort_overdue(transactional_id, None, now_ms)
+
+    # Requests.
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: Identity | None,
+        fresh_id: int | None,
+        now_ms: int,
+        respond: Respond[R],
+    ) -> Result[R]:
+        outcome = init_producer.initialise(
+            self.transactions.get(transactional_id),
+            transactional_id,
+            timeout_ms,
+            expected,
+            fresh_id=fresh_id,
+            server_version=self._server_version(),
+            now_ms=now_ms,
+        )
+        return self._result(outcome, respond, now_ms)
+
+    def add(
+        self,
+        transactional_id: str,
+        identity: Identity,
+        added: Sequence[TopicPartition],
+        client_version: int,
+        now_ms: int,
+        respond: Respond[R],
+    ) -> Result[R]:
+        outcome = partitions.add(
+            self.transactions.get(transactional_id),
+            *identity,
+            frozenset(added),
+            client_version=client_version,
+            now_ms=now_ms,
+        )
+        return self._result(outcome, respond, now_ms)
+
+    def verify(
+        self, transactional_id: str, identity: Identity, asked: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return partitions.verify(self.transactions.get(transactional_id), *identity, asked)
+
+    def end(
+        self,
+        transactional_id: str,
+        identity: Identity,
+        committed: bool,
+        client_version: int,
+        fresh_id: int | None,
+        now_ms: int,
+        respond: Respond[R],
+    ) -> Result[R]:
+        outcome = ending.end(
+            self.transactions.get(transactional_id),
+            *identity,
+            committed,
+            client_version=client_version,
+            fresh_id=fresh_id,
+            now_ms=now_ms,
+        )
+        return self._result(outcome, respond, now_ms)
+
+    # Time.
+
+    def abort_overdue(self, transactional_id: str, fresh_id: int | None, now_ms: int) -> Result[None]:
+        """Abort a transaction that has lasted too long, if it (still) has."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or not is_overdue(transaction, now_ms):
+            return Result()
+        outcome = init_producer.fence(transaction, fresh_id, self._server_version(), now_ms)
+        if outcome.needs_producer_id:
+            self._replace_producer(transactional_id)
+            return Result()
+        return self._result(outcome, lambda _: None, now_ms)
+
+    def expire(self, expiration_ms: int, now_ms: int) -> Result[None]:
+        """Forget some of the ids that nobody has used for `expiration_ms`."""
+        tombstones = expired(self.transactions.values(), expiration_ms, now_ms)
+        return Result(records=list(islice(tombstones, EXPIRED_RECORDS_MAX)))
+
+    # Questions.
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        return queries.describe(
+            transactional_id,
+            self.transactions.get(transactional_id),
+            self.delivery.remaining(transactional_id),
+        )
+
+    def statuses(self, now_ms: int) -> Iterator[queries.TransactionStatus]:
+        return (queries.status(transaction, now_ms) for transaction in list(self.transactions.values()))
+
+    def state_counts(self) -> Counter[str]:
+        return Counter(NAMES[transaction.state] for transaction in self.transactions.values())
+
+    # Inside.
+
+    def _result(self, outcome: Outcome, respond: Respond[R], now_ms: int) -> Result[R]:
+        response, changed = respond(outcome), outcome.next
+        if changed is None:
+            return Result(response)
+        transactional_id = changed.transactional_id
+
+        def begin() -> None:
+            self.delivery.begin(changed)
+
+        def mend(_error_code: int) -> None:
+            self._set_deadline(transactional_id, now_ms + REPEAT_MS)
+
+        return Result(
+            response,
+            [Record(transactional_id, changed)],
+            on_failure=mend,
+            on_commit=begin if changed.state in DECIDED else None,
+        )
+
+    def _set_deadline(self, transactional_id: str, earliest_ms: int) -> None:
+        """An ongoing transaction's deadline, but not before `earliest_ms`: it may have passed unheard while
+        a decision was on its way to the log, which it then did not reach."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is not None and transaction.state is TransactionState.ONGOING:
+            self.deadlines.set((transactional_id,), max(transaction.deadline_ms, earliest_ms))
+
+    def _all_written(self, prepared: Transaction) -> None:
+        """Every partition of `prepared` has its marker: write that down."""
+
+        def complete(shard: TransactionShard, now_ms: int) -> Result[None]:
+            if shard is not self or self.transactions.get(prepared.transactional_id) is not prepared:
+                return Result()
+            return Result(
+                records=[Record(prepared.transactional_id, prepared.completed(now_ms))],
+                on_commit=lambda: self.delivery.completed(prepared),
+                on_failure=lambda _error_code: self.delivery.again(prepared),
+            )
+
+        self._submit(complete)

@@ -1,0 +1,520 @@
+"""The transaction coordinator as the handlers see it: one method an API (KIP-98).
+
+A method finds the shard of the transactional id, lets it decide, and returns the response, or a future or
+coroutine of it where it has to wait.
+
+    partition of an id = java_hash(transactional id) mod number of partitions of __transaction_state
+
+Some decisions need a producer id, which takes a while to get. Then nothing is decided; the id is fetched,
+and the same question put to whatever the state has become by then.
+
+Not here: what a request means (transaction/), how records get written (runtime.py), who may do it and
+whether the partitions exist (handlers), how a marker gets to a partition (markers.py).
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from moldau.coordinator.group.regex import InvalidPattern
+from moldau.coordinator.machine import CoordinatorLog
+from moldau.coordinator.markers import MarkerWriter, TopicPartition
+from moldau.coordinator.result import Result
+from moldau.coordinator.runtime import CoordinatorRuntime
+from moldau.coordinator.service import java_hash, together
+from moldau.coordinator.transaction import queries
+from moldau.coordinator.transaction.delivery import Delivery
+from moldau.coordinator.transaction.init_producer import Identity
+from moldau.coordinator.transaction.metadata import (
+    EPOCH_BUMPING_VERSION,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Outcome,
+    Transaction,
+)
+from moldau.coordinator.transaction.shard import TransactionShard
+from moldau.core.clock import Clock
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.timers import TimerHandle, Timers
+from moldau.metadata.changes import Change, PartitionChanged, TopicDeleted
+from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Image
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from moldau.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from moldau.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from moldau.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+R = TypeVar("R")
+
+PRODUCER_FENCED_FROM = {"init_producer_id": 4, "add_partitions": 2, "add_offsets": 2, "end_transaction": 2}
+"""The first version of each API that knows PRODUCER_FENCED; before, the word was INVALID_PRODUCER_EPOCH."""
+
+NEW_EPOCH_FROM = 5
+"""The first version of EndTxn with which the end gives a new epoch: transactions version 2."""
+
+ABORTABLE_FROM = 5
+"""The first version of AddPartitionsToTxn that knows TRANSACTION_ABORTABLE."""
+
+RETRY_MS = 1000
+
+_log = logging.getLogger(__name__)
+
+
+class ProducerIdSource(Protocol):
+    """Whoever gives producer ids (replication/producer_ids.py)."""
+
+    async def next(self) -> int:
+        """An id that was never given before. Raises OSError if none can be given now."""
+
+
+class TransactionCoordinator:
+    """Coordinates the transactional ids whose shards this broker leads. `transaction_version` is the level of
+    the cluster's feature `transaction.version`."""
+
+    def __init__(
+        self,
+        *,
+        log: CoordinatorLog,
+        image: Callable[[], Image],
+        settings: Callable[[], BrokerSettings],
+        clock: Clock,
+        timers: Timers,
+        producer_ids: ProducerIdSource,
+        markers: MarkerWriter,
+        transaction_version: Callable[[], int] = lambda: EPOCH_BUMPING_VERSION,
+    ) -> None:
+        self._image = image
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self._producer_ids = producer_ids
+        self._markers = markers
+        self._transaction_version = transaction_version
+        self._leader_epochs: dict[int, int] = {}
+        self._expiry: TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            TRANSACTION_STATE_TOPIC, log=log, make_state=self._make_state, clock=clock, timers=timers
+        )
+
+    # Life.
+
+    def start(self) -> None:
+        """Begin to look for expired ids from time to time. Shards are started by `elected`."""
+        interval_ms = self._settings().transaction_remove_expired_transaction_cleanup_interval_ms
+        self._expiry = self._timers.call_later(interval_ms, self._expire)
+
+    def stop(self) -> None:
+        """Give up all shards; whoever waits is told that the coordinator is not available."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        for partition in self.runtime.partitions():
+            self.runtime.stop(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def elected(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads `partition` of __transaction_state now, in this epoch: load its shard. A shard
+        of another epoch is given up first: its markers would carry that."""
+        if self._leader_epochs.get(partition) != leader_epoch:
+            self.runtime.stop(partition)
+        self._leader_epochs[partition] = leader_epoch
+        self.runtime.start(partition)
+
+    def resigned(self, partition: int) -> None:
+        """This broker leads `partition` of __transaction_state no longer."""
+        self._leader_epochs.pop(partition, None)
+        self.runtime.stop(partition)
+
+    def metadata_changed(self, old_image: Image, new_image: Image, changes: Sequence[Change]) -> None:
+        """Markers that wait for a leader, or for a topic that is gone, look again. Subscribe this to the
+        metadata."""
+        if any(isinstance(change, (PartitionChanged, TopicDeleted)) for change in changes):
+            for _, shard in self.runtime.states():
+                shard.delivery.wake()
+
+    def partition_for(self, transactional_id: str) -> int:
+        """The partition of __transaction_state that holds the id."""
+        settings = self._settings()
+        count = settings.transaction_state_log_num_partitions
+        return self._place(transactional_id, TRANSACTION_STATE_TOPIC, count)
+
+    def _place(self, text: str, topic_name: str, planned_count: int) -> int:
+        topic = self._image().topics.get(topic_name)
+        count = planned_count if topic is None else len(topic.partitions)
+        value = java_hash(text)
+        return (0 if value == -0x80000000 else abs(value)) % count
+
+    # Producers.
+
+    def init_producer_id(self, request: InitProducerIdRequest, api_version: int) -> Any:
+        """InitProducerId with a transactional id (KIP-98, KIP-360)."""
+        transactional_id = request.transactional_id or ""
+
+        def respond(outcome: Outcome) -> InitProducerIdResponse:
+            return InitProducerIdResponse(
+                error_code=_spoken("init_producer_id", api_version, outcome.error_code),
+                producer_id=outcome.producer_id,
+                producer_epoch=outcome.producer_epoch,
+            )
+
+        half_named = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
+        if half_named or not transactional_id:
+            return respond(Outcome(ErrorCode.INVALID_REQUEST))
+        if not 0 < request.transaction_timeout_ms <= self._settings().transaction_max_timeout_ms:
+            return respond(Outcome(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+        named = request.producer_id != NO_PRODUCER_ID
+        expected = Identity(request.producer_id, request.producer_epoch) if named else None
+
+        def operation(
+            shard: TransactionShard, now_ms: int, fresh_id: int | None, answer: Callable[[Outcome], R]
+        ) -> Result[R]:
+            timeout_ms = request.transaction_timeout_ms
+            return shard.init_producer_id(transactional_id, timeout_ms, expected, fresh_id, now_ms, answer)
+
+        return self._decide_with_id(transactional_id, operation, respond)
+
+    def end_transaction(self, request: EndTxnRequest, api_version: int) -> Any:
+        """EndTxn; answered once the decision is committed."""
+
+        def respond(outcome: Outcome) -> EndTxnResponse:
+            return EndTxnResponse(
+                error_code=_spoken("end_transaction", api_version, outcome.error_code),
+                producer_id=outcome.producer_id,
+                producer_epoch=outcome.producer_epoch,
+            )
+
+        if not request.transactional_id:
+            return respond(Outcome(ErrorCode.INVALID_REQUEST))
+        identity = Identity(request.producer_id, request.producer_epoch)
+        client_version = EPOCH_BUMPING_VERSION if api_version >= NEW_EPOCH_FROM else 0
+
+        def operation(
+            shard: TransactionShard, now_ms: int, fresh_id: int | None, answer: Callable[[Outcome], R]
+        ) -> Result[R]:
+            committed, name = request.committed, request.transactional_id
+            return shard.end(name, identity, committed, client_version, fresh_id, now_ms, answer)
+
+        return self._decide_with_id(request.transactional_id, operation, respond)
+
+    # Partitions.
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        api_version: int,
+    ) -> Any:
+        """AddPartitionsToTxn as clients send it (versions 0-3): one error code for all partitions, or a
+        future of it. All are added or none."""
+        identity = Identity(producer_id, producer_epoch)
+        return self._add(transactional_id, identity, partitions, 0, "add_partitions", api_version)
+
+    def add_offsets(self, request: AddOffsetsToTxnRequest, api_version: int) -> Any:
+        """AddOffsetsToTxn: the partition of __consumer_offsets that holds the group takes part."""
+        planned_count = self._settings().offsets_topic_num_partitions
+        partition = self._place(request.group_id, GROUP_OFFSETS_TOPIC, planned_count)
+        identity = Identity(request.producer_id, request.producer_epoch)
+        outcome = self._add(
+            request.transactional_id,
+            identity,
+            [(GROUP_OFFSETS_TOPIC, partition)],
+            0,
+            "add_offsets",
+            api_version,
+        )
+        return together([outcome], lambda codes: AddOffsetsToTxnResponse(error_code=codes[0]))
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+        supports_abortable: bool,
+    ) -> Any:
+        """A leader asks before it accepts a producer's first write in a transaction (KIP-890): whether its
+        partitions take part, or, with `add`, that they shall. An error code for each, or a future of that.
+
+        The codes are meant for the producer: it knows an outdated epoch as INVALID_PRODUCER_EPOCH here, and
+        where it does not know TRANSACTION_ABORTABLE, INVALID_TXN_STATE."""
+        spoken = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
+        if not supports_abortable:
+            spoken[ErrorCode.TRANSACTION_ABORTABLE] = ErrorCode.INVALID_TXN_STATE
+        identity = Identity(producer_id, producer_epoch)
+        return self._verify(transactional_id, identity, partitions, add, spoken)
+
+    def add_partitions_of_brokers(self, request: AddPartitionsToTxnRequest, api_version: int) -> Any:
+        """AddPartitionsToTxn as brokers send it (versions 4 and up): several transactions, to verify or to
+        add (KIP-890)."""
+        abortable = api_version >= ABORTABLE_FROM
+        spoken = {} if abortable else {ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
+        outcomes = [
+            self._verify(
+                row.transactional_id,
+                Identity(row.producer_id, row.producer_epoch),
+                [(topic.name, index) for topic in row.topics for index in topic.partitions],
+                not row.verify_only,
+                spoken,
+            )
+            for row in request.transactions
+        ]
+
+        def respond(answers: list[dict[TopicPartition, int]]) -> AddPartitionsToTxnResponse:
+            results = [
+                _result(row, answer) for row, answer in zip(request.transactions, answers, strict=True)
+            ]
+            return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+        return together(outcomes, respond)
+
+    def _add(
+        self,
+        transactional_id: str,
+        identity: Identity,
+        partitions: Sequence[TopicPartition],
+        client_version: int,
+        api: str,
+        api_version: int,
+    ) -> Any:
+        def respond(outcome: Outcome) -> int:
+            return _spoken(api, api_version, outcome.error_code)
+
+        if not transactional_id:
+            return respond(Outcome(ErrorCode.INVALID_REQUEST))
+        return self.runtime.decide(
+            self.partition_for(transactional_id),
+            lambda shard, now_ms: shard.add(
+                transactional_id, identity, partitions, client_version, now_ms, respond
+            ),
+            lambda error_code: error_code,
+        )
+
+    def _verify(
+        self,
+        transactional_id: str,
+        identity: Identity,
+        partitions: Sequence[TopicPartition],
+        add: bool,
+        spoken: dict[Any, Any],
+    ) -> Any:
+        def for_all(error_code: int) -> dict[TopicPartition, int]:
+            return dict.fromkeys(partitions, spoken.get(error_code, error_code))
+
+        def operation(shard: TransactionShard, now_ms: int) -> Result[dict[TopicPartition, int]]:
+            if add:
+                version = EPOCH_BUMPING_VERSION
+                return shard.add(
+                    transactional_id,
+                    identity,
+                    partitions,
+                    version,
+                    now_ms,
+                    lambda outcome: for_all(outcome.error_code),
+                )
+            codes = shard.verify(transactional_id, identity, partitions)
+            return Result({partition: spoken.get(code, code) for partition, code in codes.items()})
+
+        if not transactional_id:
+            return for_all(ErrorCode.INVALID_REQUEST)
+        return self.runtime.decide(self.partition_for(transactional_id), operation, for_all)
+
+    # Questions.
+
+    def describe(self, request: DescribeTransactionsRequest) -> Any:
+        """DescribeTransactions."""
+        outcomes = [self._describe(transactional_id) for transactional_id in request.transactional_ids]
+        return together(outcomes, lambda rows: DescribeTransactionsResponse(transaction_states=rows))
+
+    def _describe(self, transactional_id: str) -> Any:
+        refuse = partial(queries.refuse_describe, transactional_id)
+        if not transactional_id:
+            return refuse(ErrorCode.INVALID_REQUEST)
+        return self.runtime.decide(
+            self.partition_for(transactional_id),
+            lambda shard, now_ms: Result(shard.describe(transactional_id)),
+            refuse,
+        )
+
+    def list(self, request: ListTransactionsRequest) -> Any:
+        """ListTransactions: the ids of all shards here. While one of them loads, the list would be wrong: the
+        client is told to come back."""
+        if self.runtime.loading():
+            return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        try:
+            filter_ = queries.Filter(request)
+        except InvalidPattern:
+            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+        outcomes = [
+            self.runtime.decide(
+                partition,
+                lambda shard, now_ms: Result([*filter_.select(shard.transactions.values(), now_ms)]),
+                lambda error_code: [],
+            )
+            for partition, _ in self.runtime.states()
+        ]
+        return together(
+            outcomes,
+            lambda lists: ListTransactionsResponse(
+                unknown_state_filters=filter_.unknown_states,
+                transaction_states=[row for rows in lists for row in rows],
+            ),
+        )
+
+    # For metrics and the monitor.
+
+    def states(self) -> Iterator[queries.TransactionStatus]:
+        """Every transactional id here."""
+        now_ms = self._clock.now_ms()
+        return (status for _, shard in self.runtime.states() for status in shard.statuses(now_ms))
+
+    def state_counts(self) -> Counter[str]:
+        """How many transactional ids are in each state, by the state's name."""
+        counts: Counter[str] = Counter()
+        for _, shard in self.runtime.states():
+            counts.update(shard.state_counts())
+        return counts
+
+    def pending_markers(self) -> queries.PendingMarkers:
+        """What is decided and not carried out yet."""
+        now_ms = self._clock.now_ms()
+        pending = [each for _, shard in self.runtime.states() for each in shard.delivery.pending()]
+        return queries.PendingMarkers(
+            transactions=len(pending),
+            partitions=sum(len(each.remaining) for each in pending),
+            oldest_ms=max((now_ms - each.since_ms for each in pending), default=0),
+            stopped=sum(each.stopped for each in pending),
+        )
+
+    # Inside.
+
+    def _make_state(self, partition: int) -> TransactionShard:
+        def make_delivery(finished: Callable[[Transaction], None]) -> Delivery:
+            return Delivery(
+                coordinator_epoch=self._leader_epochs[partition],
+                writer=self._markers,
+                image=self._image,
+                clock=self._clock,
+                timers=self._timers,
+                finished=finished,
+            )
+
+        return TransactionShard(
+            server_version=self._transaction_version,
+            make_delivery=make_delivery,
+            submit=partial(self.runtime.submit, partition),
+            replace_producer=partial(self._replace_producer, partition),
+        )
+
+    def _decide_with_id(
+        self,
+        transactional_id: str,
+        operation: Callable[[TransactionShard, int, int | None, Callable[[Outcome], R]], Result[R]],
+        respond: Callable[[Outcome], R],
+    ) -> Any:
+        """Decide, and if that takes a producer id, get one and decide anew."""
+        partition = self.partition_for(transactional_id)
+        wanted = False
+
+        def answer(outcome: Outcome) -> R:
+            nonlocal wanted
+            wanted = outcome.needs_producer_id
+            return respond(outcome)
+
+        def refuse(error_code: int) -> R:
+            return respond(Outcome(error_code))
+
+        def decide(fresh_id: int | None) -> Any:
+            return self.runtime.decide(
+                partition, lambda shard, now_ms: operation(shard, now_ms, fresh_id, answer), refuse
+            )
+
+        async def decide_with_fresh_id() -> R:
+            try:
+                fresh_id = await self._producer_ids.next()
+            except OSError as error:
+                # The block could not be written down. This is the code that clients take as "try again".
+                _log.error("no producer id can be given: %s", error)
+                return refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            decided = decide(fresh_id)
+            response: R = await decided if isinstance(decided, asyncio.Future) else decided
+            return response
+
+        outcome = decide(None)
+        return decide_with_fresh_id() if wanted else outcome
+
+    def _replace_producer(self, partition: int, transactional_id: str) -> None:
+        """A transaction is overdue, and its producer id has no epoch left: abort it, and let another id take
+        over."""
+
+        async def abort() -> None:
+            try:
+                fresh_id = await self._producer_ids.next()
+            except OSError as error:
+                _log.error("no producer id can be given: %s", error)
+                again = partial(self._replace_producer, partition, transactional_id)
+                self._timers.call_later(RETRY_MS, again)
+                return
+            self.runtime.submit(
+                partition, lambda shard, now_ms: shard.abort_overdue(transactional_id, fresh_id, now_ms)
+            )
+
+        task = asyncio.get_running_loop().create_task(abort())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _expire(self) -> None:
+        """Forget what has expired: one shard a turn of the loop."""
+        self.start()
+        for order, (partition, _) in enumerate(self.runtime.states()):
+            self._timers.call_later(order, partial(self._expire_shard, partition))
+
+    def _expire_shard(self, partition: int) -> None:
+        expiration_ms = self._settings().transactional_id_expiration_ms
+        self.runtime.submit(partition, lambda shard, now_ms: shard.expire(expiration_ms, now_ms))
+
+
+def _spoken(api: str, api_version: int, error_code: int) -> int:
+    """The error code in the words of the request's version."""
+    if error_code == ErrorCode.PRODUCER_FENCED and api_version < PRODUCER_FENCED_FROM[api]:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error_code
+
+
+def _result(
+    row: AddPartitionsToTxnTransaction, answer: dict[TopicPartition, int]
+) -> AddPartitionsToTxnResult:
+    return AddPartitionsToTxnResult(
+        transactional_id=row.transactional_id,
+        topic_results=[
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnPartitionResult(
+                        partition_index=index, partition_error_code=answer[topic.name, index]
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in row.topics
+        ],
+    )
