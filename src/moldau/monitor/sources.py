@@ -161,6 +161,54 @@ class GroupsSource(Protocol):
     def committed_offsets(self) -> Iterable[CommittedOffsetSource]: ...
 
 
+class TransactionStatusSource(Protocol):
+    """One transactional id. `overdue_ms`: how long ago an ongoing transaction should have ended, else 0."""
+
+    @property
+    def transactional_id(self) -> str: ...
+
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def timeout_ms(self) -> int: ...
+
+    @property
+    def age_ms(self) -> int: ...
+
+    @property
+    def overdue_ms(self) -> int: ...
+
+
+class PendingMarkersSource(Protocol):
+    """What is decided and not carried out yet."""
+
+    @property
+    def transactions(self) -> int: ...
+
+    @property
+    def partitions(self) -> int: ...
+
+    @property
+    def oldest_ms(self) -> int: ...
+
+    @property
+    def stopped(self) -> int: ...
+
+
+class TransactionsSource(Protocol):
+    """The transaction coordinator."""
+
+    def states(self) -> Iterable[TransactionStatusSource]: ...
+
+    def state_counts(self) -> Mapping[str, int]: ...
+
+    def pending_markers(self) -> PendingMarkersSource: ...
+
+
 class ListenerSource(Protocol):
     """One listening address."""
 
@@ -193,6 +241,7 @@ class Sources:
     log_manager: LogManagerSource | None = None
     replicas: ReplicasSource | None = None
     groups: GroupsSource | None = None
+    transactions: TransactionsSource | None = None
     listeners: Sequence[ListenerSource] = ()
     fsyncs: FsyncSource | None = None
     request_counts: Mapping[tuple[int, int], int] = field(default_factory=dict)
