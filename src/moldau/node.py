@@ -30,6 +30,7 @@ from moldau.core.settings.sources import StaticSettings
 from moldau.core.timers import LoopTimers
 from moldau.handlers import load_all
 from moldau.handlers.broker import Broker
+from moldau.handlers.produce_transactional import Verifications
 from moldau.log.background import LoopBackground
 from moldau.log.checkpoints import META_PROPERTIES_NAME, read_properties
 from moldau.log.descriptors import DEFAULT_LIMIT
@@ -38,10 +39,16 @@ from moldau.log.manager import LogManager
 from moldau.metadata.changes import Change
 from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.image import EMPTY_IMAGE, GROUP_OFFSETS_TOPIC, Image, TopicState
+from moldau.metadata.image import (
+    EMPTY_IMAGE,
+    GROUP_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    Image,
+)
 from moldau.metadata.view import MetadataView
 from moldau.replication.fetch_session import FetchSessions
 from moldau.replication.manager import ReplicaManager
+from moldau.replication.markers import LocalMarkers
 from moldau.replication.partition import Partition
 from moldau.replication.producer_ids import ProducerIds
 from moldau.replication.turn import Turn
@@ -50,13 +57,14 @@ from moldau.server.listener import Limits, Listener
 
 if TYPE_CHECKING:
     from moldau.coordinator.service import GroupCoordinator
+    from moldau.coordinator.transaction_service import TransactionCoordinator
     from moldau.server.monitoring import Monitoring
 
 log = logging.getLogger("moldau.node")
 
 _WORKER_THREADS = 4
 _MONITOR_DELAY_MS = 300  # neither may hold up the first clients with its imports
-_GROUPS_DELAY_MS = 500
+_COORDINATORS_DELAY_MS = 500
 _DESCRIPTORS_MAX = 65_536
 
 
@@ -83,6 +91,7 @@ class Node:
         self.phase = "STARTING"
         self.metadata = MetadataView()
         self._groups: GroupCoordinator | None = None
+        self._transactions: TransactionCoordinator | None = None
         self._monitoring: Monitoring | None = None
         self._monitor_task: asyncio.Task[None] | None = None
         self._http_socket: socket.socket | None = None
@@ -135,8 +144,8 @@ class Node:
         await self.controller.adopt_topics(self._found_topics())
         self._build_replication(loop)
         self.metadata.subscribe(self._apply)
-        self._groups_timer = self.timers.call_later(_GROUPS_DELAY_MS, self._begin_groups)
-        self._stops.append(("groups", self._stop_groups))
+        self._coordinators_timer = self.timers.call_later(_COORDINATORS_DELAY_MS, self._begin_coordinators)
+        self._stops.append(("coordinators", self._stop_coordinators))
         await self._open_listeners(planned)
         self._enter("RUNNING")
 
@@ -250,6 +259,8 @@ class Node:
         self.logs.on_offline = lambda directory, logs: self.replicas.close_offline()
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.replicas.set_strays_aside()
+        self.producer_ids = ProducerIds(self.controller)
+        self.markers = LocalMarkers(self.node_id, self.replicas, self._groups_now, self.clock)
         self._stops.append(("partitions", self.replicas.close))
         housekeeping = Housekeeping(self.logs, self.replicas.high_watermark_of)
         housekeeping.start()
@@ -288,17 +299,44 @@ class Node:
                 random_source=self.random,
             )
             self._groups.start()
-            self._coordinate(self._groups, EMPTY_IMAGE, self.metadata.image)
+            self._lead_groups(self._groups, EMPTY_IMAGE, self.metadata.image)
             self.metadata.subscribe(self._groups.metadata_changed)
             if self._monitoring is not None:
                 self._monitoring.sources.groups = self._groups
         return self._groups
 
-    def _begin_groups(self) -> None:
-        self._groups_now()
+    def _transactions_now(self) -> "TransactionCoordinator":
+        """The transaction coordinator, made by the first request for it, or soon after the start."""
+        if self._transactions is None:
+            from moldau.coordinator.transaction_service import TransactionCoordinator
 
-    def _stop_groups(self) -> None:
-        self._groups_timer.cancel()
+            self._transactions = TransactionCoordinator(
+                log=self.replicas,
+                image=lambda: self.metadata.image,
+                settings=self.settings,
+                clock=self.clock,
+                timers=self.timers,
+                producer_ids=self.producer_ids,
+                markers=self.markers,
+            )
+            self._transactions.start()
+            self._lead_transactions(self._transactions, EMPTY_IMAGE, self.metadata.image)
+            self.metadata.subscribe(self._transactions.metadata_changed)
+            if self._monitoring is not None:
+                self._monitoring.sources.transactions = self._transactions
+        return self._transactions
+
+    def _begin_coordinators(self) -> None:
+        """Coordinators have duties that nobody asks for: a transaction that was decided before the broker
+        stopped gets its markers now, and one that is open may be past its time.
+        """
+        self._groups_now()
+        self._transactions_now()
+
+    def _stop_coordinators(self) -> None:
+        self._coordinators_timer.cancel()
+        if self._transactions is not None:
+            self._transactions.stop()
         if self._groups is not None:
             self._groups.stop()
 
@@ -312,18 +350,35 @@ class Node:
                 listener.limits = _limits(self._settings)
         self.replicas.apply(old, new, changes)
         if self._groups is not None:
-            self._coordinate(self._groups, old, new)
+            self._lead_groups(self._groups, old, new)
+        if self._transactions is not None:
+            self._lead_transactions(self._transactions, old, new)
 
-    def _coordinate(self, groups: "GroupCoordinator", old: Image, new: Image) -> None:
-        before, after = old.topics.get(GROUP_OFFSETS_TOPIC), new.topics.get(GROUP_OFFSETS_TOPIC)
-        if before is after:
-            return
-        led_before = _led(before, self.node_id)
-        led_after = _led(after, self.node_id)
-        for index in sorted(led_before - led_after):
+    def _lead_groups(self, groups: "GroupCoordinator", old: Image, new: Image) -> None:
+        before, after = self._led(old, GROUP_OFFSETS_TOPIC), self._led(new, GROUP_OFFSETS_TOPIC)
+        for index in sorted(before.keys() - after.keys()):
             groups.resigned(index)
-        for index in sorted(led_after - led_before):
+        for index in sorted(after.keys() - before.keys()):
             groups.elected(index)
+
+    def _lead_transactions(self, transactions: "TransactionCoordinator", old: Image, new: Image) -> None:
+        """A partition led anew, in a later epoch, is loaded anew: its markers carry that epoch."""
+        before, after = self._led(old, TRANSACTION_STATE_TOPIC), self._led(new, TRANSACTION_STATE_TOPIC)
+        for index, _ in sorted(before.items() - after.items()):
+            transactions.resigned(index)
+        for index, leader_epoch in sorted(after.items() - before.items()):
+            transactions.elected(index, leader_epoch)
+
+    def _led(self, image: Image, name: str) -> dict[int, int]:
+        """The partitions of the topic that this broker leads, with their leader epochs."""
+        topic = image.topics.get(name)
+        if topic is None:
+            return {}
+        return {
+            index: each.leader_epoch
+            for index, each in enumerate(topic.partitions)
+            if each.leader == self.node_id
+        }
 
     async def _open_listeners(self, planned: Sequence[ListenerAddress]) -> None:
         settings = self._settings
@@ -338,9 +393,12 @@ class Node:
             replicas=self.replicas,
             log_manager=self.logs,
             make_groups=self._groups_now,
+            make_transactions=self._transactions_now,
+            markers=self.markers,
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self.random),
-            producer_ids=ProducerIds(self.controller),
+            producer_ids=self.producer_ids,
         )
+        self.broker.verifications = Verifications(self.broker)
         limits = _limits(settings)
         self._stops.append(("listeners", self._close_listeners))
         for plan in planned:
@@ -439,12 +497,6 @@ def _told_cluster_id(directories: Sequence[str]) -> str | None:
         if cluster_id:
             return cluster_id
     return None
-
-
-def _led(topic: TopicState | None, node_id: int) -> set[int]:
-    if topic is None:
-        return set()
-    return {index for index, partition in enumerate(topic.partitions) if partition.leader == node_id}
 
 
 def _reachable(host: str) -> str:

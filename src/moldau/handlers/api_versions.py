@@ -23,8 +23,9 @@ from moldau.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-FEATURES = {"group.version": 1}
-"""What this broker can do beyond single APIs (KIP-584): group.version 1 is KIP-848's consumer protocol."""
+FEATURES = {"group.version": 1, "transaction.version": 2}
+"""What this broker can do beyond single APIs (KIP-584): group.version 1 is KIP-848's consumer protocol,
+transaction.version 2 an epoch for every transaction (KIP-890)."""
 
 _PRODUCE = 0
 _FEATURES_FROM = 4

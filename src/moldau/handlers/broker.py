@@ -12,10 +12,13 @@ from moldau.monitor.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from moldau.controller.controller import Controller
+    from moldau.coordinator.markers import MarkerWriter
     from moldau.coordinator.service import GroupCoordinator
+    from moldau.coordinator.transaction_service import TransactionCoordinator
     from moldau.core.clock import Clock
     from moldau.core.settings.broker import BrokerSettings
     from moldau.core.timers import Timers
+    from moldau.handlers.produce_transactional import Verifications
     from moldau.log.manager import LogManager
     from moldau.metadata.view import MetadataView
     from moldau.replication.fetch_session import FetchSessions
@@ -37,8 +40,11 @@ class Broker:
     replicas: "ReplicaManager"
     log_manager: "LogManager"
     make_groups: "Callable[[], GroupCoordinator]"
+    make_transactions: "Callable[[], TransactionCoordinator]"
+    markers: "MarkerWriter"
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
+    verifications: "Verifications" = field(init=False)  # given by node.py, as it needs the broker itself
     request_counts: dict[tuple[int, int], int] = field(default_factory=dict)  # (API key, version) -> requests
     request_times: RequestTimes = field(default_factory=RequestTimes)
 
@@ -46,6 +52,11 @@ class Broker:
     def groups(self) -> "GroupCoordinator":
         """The group coordinator, made when it is first needed: a broker starts faster without it."""
         return self.make_groups()
+
+    @property
+    def transactions(self) -> "TransactionCoordinator":
+        """The transaction coordinator, made when it is first needed."""
+        return self.make_transactions()
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,8 +217,22 @@ class _Fetch:
     def more(self, bytes_added: int) -> None:
         """A watched partition has `bytes_added` more to read; 0: it changed in another way."""
         self.missing_bytes -= bytes_added
-        if self.missing_bytes <= 0 or not bytes_added:
+        if bytes_added and self.read_committed:
+            self._look_again()
+        elif self.missing_bytes <= 0 or not bytes_added:
             self.finish()
+
+    def _look_again(self) -> None:
+        """What has come may belong to an open transaction, and a marker of few bytes may set many free; so
+        whoever reads committed records only looks what there is, and goes on waiting if it is too little.
+        """
+        slot = self.slot
+        if slot is None:
+            return
+        rows, total_bytes, failed = self.collect()
+        if total_bytes >= self.min_bytes or failed:
+            self.forget()
+            slot.fill(self.frame(rows))
 
     def finish(self) -> None:
         slot = self.slot

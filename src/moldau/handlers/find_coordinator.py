@@ -1,16 +1,16 @@
-"""FindCoordinator, versions 0-6: which broker coordinates a group.
+"""FindCoordinator, versions 0-6: which broker coordinates a group or a transactional id.
 
     v1  key types: 0 group, 1 transaction       v4  several keys at once
     v3  flexible                                v6  key type 2, share groups
-The first question creates __consumer_offsets. A group's coordinator is the leader of its partition there.
-Not here: transactions and share groups; asking for them is refused with a sentence.
+The first question creates __consumer_offsets or __transaction_state. A key's coordinator is the leader of its
+partition there. Not here: share groups; asking for one is refused with a sentence.
 """
 
 from collections.abc import Awaitable, Sequence
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC
+from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.find_coordinator import (
     Coordinator,
@@ -19,8 +19,9 @@ from moldau.protocol.messages.find_coordinator import (
 )
 
 SEVERAL_KEYS_SINCE = 4
-GROUP_KEY = 0
-NO_COORDINATOR_FOR = {1: "transactions", 2: "share groups"}
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+TOPICS = {GROUP_KEY: GROUP_OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTION_STATE_TOPIC}
+NO_COORDINATOR_FOR = {2: "share groups"}
 
 
 @handles(FindCoordinatorRequest)
@@ -28,40 +29,49 @@ def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     keys = request.coordinator_keys if context.api_version >= SEVERAL_KEYS_SINCE else [request.key]
-    if request.key_type != GROUP_KEY:
+    topic = TOPICS.get(request.key_type)
+    if topic is None:
         what = NO_COORDINATOR_FOR.get(request.key_type)
         message = f"Moldau does not coordinate {what} yet." if what else "There is no such coordinator type."
         refused = [_refused(key, ErrorCode.INVALID_REQUEST, message) for key in keys]
         return _response(context, refused)
-    if GROUP_OFFSETS_TOPIC in broker.metadata.image.topics:
-        return _response(context, [_find(broker, context, key) for key in keys])
-    return _create_and_find(broker, context, keys)
+    if topic in broker.metadata.image.topics:
+        return _response(context, [_find(broker, context, topic, key) for key in keys])
+    return _create_and_find(broker, context, topic, keys)
+
+
+async def ensure_topic(broker: Broker, topic: str) -> str | None:
+    """Create an internal topic that is not there yet; a sentence says why that did not work."""
+    (result,) = await broker.controller.auto_create_topics([topic])
+    if topic in broker.metadata.image.topics:
+        return None
+    return f"{topic} could not be created: {result.outcome.message}"
 
 
 async def _create_and_find(
-    broker: Broker, context: RequestContext, keys: Sequence[str]
+    broker: Broker, context: RequestContext, topic: str, keys: Sequence[str]
 ) -> FindCoordinatorResponse:
-    (result,) = await broker.controller.auto_create_topics([GROUP_OFFSETS_TOPIC])
-    if GROUP_OFFSETS_TOPIC in broker.metadata.image.topics:
-        return _response(context, [_find(broker, context, key) for key in keys])
-    message = f"{GROUP_OFFSETS_TOPIC} could not be created: {result.outcome.message}"
+    message = await ensure_topic(broker, topic)
+    if message is None:
+        return _response(context, [_find(broker, context, topic, key) for key in keys])
     refused = [_refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message) for key in keys]
     return _response(context, refused)
 
 
-def _find(broker: Broker, context: RequestContext, group_id: str) -> Coordinator:
+def _find(broker: Broker, context: RequestContext, topic: str, key: str) -> Coordinator:
     image = broker.metadata.image
-    partition = image.topics[GROUP_OFFSETS_TOPIC].partitions[broker.groups.partition_for(group_id)]
+    coordinator = broker.groups if topic == GROUP_OFFSETS_TOPIC else broker.transactions
+    partition = image.topics[topic].partitions[coordinator.partition_for(key)]
     leader = image.brokers.get(partition.leader)
     if leader is None or leader.fenced:
-        message = "The group's partition of __consumer_offsets has no leader now."
-        return _refused(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+        message = f"The key's partition of {topic} has no leader now."
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
     address = leader.endpoints.get(context.listener)
     if address is None:
-        message = f"The group's coordinator has no listener {context.listener}."
-        return _refused(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+        message = f"The coordinator has no listener {context.listener}."
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
     host, port = address
-    return Coordinator(key=group_id, node_id=leader.node_id, host=host, port=port)
+    return Coordinator(key=key, node_id=leader.node_id, host=host, port=port)
 
 
 def _refused(key: str, error_code: int, message: str) -> Coordinator:

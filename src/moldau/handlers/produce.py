@@ -9,13 +9,17 @@ for its fsync. With acks=0 there is no answer; an error then ends the connection
 tell the client.
 
 Hot for requests to several partitions; a producer's repeated ones take the shortcut (produce_repeat.py).
-Not here: transactions.
+Not here: a batch that opens a transaction in its partition (produce_transactional.py).
 """
+
+from functools import partial
 
 from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import AnswerFrame, Exchange, Slot
 from moldau.handlers.produce_repeat import remember
+from moldau.handlers.produce_transactional import Done, is_open
 from moldau.handlers.registry import serves_frames
+from moldau.log.log import AppendResult
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_produce import PartitionAnswer, decode_produce, encode_produce_response
 from moldau.protocol.hot_wire import frame_answer
@@ -30,7 +34,7 @@ _TAKEN_BACK = "the write failed and was taken back: see the broker's log and its
 class _Pending:
     """A Produce request whose batches are appended but not yet committed."""
 
-    __slots__ = ("answers", "correlation_id", "left", "slot", "version")
+    __slots__ = ("acks", "answers", "correlation_id", "left", "slot", "version")
 
     def __init__(
         self,
@@ -38,10 +42,12 @@ class _Pending:
         correlation_id: int,
         slot: Slot,
         answers: list[tuple[bytes, list[PartitionAnswer]]],
+        acks: int,
     ) -> None:
         self.version = version
         self.correlation_id = correlation_id
         self.slot = slot
+        self.acks = acks
         self.answers = answers  # still growing: a failing disk may settle a row before the next is made
         self.left = 1  # held by the handler until all partitions are appended
 
@@ -52,8 +58,22 @@ class _Pending:
 
     def release(self) -> None:
         self.left -= 1
-        if not self.left:
+        if self.left:
+            return
+        if self.acks:
             self.slot.fill(_frame(self.version, self.correlation_id, self.answers))
+        elif any(row[1] for _, rows in self.answers for row in rows):
+            self.slot.exchange.close()
+        else:
+            self.slot.fill(None)
+
+    def place(self, rows: list[PartitionAnswer], at: int, partition: Partition, result: AppendResult) -> None:
+        """A batch that had to wait for the coordinator is in the log now, or refused."""
+        rows[at], end_offset = _row(partition, result)
+        if end_offset >= 0 and self.acks:
+            partition.wait_for(end_offset, self)
+        else:
+            self.release()
 
     def _withdraw(self, error_code: int, partition: Partition) -> None:
         """The partition's batch was taken back after its row of the answer had been made."""
@@ -73,11 +93,7 @@ def produce(
     broker: Broker, exchange: Exchange, view: memoryview, body: int, version: int, correlation_id: int
 ) -> AnswerFrame | None:
     transactional_id, acks, _timeout_ms, topics = decode_produce(view, body, version)
-    refused = 0
-    if not -1 <= acks <= 1:
-        refused = ErrorCode.INVALID_REQUIRED_ACKS
-    elif transactional_id is not None:
-        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    refused = ErrorCode.INVALID_REQUIRED_ACKS if not -1 <= acks <= 1 else 0
     lookup = broker.replicas.by_topic_id if version >= _TOPIC_ID_FROM else broker.replicas.by_name_bytes
     unknown = (
         ErrorCode.UNKNOWN_TOPIC_ID if version >= _TOPIC_ID_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -86,6 +102,7 @@ def produce(
     pending: _Pending | None = None
     answers: list[tuple[bytes, list[PartitionAnswer]]] = []
     failed = False
+    unverified: list[tuple[Partition, memoryview, list[PartitionAnswer], int]] = []
     for key, partitions in topics:
         held = lookup.get(key)
         rows: list[PartitionAnswer] = []
@@ -99,19 +116,30 @@ def produce(
                 row = (index, error_code, -1, -1, -1, None)
             elif records is None:
                 row = (index, ErrorCode.INVALID_RECORD, -1, -1, -1, "the partition has no records")
+            elif transactional_id is not None and not is_open(partition, records):
+                row = (index, _refusal(broker, partition), -1, -1, -1, None)
+                if not row[1]:
+                    unverified.append((partition, records, rows, len(rows)))
             else:
                 row, end_offset = _append(broker, partition, records, now_ms, acks)
                 if end_offset >= 0 and acks:
                     if pending is None:
                         slot = exchange.park(blocking=False)
-                        pending = _Pending(version, correlation_id, slot, answers)
+                        pending = _Pending(version, correlation_id, slot, answers, acks)
                     pending.left += 1
                     partition.wait_for(end_offset, pending)
             if row[1]:
                 failed = True
             rows.append(row)
     if len(answers) == 1 and len(answers[0][1]) == 1 and not failed:
-        remember(broker, exchange, view, version, topics[0], lookup, acks)
+        transactional = transactional_id is not None
+        remember(broker, exchange, view, version, topics[0], lookup, acks, transactional=transactional)
+    if transactional_id is not None and unverified:
+        if pending is None:
+            pending = _Pending(version, correlation_id, exchange.park(blocking=False), answers, acks)
+        _verify(broker, transactional_id, version, pending, unverified)
+        pending.release()
+        return None
     if acks == 0:
         if failed:
             exchange.close()
@@ -122,29 +150,46 @@ def produce(
     return None
 
 
+def _verify(
+    broker: Broker,
+    transactional_id: bytes,
+    version: int,
+    pending: _Pending,
+    unverified: list[tuple[Partition, memoryview, list[PartitionAnswer], int]],
+) -> None:
+    """Have the batches appended that open a transaction, once its coordinator agrees."""
+    pending.left += len(unverified)
+    batches: list[tuple[Partition, memoryview, Done]] = []
+    for partition, records, rows, at in unverified:
+        partition.stats.produces += 1
+        batches.append((partition, records, partial(pending.place, rows, at, partition)))
+    broker.verifications.append(transactional_id.decode(errors="replace"), version, batches, pending.acks)
+
+
 def _append(
     broker: Broker, partition: Partition, records: memoryview, now_ms: int, acks: int
 ) -> tuple[PartitionAnswer, int]:
     """The partition's row of the answer, and the offset whose commit it waits for (-1: none)."""
-    index = partition.index
-    stats = partition.stats
-    stats.produces += 1
+    partition.stats.produces += 1
+    refusal = _refusal(broker, partition)
+    if refusal:
+        partition.stats.failed_produces += 1
+        message = "clients may not write internal topics" if partition.internal else None
+        return (partition.index, refusal, -1, -1, -1, message), -1
+    return _row(partition, partition.append(records, now_ms, acks))
+
+
+def _refusal(broker: Broker, partition: Partition) -> int:
+    """Why no client may write to the partition here; 0: it may."""
     if partition.leader != broker.node_id:
-        stats.failed_produces += 1
-        return (index, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, None), -1
-    if partition.internal:
-        stats.failed_produces += 1
-        return (
-            index,
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            -1,
-            -1,
-            -1,
-            "clients may not write internal topics",
-        ), -1
-    result = partition.append(records, now_ms, acks)
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.INVALID_TOPIC_EXCEPTION if partition.internal else 0
+
+
+def _row(partition: Partition, result: AppendResult) -> tuple[PartitionAnswer, int]:
+    index = partition.index
     if result.error_code:
-        stats.failed_produces += 1
+        partition.stats.failed_produces += 1
         return (index, result.error_code, -1, -1, result.log_start_offset, result.error_message), -1
     return (
         (index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset, None),

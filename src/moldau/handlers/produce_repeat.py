@@ -20,6 +20,7 @@ from time import perf_counter_ns
 
 from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import Exchange, Slot
+from moldau.handlers.produce_transactional import is_open
 from moldau.log.log import AppendResult
 from moldau.protocol.hot_produce import ProduceTopic, encode_produce_response
 from moldau.protocol.hot_wire import frame_answer, uvarint
@@ -50,6 +51,8 @@ def remember(
     topic: ProduceTopic,
     partitions: Mapping[bytes, Mapping[int, Partition]],
     acks: int,
+    *,
+    transactional: bool,
 ) -> None:
     """Leave a shortcut with `exchange`, if this frame, to a single partition, may be repeated."""
     key, ((index, records),) = topic
@@ -63,7 +66,9 @@ def remember(
     prefix_end = len(frame) - len(records) - trailing_bytes
     if prefix_end > _PREFIX_BYTES_MAX:
         return
-    exchange.shortcut = RepeatedProduce(broker, frame, prefix_end, version, key, partitions[key][index], acks)
+    exchange.shortcut = RepeatedProduce(
+        broker, frame, prefix_end, version, key, partitions[key][index], acks, transactional
+    )
 
 
 class RepeatedProduce:
@@ -76,6 +81,7 @@ class RepeatedProduce:
         "_flexible",
         "_now_ms",
         "_size_at",
+        "_transactional",
         "_uses",
         "head",
         "key",
@@ -99,6 +105,7 @@ class RepeatedProduce:
         key: bytes,
         partition: Partition,
         acks: int,
+        transactional: bool = False,
     ) -> None:
         """`frame` is the request without its size field; the records' size stands at `prefix_end` in it."""
         self.head = bytes(frame[: _CORRELATION_AT - 4])
@@ -107,6 +114,7 @@ class RepeatedProduce:
         self.version = version
         self.key = key
         self._acks = acks
+        self._transactional = transactional
         self._uses = 0
         self.times = broker.request_times.of(_PRODUCE)
         self.spare: list[_RepeatedSlot] = []
@@ -145,6 +153,8 @@ class RepeatedProduce:
         partition = self.partition
         if not partition.writable:
             exchange.shortcut = None
+            return False
+        if self._transactional and not is_open(partition, view[start:stop]):
             return False
         result = partition.append(view[start:stop], self._now_ms(), self._acks)
         self._counts[self._count_key] += 1

@@ -168,3 +168,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, "The streams topology has an epoch that is not valid."
     STREAMS_TOPOLOGY_FENCED = 132, "The streams topology's epoch is out of date."
     SHARE_SESSION_LIMIT_REACHED = 133, "The broker has as many share sessions as it may have.", RETRIABLE
+
+
+def error_name(error_code: int) -> str:
+    """The name of an error code, for messages and logs; the number itself if it is none of the table's."""
+    row = ErrorCode._value2member_map_.get(error_code)
+    return str(error_code) if row is None else row.name

@@ -19,6 +19,9 @@ from moldau.records.record import Record
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 
+MARKER_BYTES = 78
+"""The size of a batch that holds one transaction marker: header, record frame, key and value are all fixed."""
+
 
 class ControlType(IntEnum):
     """What a control record says."""

@@ -14,12 +14,16 @@ connection: bench/hot_path.py.
 """
 
 from collections import deque
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.log.log import AppendResult, Log, Origin, Refused
 from moldau.metadata.image import INTERNAL_TOPICS
 from moldau.protocol.errors import ErrorCode
+from moldau.records.control import MARKER_BYTES, EndTransactionMarker
 from moldau.replication.turn import Turn
+
+if TYPE_CHECKING:
+    from moldau.log.producers import Verification
 
 
 class Waiter(Protocol):
@@ -109,6 +113,50 @@ class Partition:
                 self.dirty = True
                 self.turn.add(self)
         return result
+
+    def append_verified(
+        self, batches: memoryview, now_ms: int, acks: int, verification: "Verification"
+    ) -> AppendResult:
+        """Append the first batch of a transaction, which its coordinator knows of (KIP-890)."""
+        refusal = self._refusal(acks)
+        if refusal is not None:
+            return refusal
+        result = self.log.append_verified(batches, self.leader_epoch, now_ms, verification)
+        self._note(result, len(batches))
+        return result
+
+    def append_marker(
+        self,
+        marker: EndTransactionMarker,
+        producer_id: int,
+        producer_epoch: int,
+        now_ms: int,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Append the end of a producer's transaction."""
+        refusal = self._refusal(-1)
+        if refusal is not None:
+            return refusal
+        result = self.log.append_marker(
+            marker, producer_id, producer_epoch, self.leader_epoch, now_ms, transaction_version
+        )
+        self._note(result, MARKER_BYTES)
+        return result
+
+    def _refusal(self, acks: int) -> Refused | None:
+        """Why the partition takes nothing now, whatever it is."""
+        if not self.online:
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, "the partition's log directory is offline")
+        if acks == -1 and len(self.isr) < self.log.settings.min_insync_replicas:
+            return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
+        return None
+
+    def _note(self, result: AppendResult, size_bytes: int) -> None:
+        if not (result.error_code or result.duplicate):
+            self.unseen_bytes += size_bytes
+            if not self.dirty:
+                self.dirty = True
+                self.turn.add(self)
 
     def wait_for(self, end_offset: int, waiter: Waiter) -> None:
         """Settle `waiter` once all before `end_offset` is committed, or known to be lost.

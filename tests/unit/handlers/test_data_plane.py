@@ -5,13 +5,12 @@ others.
 import asyncio
 import errno
 import struct
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
+from data_plane_world import Client, on_a_node, partition_of, partition_rows, produce_frame
 
-from moldau.core.settings.sources import from_texts
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.init_producer_id import init_producer_id
 from moldau.handlers.list_offsets import list_offsets
@@ -20,114 +19,6 @@ from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from moldau.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
-from moldau.replication.partition import Partition
-from moldau.server.connection import Connection
-from moldau.server.dispatch import Dispatch
-
-VERSION = 9
-
-
-class Transport:
-    """Keeps what it is sent."""
-
-    def __init__(self) -> None:
-        self.sent = bytearray()
-        self.closed = self.aborted = False
-
-    def get_extra_info(self, name: str) -> object:
-        return ("127.0.0.1", 1) if name == "peername" else None
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
-
-    def writelines(self, parts: list[bytes]) -> None:
-        for part in parts:
-            self.sent += part
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def close(self) -> None:
-        self.closed = True
-
-    def abort(self) -> None:
-        self.aborted = True
-
-
-class Client:
-    """One connection to the node, and what came back on it."""
-
-    def __init__(self, node: Node) -> None:
-        self.transport = Transport()
-        self.connection = Connection(node.listeners[0], Dispatch(node.broker, "PLAINTEXT"))
-        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
-
-    def feed(self, data: bytes) -> None:
-        while data and not self.transport.closed:
-            buffer = self.connection.get_buffer(-1)
-            count = min(len(buffer), len(data))
-            buffer[:count] = data[:count]
-            self.connection.buffer_updated(count)
-            data = data[count:]
-
-    def answers(self) -> list[ProduceResponse]:
-        answers, data = [], bytes(self.transport.sent)
-        while data:
-            (size,) = struct.unpack_from(">i", data)
-            answers.append(ProduceResponse.decode(data[9 : 4 + size], VERSION))
-            data = data[4 + size :]
-        return answers
-
-
-def produce_frame(topic: str, *sizes: int) -> bytes:
-    """A request with a batch for partition 0, 1, ... of the topic, its one value of that size."""
-    now_ms = int(time.time() * 1000)
-    batches = [build_batch([Record(0, now_ms, None, b"x" * size, ())]) for size in sizes]
-    rows = [PartitionProduceData(index=index, records=batch) for index, batch in enumerate(batches)]
-    body = ProduceRequest(
-        acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name=topic, partition_data=rows)]
-    ).encode(VERSION)
-    header = struct.pack(">hhih", 0, VERSION, 1, 4) + b"load" + b"\0"
-    return struct.pack(">i", len(header) + len(body)) + header + body
-
-
-def on_a_node(scene: Callable[[Node], Awaitable[None]], folder: Path, **texts: str) -> None:
-    """Run the scene with a broker that has the topics `a` and `b`."""
-
-    async def main() -> None:
-        settings = {
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "log.dirs": str(folder),
-            "moldau.http.listener": "",
-            "num.partitions": "2",
-        }
-        settings.update({name.replace("_", "."): value for name, value in texts.items()})
-        node = Node(from_texts(settings))
-        await node.start()
-        try:
-            await node.controller.auto_create_topics(["a", "b"])
-            await scene(node)
-        finally:
-            await node.stop()
-
-    asyncio.run(asyncio.wait_for(main(), 10))
-
-
-def partition_of(node: Node, topic: str, index: int = 0) -> Partition:
-    partition = node.replicas.partition(topic, index)
-    assert partition is not None
-    return partition
 
 
 @pytest.mark.parametrize("harm", ["varint", "short"])
@@ -154,10 +45,6 @@ def test_a_malformed_repetition_behind_parked_answers_costs_its_connection_alone
         assert len(other.answers()) == 3
 
     on_a_node(scene, tmp_path)
-
-
-def partition_rows(answer: ProduceResponse) -> list:  # type: ignore[type-arg]
-    return [row for topic in answer.responses for row in topic.partition_responses]
 
 
 def test_a_disk_that_fails_in_the_middle_of_a_request_is_told_for_all_its_partitions(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_find_coordinator_creates_the_topic(tmp_path: Path, version: int) -> Non
     asyncio.run(story())
 
 
-@pytest.mark.parametrize(("key_type", "word"), [(1, "transactions"), (2, "share groups"), (9, "no such")])
+@pytest.mark.parametrize(("key_type", "word"), [(2, "share groups"), (9, "no such")])
 def test_other_coordinators_are_refused_with_a_sentence(tmp_path: Path, key_type: int, word: str) -> None:
     async def story() -> None:
         broker = await start(tmp_path)

@@ -1,0 +1,35 @@
+"""AddOffsetsToTxn, versions 0-4: a consumer group's offsets are about to take part in a transaction.
+
+    v2  PRODUCER_FENCED    v3  flexible    v4  TRANSACTION_ABORTABLE
+The group's partition of __consumer_offsets becomes one of the transaction's partitions. The first question
+creates that topic, as FindCoordinator does. Clients with transactions v2 do not ask: TxnOffsetCommit does it.
+"""
+
+from typing import Any
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.find_coordinator import ensure_topic
+from moldau.handlers.registry import handles
+from moldau.metadata.image import GROUP_OFFSETS_TOPIC
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+
+@handles(AddOffsetsToTxnRequest)
+def add_offsets_to_txn(broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+    if not request.group_id:
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    if GROUP_OFFSETS_TOPIC in broker.metadata.image.topics:
+        return _add(broker, context, request)
+    return _create_and_add(broker, context, request)
+
+
+async def _create_and_add(broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+    if await ensure_topic(broker, GROUP_OFFSETS_TOPIC) is not None:
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    outcome = _add(broker, context, request)
+    return outcome if isinstance(outcome, AddOffsetsToTxnResponse) else await outcome
+
+
+def _add(broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+    return broker.transactions.add_offsets(request, context.api_version)

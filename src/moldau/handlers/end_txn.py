@@ -1,0 +1,17 @@
+"""EndTxn, versions 0-5: commit or abort a transaction; answered once the decision is durable.
+
+    v2  PRODUCER_FENCED    v3  flexible    v4  TRANSACTION_ABORTABLE
+    v5  the answer carries the producer's next id and epoch: it grows with every transaction (KIP-890)
+Not here: deciding (coordinator/transaction/), telling the partitions (replication/markers.py).
+"""
+
+from typing import Any
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.protocol.messages.end_txn import EndTxnRequest
+
+
+@handles(EndTxnRequest)
+def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> Any:
+    return broker.transactions.end_transaction(request, context.api_version)

@@ -1,0 +1,214 @@
+"""The first batch of a transaction in a partition: only after its coordinator has been asked (KIP-890).
+
+A batch that comes late, after its transaction has ended, would open a transaction that nobody will ever end,
+and read_committed consumers would stand still before it. So a batch that would open a transaction in a
+partition waits until the coordinator says that this partition takes part (an older producer has told it so
+before), or makes it take part (from Produce version 12 on).
+
+    batch ──> open here already? ── yes ──> append (produce.py, produce_repeat.py)
+                   │ no
+                   └──> guard taken in the log ──> coordinator ──> append, if no marker came meanwhile
+
+Batches of the same producer to the same partition that come while the answer is under way queue behind the
+first and share it, so that their order stays. Their bytes are copied: the receive buffer will not wait.
+
+Not here: what the coordinator knows (coordinator/transaction/), the guard itself (log/).
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from moldau.handlers.broker import Broker
+from moldau.log.outcome import AppendResult, Refused
+from moldau.protocol.errors import ErrorCode, error_name
+from moldau.records.batch import ATTRIBUTES, CRC_START, HEADER_BYTES, TRANSACTIONAL
+from moldau.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from moldau.log.producers import Verification
+
+ADDS_PARTITIONS_SINCE = 12
+"""From this version of Produce on, a partition takes part in the transaction by being written to."""
+
+ABORTABLE_SINCE = 11
+"""From this version on a client knows TRANSACTION_ABORTABLE."""
+
+RETRY_FIRST_MS = 1
+RETRY_TOGETHER_MS = 100
+"""While a producer's former transaction still gets its markers the coordinator says CONCURRENT_TRANSACTIONS.
+That is over in no time, so it is asked again a few times here, before the client has to."""
+
+_PRODUCER = struct.Struct(">qh")
+_PRODUCER_AT = 43  # | ... max timestamp 8 | producer id 8 | producer epoch 2 | base sequence 4 | ...
+
+_ASK_LATER = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+Done = Callable[[AppendResult], None]
+
+
+class Producer(NamedTuple):
+    """Who writes, as a batch's header says."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+def producer_of(records: memoryview) -> Producer | None:
+    """The producer of a transactional batch; None for any other bytes."""
+    if len(records) < HEADER_BYTES or not ATTRIBUTES.unpack_from(records, CRC_START)[0] & TRANSACTIONAL:
+        return None
+    return Producer(*_PRODUCER.unpack_from(records, _PRODUCER_AT))
+
+
+def is_open(partition: Partition, records: memoryview) -> bool:
+    """Whether the batch goes on with a transaction that is open in the partition (or is in none at all)."""
+    producer = producer_of(records)
+    return producer is None or partition.log.transaction_is_open(*producer)
+
+
+class Verifications:
+    """All batches of this broker that wait for a coordinator's word."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._queues: dict[tuple[Partition, Producer], _Queue] = {}
+
+    def append(
+        self,
+        transactional_id: str,
+        version: int,
+        batches: list[tuple[Partition, memoryview, Done]],
+        acks: int,
+    ) -> None:
+        """Append each batch once its transaction is known to take place; `Done` is told how that went.
+
+        `version` is Produce's. All that can be asked together is asked together.
+        """
+        asked: list[_Queue] = []
+        for partition, records, done in batches:
+            producer = producer_of(records)
+            if producer is None:
+                done(partition.append(records, self._broker.clock.now_ms(), acks))
+                continue
+            waiting = _Waiting(bytes(records), acks, done)
+            queue = self._queues.get((partition, producer))
+            if queue is not None:
+                queue.waiting.append(waiting)
+                continue
+            queue = _Queue(partition, producer, waiting)
+            self._queues[partition, producer] = queue
+            asked.append(queue)
+        for producer in {queue.producer: None for queue in asked}:
+            queues = [queue for queue in asked if queue.producer == producer]
+            self._ask(transactional_id, version, producer, queues, RETRY_FIRST_MS)
+
+    def _ask(
+        self, transactional_id: str, version: int, producer: Producer, queues: "list[_Queue]", retry_ms: int
+    ) -> None:
+        broker = self._broker
+        for queue in queues:
+            # Taken before every question: the marker of the former transaction makes an earlier one stale.
+            queue.verification = queue.partition.log.begin_verification(*producer)
+        adds = version >= ADDS_PARTITIONS_SINCE
+        if not adds and not broker.settings.transaction_partition_verification_enable:
+            self._settle(queues, {}, version)
+            return
+
+        def answered(codes: dict[tuple[str, int], int]) -> None:
+            busy = [each for each in queues if codes.get(each.place) == ErrorCode.CONCURRENT_TRANSACTIONS]
+            if adds and busy and retry_ms < RETRY_TOGETHER_MS:
+                self._settle([each for each in queues if each not in busy], codes, version)
+                again = lambda: self._ask(transactional_id, version, producer, busy, retry_ms * 2)  # noqa: E731
+                broker.timers.call_later(retry_ms, again)
+            else:
+                self._settle(queues, codes, version)
+
+        outcome = broker.transactions.verify(
+            transactional_id,
+            *producer,
+            [queue.place for queue in queues],
+            add=adds,
+            supports_abortable=version >= ABORTABLE_SINCE,
+        )
+        if isinstance(outcome, asyncio.Future):
+            outcome.add_done_callback(lambda future: answered(_codes(future, queues)))
+        else:
+            answered(outcome)
+
+    def _settle(self, queues: "list[_Queue]", codes: dict[tuple[str, int], int], version: int) -> None:
+        for queue in queues:
+            del self._queues[queue.partition, queue.producer]
+            error_code = codes.get(queue.place, ErrorCode.NONE)
+            for waiting in queue.waiting:
+                if error_code:
+                    waiting.done(_refused(error_code, version))
+                else:
+                    waiting.done(self._append(queue, waiting))
+
+    def _append(self, queue: "_Queue", waiting: "_Waiting") -> AppendResult:
+        partition, records = queue.partition, memoryview(waiting.records)
+        if partition.leader != self._broker.node_id:
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker leads the partition no longer")
+        now_ms = self._broker.clock.now_ms()
+        if partition.log.transaction_is_open(*queue.producer):
+            return partition.append(records, now_ms, waiting.acks)
+        return partition.append_verified(records, now_ms, waiting.acks, queue.verification)
+
+
+class _Waiting(NamedTuple):
+    """One batch."""
+
+    records: bytes
+    acks: int
+    done: Done
+
+
+class _Queue:
+    """One producer's batches for one partition, in their order, that wait for the same answer."""
+
+    __slots__ = ("partition", "producer", "verification", "waiting")
+
+    verification: "Verification"
+
+    def __init__(self, partition: Partition, producer: Producer, first: _Waiting) -> None:
+        self.partition = partition
+        self.producer = producer
+        self.waiting = [first]
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.partition.topic, self.partition.index
+
+
+def _codes(future: "asyncio.Future[Any]", queues: "list[_Queue]") -> dict[tuple[str, int], int]:
+    if future.cancelled() or future.exception() is not None:
+        return {queue.place: int(ErrorCode.COORDINATOR_NOT_AVAILABLE) for queue in queues}
+    codes: dict[tuple[str, int], int] = future.result()
+    return codes
+
+
+def _refused(error_code: int, version: int) -> Refused:
+    """The coordinator's refusal in the words of Produce; older clients would not try again after some of
+    them, so they are told what they do try again after.
+    """
+    retriable = error_code in _ASK_LATER or (
+        error_code == ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS_SINCE
+    )
+    if retriable:
+        name = error_name(error_code)
+        message = f"whether the partition takes part in the transaction could not be learnt: {name}"
+        return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, message)
+    if error_code == ErrorCode.INVALID_TXN_STATE:
+        return Refused(error_code, "the partition was not added to the transaction")
+    if error_code == ErrorCode.PRODUCER_FENCED:
+        error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return Refused(error_code, f"the transaction's coordinator says {error_name(error_code)}")

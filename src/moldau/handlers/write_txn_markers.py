@@ -1,0 +1,58 @@
+"""WriteTxnMarkers, versions 1-2: a transaction coordinator ends transactions in partitions that this broker
+leads.
+
+    v1  flexible    v2  transaction version (KIP-1228)
+Also how an operator frees a partition of a transaction that no coordinator remembers (KIP-664). A producer or
+coordinator that has been replaced is refused by the partition's own log, and so nothing changes there.
+Not here: bringing markers to other brokers (coordinator/transaction/).
+"""
+
+from collections.abc import Awaitable
+
+from moldau.coordinator.markers import Marker, TopicPartition
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+
+@handles(WriteTxnMarkersRequest)
+def write_txn_markers(
+    broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
+) -> Awaitable[WriteTxnMarkersResponse]:
+    return _write(broker, request)
+
+
+async def _write(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    results = []
+    for row in request.markers:
+        marker = Marker(
+            row.producer_id,
+            row.producer_epoch,
+            row.coordinator_epoch,
+            row.transaction_result,
+            row.transaction_version,
+        )
+        partitions = [(topic.name, index) for topic in row.topics for index in topic.partition_indexes]
+        codes = await broker.markers.write(marker, partitions)
+        results.append(WritableTxnMarkerResult(producer_id=row.producer_id, topics=_topics(row, codes)))
+    return WriteTxnMarkersResponse(markers=results)
+
+
+def _topics(row: WritableTxnMarker, codes: dict[TopicPartition, int]) -> list[WritableTxnMarkerTopicResult]:
+    return [
+        WritableTxnMarkerTopicResult(
+            name=topic.name,
+            partitions=[
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=codes[topic.name, index])
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in row.topics
+    ]

@@ -1,0 +1,89 @@
+"""Bringing markers to the partitions of this broker.
+
+A marker for a partition of `__consumer_offsets` goes through the group coordinator, because it must stand in
+order with the offsets that the coordinator writes, and settles them. Every other partition takes it as an
+append. The answer is the error code of each partition once its marker is committed.
+
+Used by the transaction coordinator on this broker and by WriteTxnMarkers, with which another broker's
+coordinator comes. Not here: partitions that other brokers lead.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from moldau.coordinator.markers import Marker, TopicPartition
+from moldau.core.clock import Clock
+from moldau.metadata.image import GROUP_OFFSETS_TOPIC
+from moldau.protocol.errors import ErrorCode
+from moldau.records.control import ControlType, EndTransactionMarker
+from moldau.replication.manager import ReplicaManager
+from moldau.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from moldau.coordinator.service import GroupCoordinator
+
+
+class _CommitWaiter:
+    """A marker that is appended and not yet committed."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def settle(self, error_code: int, partition: Partition) -> None:
+        if not self.future.done():
+            self.future.set_result(error_code)
+
+
+class LocalMarkers:
+    """Writes markers to the partitions that this broker leads."""
+
+    def __init__(
+        self,
+        node_id: int,
+        replicas: ReplicaManager,
+        groups: "Callable[[], GroupCoordinator]",
+        clock: Clock,
+    ) -> None:
+        self._node_id = node_id
+        self._replicas = replicas
+        self._groups = groups
+        self._clock = clock
+
+    async def write(self, marker: Marker, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Write `marker` to each of `partitions`; an error code for each, NONE once it is committed."""
+        # All are appended before anything is awaited, so that one write of the turn carries them together.
+        outcomes = [(each, self._append(marker, *each)) for each in partitions]
+        return {each: outcome if isinstance(outcome, int) else await outcome for each, outcome in outcomes}
+
+    def _append(self, marker: Marker, topic: str, index: int) -> Any:
+        """The error code, or a future of it."""
+        if topic == GROUP_OFFSETS_TOPIC:
+            return self._groups().end_transaction(
+                index,
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.coordinator_epoch,
+                marker.committed,
+                marker.transaction_version,
+            )
+        partition = self._replicas.partition(topic, index)
+        if partition is None:
+            return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition.leader != self._node_id:
+            return int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
+        result = partition.append_marker(
+            EndTransactionMarker(kind, marker.coordinator_epoch),
+            marker.producer_id,
+            marker.producer_epoch,
+            self._clock.now_ms(),
+            marker.transaction_version,
+        )
+        if result.error_code:
+            return int(result.error_code)
+        waiter = _CommitWaiter()
+        partition.wait_for(result.last_offset + 1, waiter)
+        return waiter.future
