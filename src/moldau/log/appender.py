@@ -18,15 +18,19 @@ from moldau.core.settings.topic import TopicSettings
 from moldau.log.outcome import Appended, AppendResult, Outcome, Refused, Repeated
 from moldau.log.producers import ProducerBatch, ProducerState
 from moldau.log.tail import Tail
+from moldau.log.transaction_index import AbortedTransaction
 from moldau.log.validation import COUNTED_RECORDS_MAX, Rules, prepare
+from moldau.log.verification import Verification
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import (
+    CODEC_MASK,
     HEADER,
     HEADER_BYTES,
     LENGTH_OVERHEAD,
     POSITION,
     POSITION_BYTES,
     RECORD_BYTES_MIN,
+    TRANSACTIONAL,
     BatchView,
     CorruptBatch,
     iter_batches,
@@ -121,7 +125,7 @@ class Appender(Tail):
             and position + size <= self._roll_bytes
             and last <= self._last_offset_max
             and (
-                attributes
+                attributes & CODEC_MASK
                 or (
                     # One record whose length takes two bytes, the usual small batch: its length must fill the
                     # batch.
@@ -145,7 +149,7 @@ class Appender(Tail):
                 state is None
                 or state[0] != producer_epoch
                 or (state[1] + 1) & 0x7FFFFFFF != base_sequence
-                or state[5] != -1
+                or (state[5] == -1 if attributes & TRANSACTIONAL else state[5] != -1)
                 or not state[6]
             ):
                 return self._append_carefully(batches, leader_epoch, now_ms, origin)
@@ -154,8 +158,11 @@ class Appender(Tail):
             latest = _new_tuple(ProducerBatch, (base_sequence, final, base, last, max_timestamp_ms))
             batches_kept = (*state[6][-4:], latest)
             self._states[producer_id] = _new_tuple(
-                ProducerState, (producer_epoch, final, last, max_timestamp_ms, state[4], -1, batches_kept)
+                ProducerState,
+                (producer_epoch, final, last, max_timestamp_ms, state[4], state[5], batches_kept),
             )
+        elif attributes & TRANSACTIONAL:
+            return self._append_carefully(batches, leader_epoch, now_ms, origin)
         self._staged += _pack_position(base, length, leader_epoch)
         self._staged += batches[POSITION_BYTES:]
         if max_timestamp_ms > self._max_timestamp_ms:
@@ -170,7 +177,13 @@ class Appender(Tail):
         return Appended(base, last, -1, self._reader.start_offset)
 
     def _append_carefully(
-        self, batches: memoryview, leader_epoch: int, now_ms: int, origin: Origin
+        self,
+        batches: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin,
+        guard: Verification | None = None,
+        transaction_version: int = 0,
     ) -> AppendResult:
         """The append with all its cases."""
         if self.offline or self._failure is not None:
@@ -181,7 +194,7 @@ class Appender(Tail):
         if isinstance(view, Outcome):
             return self._refuse(view)
         base = self.log_end_offset
-        verdict = self._judge_producer(view, origin)
+        verdict = self._judge_producer(view, origin, guard, transaction_version)
         if isinstance(verdict, ProducerBatch):
             return Repeated(verdict.base_offset, verdict.last_offset, -1, self.log_start_offset)
         if verdict is not None:
@@ -195,7 +208,9 @@ class Appender(Tail):
     def _refuse(self, outcome: Outcome) -> Refused:
         return Refused(int(outcome.error_code), outcome.message, self.log_start_offset, outcome.record_errors)
 
-    def _judge_producer(self, view: BatchView, origin: Origin) -> Outcome | ProducerBatch | None:
+    def _judge_producer(
+        self, view: BatchView, origin: Origin, guard: Verification | None, transaction_version: int
+    ) -> Outcome | ProducerBatch | None:
         if view.producer_id < 0:
             return None
         if view.is_control:
@@ -204,7 +219,9 @@ class Appender(Tail):
             except ValueError as error:
                 return Outcome(ErrorCode.INVALID_RECORD, str(error))
             coordinator_epoch = max((marker.coordinator_epoch for marker in markers if marker), default=-1)
-            return self.producers.judge_marker(view.producer_id, view.producer_epoch, coordinator_epoch)
+            return self.producers.judge_marker(
+                view.producer_id, view.producer_epoch, coordinator_epoch, transaction_version
+            )
         if origin is not CLIENT:
             state = self._states.get(view.producer_id)
             return self.producers.judge_epoch(state, view.producer_id, view.producer_epoch) if state else None
@@ -214,6 +231,7 @@ class Appender(Tail):
             view.base_sequence,
             view.last_offset_delta,
             view.is_transactional,
+            guard,
         )
 
     def _append_replicated(self, batches: memoryview, now_ms: int) -> AppendResult:
@@ -294,6 +312,9 @@ class Appender(Tail):
         for record in view.records():
             marker = parse_end_transaction_marker(record)
             if marker is not None:
-                self.producers.end_transaction(
+                ended = self.producers.end_transaction(
                     producer_id, view.producer_epoch, marker, base, record.timestamp_ms
                 )
+                if ended is not None and ended.aborted:
+                    stable = self.producers.transactions.stable_after(ended)
+                    self._aborted_due.append(AbortedTransaction(*ended[:3], stable))

@@ -25,6 +25,7 @@ class FsyncJob:
         "_descriptors",
         "_directory",
         "_files",
+        "aborts",
         "directory_changes",
         "end_offset",
         "generation",
@@ -44,6 +45,8 @@ class FsyncJob:
         self.end_offset = end_offset
         self.generation = generation
         self.sizes: list[tuple[Segment, int]] = []
+        self.aborts: list[Segment] = []
+        """Full segments whose transaction index this job syncs."""
 
     def add(self, segment: Segment) -> None:
         """The segment's log file, as far as it has been written now."""

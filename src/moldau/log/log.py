@@ -12,7 +12,7 @@ Not here: opening and recovery (recovery.py), many logs (manager.py).
 """
 
 from moldau.log import retention, timestamps
-from moldau.log.appender import CLIENT, Appender, Origin, is_disk_full
+from moldau.log.appender import CLIENT, Origin, is_disk_full
 from moldau.log.descriptors import DescriptorLimit
 from moldau.log.flushing import FsyncJob
 from moldau.log.outcome import Appended, AppendResult, Refused, Repeated
@@ -23,11 +23,13 @@ from moldau.log.segment import (
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     CorruptSegment,
     Segment,
     file_name,
 )
 from moldau.log.timestamps import TimestampAndOffset
+from moldau.log.transactional import TransactionalAppender
 
 __all__ = [
     "CLIENT",
@@ -44,7 +46,7 @@ __all__ = [
 ]
 
 
-class Log(Appender):
+class Log(TransactionalAppender):
     """A partition's log in its directory. `recovery.open_log` makes one."""
 
     __slots__ = ()
@@ -55,7 +57,8 @@ class Log(Appender):
         """What must be synced so that all that is written now is on the disk; None when it is already."""
         changes = self._directory_changes
         directory = self.directory if changes > self._directory_changes_synced else None
-        if self.flushed_end_offset >= self.written_end_offset and directory is None:
+        aborts = list(self._aborts_unsynced)
+        if self.flushed_end_offset >= self.written_end_offset and directory is None and not aborts:
             return None
         job = FsyncJob(self._files, self.written_end_offset, self._generation, directory, changes)
         try:
@@ -69,6 +72,11 @@ class Log(Appender):
                 if segment is not self._active:
                     job.add_file(segment.path(INDEX_SUFFIX))
                     job.add_file(segment.path(TIME_INDEX_SUFFIX))
+            for segment in aborts:
+                if segment.transaction_index.tail_entries:
+                    segment.write_indexes()
+                job.add_file(segment.path(TRANSACTION_INDEX_SUFFIX))
+            job.aborts = aborts
         except OSError as error:
             job.close()
             self.on_error(self, error)
@@ -82,6 +90,7 @@ class Log(Appender):
             return
         for segment, size_bytes in job.sizes:
             segment.synced_bytes = max(segment.synced_bytes, size_bytes)
+        self._aborts_unsynced = [each for each in self._aborts_unsynced if each not in job.aborts]
         self.flushed_end_offset = max(self.flushed_end_offset, job.end_offset)
 
     def flush_is_due(self, now_ms: int) -> bool:
@@ -113,12 +122,6 @@ class Log(Appender):
         KIP-320).
         """
         return self.epochs.end_offset(leader_epoch, self.log_end_offset)
-
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of aborted transactions in this range; none until transactions are
-        built.
-        """
-        return []
 
     # -- cutting the end ---------------------------------------------------------------------------
 
@@ -178,6 +181,7 @@ class Log(Appender):
         self._reader.start_offset = min(self._reader.start_offset, offset)
         self.flushed_end_offset = min(self.flushed_end_offset, offset)
         self._active = self._segments[-1]
+        self._aborts_unsynced = [each for each in self._aborts_unsynced if each in self._segments[:-1]]
         self._since_index = self._since_index_written = 0
         self._directory_changes += 1
         if self.epochs.truncate_end(offset):
@@ -211,6 +215,7 @@ class Log(Appender):
 
         Returns the names of their files, renamed to `.deleted`, to be removed after file.delete.delay.ms.
         """
+        self.settle_transactions(high_watermark)
         count = retention.expendable(
             self._stretches(), self.settings, self.log_start_offset, high_watermark, now_ms
         )
@@ -225,6 +230,7 @@ class Log(Appender):
             if segment.base_offset in self._snapshot_offsets:
                 self._remove_snapshot(segment.base_offset)
         del self._segments[:count]
+        self._aborts_unsynced = [each for each in self._aborts_unsynced if each in self._segments]
         self._directory_changes += 1
         self.increment_log_start_offset(self._segments[0].base_offset)
         return removed
@@ -244,7 +250,7 @@ class Log(Appender):
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that have not written for so long; not in the middle of a turn."""
-        if self._states and not self._undo:
+        if not self._undo:
             self.producers.expire(now_ms, expiration_ms)
 
     # -- the end -----------------------------------------------------------------------------------

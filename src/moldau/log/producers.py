@@ -11,13 +11,22 @@ take them back only has to keep the tuples that were replaced; the rollback is e
 
 Sequence numbers run from 0 to 2^31 - 1 and begin again at 0.
 
-HOT: log.py reads the tuple's fields by position for the one usual case, the next number of a known producer;
-`judge` is the same decision with all its cases. Not here: the snapshot files (snapshots.py).
+A transactional batch goes on with the transaction that its producer has open here, in the same epoch, or
+begins one; only a batch that carries a current guard may begin one (verification.py). A marker ends it. With
+transactions of version 2 (KIP-890) the marker carries the producer's next epoch, so that what arrives late in
+the old one is refused, and the next batch begins at sequence 0.
+
+HOT: appender.py reads the tuple's fields by position for the one usual case, the next number of a known
+producer; `judge` is the same decision with all its cases. Not here: the snapshot files (snapshots.py), what
+open transactions mean to readers (open_transactions.py).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from moldau.log.open_transactions import CompletedTransaction, OpenTransactions
 from moldau.log.outcome import Outcome
+from moldau.log.verification import Verification, Verifications
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchView, last_sequence
 from moldau.records.control import ControlType, EndTransactionMarker, parse_end_transaction_marker
@@ -25,6 +34,15 @@ from moldau.records.control import ControlType, EndTransactionMarker, parse_end_
 BATCHES_KEPT = 5
 NO_TRANSACTION = -1
 UNKNOWN_COORDINATOR_EPOCH = -1
+_NO_END = 1 << 63
+
+__all__ = [
+    "CompletedTransaction",
+    "ProducerBatch",
+    "ProducerState",
+    "Producers",
+    "Verification",
+]
 
 
 class ProducerBatch(NamedTuple):
@@ -49,26 +67,17 @@ class ProducerState(NamedTuple):
     batches: tuple[ProducerBatch, ...]
 
 
-class CompletedTransaction(NamedTuple):
-    """A transaction that a marker has ended."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    aborted: bool
-
-
 class Producers:
     """The producers of one log, by producer id."""
 
-    __slots__ = ("ongoing", "states", "unreplicated")
+    __slots__ = ("ongoing", "states", "transactions", "verifications")
 
     def __init__(self) -> None:
         self.states: dict[int, ProducerState] = {}
-        self.ongoing: dict[int, int] = {}
-        """First offset of an open transaction -> producer id."""
-        self.unreplicated: list[CompletedTransaction] = []
-        """Ended, but the marker may still lie above the high watermark."""
+        self.transactions = OpenTransactions()
+        self.ongoing = self.transactions.ongoing
+        """First offset of an open transaction -> producer id; ascending."""
+        self.verifications = Verifications()
 
     # -- judging -----------------------------------------------------------------------------------
 
@@ -79,38 +88,79 @@ class Producers:
         base_sequence: int,
         last_offset_delta: int,
         transactional: bool,
+        guard: Verification | None = None,
     ) -> Outcome | ProducerBatch | None:
-        """Whether a client's batch may be appended: None if so; the batch it repeats; or the refusal."""
+        """Whether a client's batch may be appended: None if so; the batch it repeats; or the refusal.
+
+        `guard` was taken before the coordinator was asked about the transaction that the batch would begin.
+        """
         state = self.states.get(producer_id)
-        if state is None:
-            return None
-        if producer_epoch == state.producer_epoch:
+        if state is not None and producer_epoch == state.producer_epoch:
             wanted = (base_sequence, last_sequence(base_sequence, last_offset_delta))
             for batch in state.batches:
                 if (batch.base_sequence, batch.last_sequence) == wanted:
                     return batch
-        refusal = self.judge_epoch(state, producer_id, producer_epoch)
-        if refusal is not None:
+        refusal = self.judge_epoch(state, producer_id, producer_epoch) if state is not None else None
+        if refusal is None and transactional and not self.is_open(producer_id, producer_epoch):
+            refusal = self._judge_guard(state, producer_id, base_sequence, guard)
+        if refusal is not None or state is None:
             return refusal
+        refusal = self._judge_sequence(state, producer_id, producer_epoch, base_sequence)
+        if refusal is None and state.transaction_first_offset != NO_TRANSACTION and not transactional:
+            return Outcome(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {producer_id} has an open transaction here, and the batch is not part of one",
+            )
+        return refusal
+
+    def is_open(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the producer has a transaction open, begun or continued in this very epoch."""
+        state = self.states.get(producer_id)
+        return (
+            state is not None
+            and state.transaction_first_offset != NO_TRANSACTION
+            and state.producer_epoch == producer_epoch
+        )
+
+    def _judge_guard(
+        self, state: ProducerState | None, producer_id: int, base_sequence: int, guard: Verification | None
+    ) -> Outcome | None:
+        """Whether the batch may begin a transaction."""
+        if guard is None or not self.verifications.is_current(guard):
+            return Outcome(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {producer_id} has no open transaction here, and the batch may not begin one",
+            )
+        if guard.bumps_epoch and base_sequence and (state is None or not state.batches):
+            return Outcome(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} begins its transaction with sequence {base_sequence} instead of 0",
+            )
+        if 0 <= guard.lowest_sequence < base_sequence:
+            return Outcome(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} sent sequence {base_sequence}, and {guard.lowest_sequence} before "
+                "it is still to come",
+            )
+        return None
+
+    def _judge_sequence(
+        self, state: ProducerState, producer_id: int, producer_epoch: int, base_sequence: int
+    ) -> Outcome | None:
+        """Whether the batch carries the number that is expected next."""
+        if state.producer_epoch == NO_PRODUCER_EPOCH:
+            return None
         if producer_epoch != state.producer_epoch:
-            if base_sequence != 0 and state.producer_epoch != NO_PRODUCER_EPOCH:
+            if base_sequence:
                 return Outcome(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"producer {producer_id} begins its epoch {producer_epoch} with sequence "
                     f"{base_sequence} instead of 0",
                 )
-        elif (
-            state.producer_epoch != NO_PRODUCER_EPOCH
-            and base_sequence != (state.last_sequence + 1) & 0x7FFFFFFF
-        ):
+        elif base_sequence != (state.last_sequence + 1) & 0x7FFFFFFF:
             return Outcome(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} sent sequence {base_sequence} after {state.last_sequence}",
-            )
-        if state.transaction_first_offset != NO_TRANSACTION and not transactional:
-            return Outcome(
-                ErrorCode.INVALID_TXN_STATE,
-                f"producer {producer_id} has an open transaction here, and the batch is not part of one",
             )
         return None
 
@@ -123,19 +173,34 @@ class Producers:
             f"producer {producer_id} is at epoch {state.producer_epoch}, the batch carries {producer_epoch}",
         )
 
-    def judge_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> Outcome | None:
+    def judge_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int = 0
+    ) -> Outcome | None:
         """Whether a transaction's end may be written: neither its producer nor its coordinator is
         outdated.
+
+        From transaction version 2 on a marker has a later epoch than what it ends (KIP-1228); one of the
+        producer's own epoch can only be the repetition of a marker that has come already, which is taken
+        while no transaction is open, and changes nothing.
         """
         state = self.states.get(producer_id)
         if state is None:
             return None
+        refusal = self.judge_epoch(state, producer_id, producer_epoch)
+        if refusal is not None:
+            return refusal
+        if transaction_version >= 2 and self.is_open(producer_id, producer_epoch):
+            return Outcome(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has a transaction open in epoch {producer_epoch}, "
+                "which a marker of the same epoch cannot end",
+            )
         if state.coordinator_epoch > coordinator_epoch:
             return Outcome(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"the marker has coordinator epoch {coordinator_epoch}, known is {state.coordinator_epoch}",
             )
-        return self.judge_epoch(state, producer_id, producer_epoch)
+        return None
 
     # -- changing ----------------------------------------------------------------------------------
 
@@ -184,7 +249,7 @@ class Producers:
                 batches = (*state.batches[1 - BATCHES_KEPT :], latest)
         if transactional and first_offset == NO_TRANSACTION:
             first_offset = base_offset
-            self.ongoing[base_offset] = producer_id
+            self.transactions.begin(base_offset, producer_id)
         self.states[producer_id] = ProducerState(
             producer_epoch, final, last_offset, max_timestamp_ms, coordinator_epoch, first_offset, batches
         )
@@ -210,34 +275,38 @@ class Producers:
             NO_TRANSACTION,
             batches,
         )
+        self.verifications.end(producer_id)
         if first_offset == NO_TRANSACTION:
             return None
-        self.ongoing.pop(first_offset, None)
         completed = CompletedTransaction(
             producer_id, first_offset, offset, marker.control_type == ControlType.ABORT
         )
-        self.unreplicated.append(completed)
+        self.transactions.end(completed)
         return completed
 
-    def restore(self, producer_id: int, state: ProducerState | None) -> None:
-        """Undo: the producer's state is again what it was (None: unknown)."""
-        current = self.states.get(producer_id)
-        if current is not None and current.transaction_first_offset != NO_TRANSACTION:
-            self.ongoing.pop(current.transaction_first_offset, None)
-        if state is None:
-            self.states.pop(producer_id, None)
-            return
-        self.states[producer_id] = state
-        first_offset = state.transaction_first_offset
-        if first_offset != NO_TRANSACTION:
-            self.ongoing[first_offset] = producer_id
-            self.unreplicated = [done for done in self.unreplicated if done.first_offset != first_offset]
+    def restore(self, before: Sequence[tuple[int, ProducerState | None]], end_offset: int) -> None:
+        """Undo everything from `end_offset` on: `before` has the states (None: unknown) that were replaced,
+        in the order in which they were.
+
+        Guards that a marker has broken stay broken: their batches are refused, and asked for again.
+        """
+        for producer_id, state in reversed(before):
+            current = self.states.get(producer_id)
+            if current is not None and current.transaction_first_offset != NO_TRANSACTION:
+                self.ongoing.pop(current.transaction_first_offset, None)
+            if state is None:
+                self.states.pop(producer_id, None)
+                continue
+            self.states[producer_id] = state
+            if state.transaction_first_offset != NO_TRANSACTION:
+                self.transactions.reopen(state.transaction_first_offset, producer_id)
+        self.transactions.truncate(end_offset)
 
     def clear(self) -> None:
         """Forget all producers."""
         self.states.clear()
-        self.ongoing.clear()
-        self.unreplicated.clear()
+        self.transactions.clear()
+        self.verifications.clear()
 
     def load(self, states: dict[int, ProducerState]) -> None:
         """Begin with these states (from a snapshot)."""
@@ -245,7 +314,8 @@ class Producers:
         self.states.update(states)
         for producer_id, state in states.items():
             if state.transaction_first_offset != NO_TRANSACTION:
-                self.ongoing[state.transaction_first_offset] = producer_id
+                self.transactions.reopen(state.transaction_first_offset, producer_id)
+        self.transactions.truncate(_NO_END)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have not written for so long and have no open transaction; returns how
@@ -259,15 +329,5 @@ class Producers:
         ]
         for producer_id in expired:
             del self.states[producer_id]
+        self.verifications.sweep()
         return len(expired)
-
-    # -- the last stable offset --------------------------------------------------------------------
-
-    def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of a transaction that is open, or whose end lies at or above the high
-        watermark.
-        """
-        if self.unreplicated:
-            self.unreplicated = [done for done in self.unreplicated if done.last_offset >= high_watermark]
-        candidates = [*self.ongoing, *(done.first_offset for done in self.unreplicated)]
-        return min(candidates) if candidates else None

@@ -35,7 +35,17 @@ class Reader:
     date.
     """
 
-    __slots__ = ("_cursors", "end_offset", "latest", "latest_position", "segments", "start_offset")
+    __slots__ = (
+        "_cursors",
+        "aborts",
+        "aborts_known",
+        "end_offset",
+        "latest",
+        "latest_position",
+        "read_end",
+        "segments",
+        "start_offset",
+    )
 
     def __init__(self, segments: Sequence[Segment], start_offset: int, end_offset: int) -> None:
         """`segments` is the log's own list, in order, never empty."""
@@ -46,6 +56,11 @@ class Reader:
         """The bytes of the last write, if they are few: who waits at the tail needs no system call."""
         self.latest_position = -1
         """Where in the last segment they stand; -1: they are not kept."""
+        self.read_end = start_offset
+        """The offset behind what the last read returned."""
+        self.aborts: list[Segment] = []
+        """Of the first `aborts_known` segments, which all are full, those with aborted transactions."""
+        self.aborts_known = 0
         self._cursors: dict[int, tuple[Segment, int]] | None = None
 
     def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True) -> Chunk:
@@ -86,6 +101,7 @@ class Reader:
         return data
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        self.read_end = offset
         cursors = self._cursors
         if cursors is None:
             cursors = self._cursors = {}
@@ -94,8 +110,9 @@ class Reader:
         cursors[offset] = (segment, position)
 
     def forget(self) -> None:
-        """The log has been cut: remembered places may be gone."""
+        """The log has been cut or its segments replaced: remembered places may be gone."""
         self._cursors = None
+        self.aborts, self.aborts_known = [], 0
         self.latest, self.latest_position = b"", -1
 
     def _index(self, offset: int) -> int:

@@ -1,8 +1,9 @@
-"""A segment: a stretch of the log in one file, with its two indexes. Only the last segment of a log grows.
+"""A segment: a stretch of the log in one file, with its indexes. Only the last segment of a log grows.
 
     00000000000000000042.log         batches, one after the other; 42 is the first offset it may hold
     00000000000000000042.index       offset -> position, every few kilobytes
     00000000000000000042.timeindex   timestamp -> offset
+    00000000000000000042.txnindex    aborted transactions whose end is in this segment; mostly missing
 
 `size_bytes` is what has been written and may be read; what a log has merely staged is not a segment's
 business.
@@ -21,6 +22,7 @@ from typing import NamedTuple
 from moldau.core.files import Buffer, Files
 from moldau.log.descriptors import DescriptorLimit
 from moldau.log.index import OffsetIndex, TimeIndex
+from moldau.log.transaction_index import TransactionIndex
 from moldau.records.batch import (
     HEADER,
     HEADER_BYTES,
@@ -82,6 +84,7 @@ class Segment:
         "synced_bytes",
         "time_index",
         "touched",
+        "transaction_index",
     )
 
     def __init__(
@@ -102,6 +105,7 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self.offset_index = OffsetIndex(files, self.path(INDEX_SUFFIX))
         self.time_index = TimeIndex(files, self.path(TIME_INDEX_SUFFIX))
+        self.transaction_index = TransactionIndex(files, self.path(TRANSACTION_INDEX_SUFFIX))
 
     def path(self, suffix: str) -> str:
         """The full name of the segment's file with this suffix."""
@@ -113,6 +117,7 @@ class Segment:
         self._directory = directory
         self.offset_index.path = self.path(INDEX_SUFFIX)
         self.time_index.path = self.path(TIME_INDEX_SUFFIX)
+        self.transaction_index.path = self.path(TRANSACTION_INDEX_SUFFIX)
 
     # -- the file ----------------------------------------------------------------------------------
 
@@ -230,14 +235,19 @@ class Segment:
             self.time_index.append(max_timestamp_ms, max_timestamp_offset - self.base_offset)
 
     def write_indexes(self, *, sync: bool = False) -> None:
-        """Bring both index files up to date."""
+        """Bring the index files up to date."""
+        self.transaction_index.write(sync=sync)
         self.offset_index.write(sync=sync)
         self.time_index.write(sync=sync)
 
     @property
     def has_unwritten_indexes(self) -> bool:
         """Whether index entries are in memory only (also after a roll, when the disk was full then)."""
-        return bool(self.offset_index.tail_entries or self.time_index.tail_entries)
+        return bool(
+            self.offset_index.tail_entries
+            or self.time_index.tail_entries
+            or self.transaction_index.tail_entries
+        )
 
     def finish(self) -> None:
         """The segment stops growing, or the log closes: the last timestamp is noted, the indexes are

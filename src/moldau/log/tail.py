@@ -25,6 +25,8 @@ from moldau.log.producers import Producers, ProducerState
 from moldau.log.reader import LATEST_BYTES_MAX, Reader
 from moldau.log.segment import Segment
 from moldau.log.snapshots import write_snapshot
+from moldau.log.transaction_index import TAIL_ENTRIES_MAX as ABORTED_IN_MEMORY_MAX
+from moldau.log.transaction_index import AbortedTransaction
 
 _FAR = 1 << 63
 _RELATIVE_OFFSET_MAX = (1 << 31) - 1
@@ -37,6 +39,8 @@ class Tail:
     """The last segment of a log, with what is staged for it."""
 
     __slots__ = (
+        "_aborted_due",
+        "_aborts_unsynced",
         "_active",
         "_directory_changes",
         "_directory_changes_synced",
@@ -62,6 +66,7 @@ class Tail:
         "_snapshot_offsets",
         "_staged",
         "_states",
+        "_transactions",
         "_undo",
         "descriptors",
         "directory",
@@ -124,10 +129,15 @@ class Tail:
         self._reader = Reader(segments, start_offset, end_offset)
         self.read = self._reader.read
         self._states = producers.states
+        self._transactions = producers.transactions
         self._snapshot_offsets = snapshot_offsets
         self._staged = bytearray()
         self._undo: _Undo = []
         self._index_due: list[tuple[int, int, int, int]] = []
+        self._aborted_due: list[AbortedTransaction] = []
+        # Full segments whose transaction index is perhaps not on the disk. Unlike the other indexes it cannot
+        # do with less than all, so recovery has to begin no later than here.
+        self._aborts_unsynced: list[Segment] = []
         self._epochs_before: list[tuple[int, int]] | None = None
         self._epochs_stale = False
         self._failure: OSError | None = None
@@ -172,16 +182,20 @@ class Tail:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below is on the disk; recovery begins here."""
-        return self.flushed_end_offset
+        """Everything below is on the disk, transaction indexes included; recovery begins here."""
+        unsynced = self._aborts_unsynced
+        return min(self.flushed_end_offset, unsynced[0].base_offset) if unsynced else self.flushed_end_offset
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Below this offset every transaction is decided; the high watermark when none is open."""
-        producers = self.producers
-        if not producers.ongoing and not producers.unreplicated:
+        transactions = self._transactions
+        if not transactions.ongoing and not transactions.unreplicated:
             return high_watermark
-        unstable = producers.first_unstable_offset(high_watermark)
-        return high_watermark if unstable is None else min(unstable, high_watermark)
+        unstable = transactions.first_unstable_offset(high_watermark)
+        if unstable is None or unstable > high_watermark:
+            return high_watermark
+        # The beginning of an open transaction may have been deleted.
+        return max(unstable, self._reader.start_offset)
 
     def reconfigure(self, settings: TopicSettings) -> None:
         """From now on these settings hold."""
@@ -269,6 +283,11 @@ class Tail:
                 segment.add_index_entry(*entry)
             self._index_due.clear()
             self._check_indexes(segment)
+        if self._aborted_due:
+            for aborted in self._aborted_due:
+                segment.transaction_index.append(aborted)
+            self._aborted_due.clear()
+            self._check_indexes(segment)
         if self._undo:
             self._undo.clear()
         self._epochs_before = None
@@ -277,10 +296,11 @@ class Tail:
 
     def _roll_back(self) -> None:
         """Offsets, producers, epochs and indexes are again as they were when the last write succeeded."""
-        for producer_id, state in reversed(self._undo):
-            self.producers.restore(producer_id, state)
-        self._undo.clear()
+        if self._undo:
+            self.producers.restore(self._undo, self._reader.end_offset)
+            self._undo.clear()
         self._index_due.clear()
+        self._aborted_due.clear()
         self._staged = bytearray()
         self._since_index = self._since_index_written
         self.log_end_offset = self._reader.end_offset
@@ -308,7 +328,10 @@ class Tail:
 
     def _check_indexes(self, segment: Segment) -> None:
         """Write index tails that have grown long; a full index makes the segment roll."""
-        if segment.offset_index.tail_entries >= TAIL_ENTRIES_MAX:
+        if (
+            segment.offset_index.tail_entries >= TAIL_ENTRIES_MAX
+            or segment.transaction_index.tail_entries >= ABORTED_IN_MEMORY_MAX
+        ):
             try:
                 segment.write_indexes()
             except OSError as error:
@@ -372,6 +395,8 @@ class Tail:
         except OSError as error:
             # Both only save time at the next start, and the index is written again later.
             self.on_error(self, error)
+        if len(full.transaction_index):
+            self._aborts_unsynced.append(full)
         self._segments.append(segment)
         self._active = segment
         self._since_index = self._since_index_written = 0

@@ -37,6 +37,7 @@ from moldau.records.batch import (
     NO_TIMESTAMP,
     POSITION,
     RECORD_BYTES_MIN,
+    TRANSACTIONAL,
     BatchView,
     CorruptBatch,
     Readable,
@@ -50,7 +51,7 @@ from moldau.records.record import records_fill_payload
 COUNTED_RECORDS_MAX = 8
 _ERRORS_SHOWN_MAX = 3
 _LZ4_DEFAULT_LEVEL = 9
-_PLAIN_ATTRIBUTES = frozenset(range(len(compression.CODEC_NAMES)))
+_CODECS = frozenset(range(len(compression.CODEC_NAMES)))
 
 
 class Rules:
@@ -87,13 +88,12 @@ class Rules:
                 if settings.compression_lz4_level != _LZ4_DEFAULT_LEVEL
                 else None,
             }.get(self.codec)
-        # The attributes with which a batch may pass by its header alone: a codec, and no other bit.
+        # The attributes with which a batch may pass by its header alone: a codec, and perhaps the bit of
+        # transactions.
+        codecs = _CODECS if self.codec is None else frozenset({self.codec})
         if self.append_time or self.timestamps_limited or self.compacts:
-            self.plain_attributes: frozenset[int] = frozenset()
-        elif self.codec is None:
-            self.plain_attributes = _PLAIN_ATTRIBUTES
-        else:
-            self.plain_attributes = frozenset({self.codec})
+            codecs = frozenset()
+        self.plain_attributes = codecs | {codec | TRANSACTIONAL for codec in codecs}
 
 
 class _Inspection(NamedTuple):
@@ -150,7 +150,7 @@ def _judge_form(view: BatchView, rules: Rules) -> Outcome | None:
         )
     if not view.crc_is_valid():
         return Outcome(ErrorCode.CORRUPT_MESSAGE, "the batch's crc does not match its bytes")
-    if view.codec not in _PLAIN_ATTRIBUTES:
+    if view.codec not in _CODECS:
         return Outcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec {view.codec} is unknown")
     return None
 

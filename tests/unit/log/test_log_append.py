@@ -322,8 +322,10 @@ def test_an_open_transaction_holds_the_last_stable_offset(make_log: MakeLog) -> 
     log = make_log()
     error_of(log, batch(b"plain"))
     first = batch(b"t", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
-    assert error_of(log, first) == ErrorCode.NONE
+    assert error_of(log, first) == ErrorCode.INVALID_TXN_STATE
+    assert not log.append_verified(memoryview(first), 0, NOW_MS, log.begin_verification(9, 0)).error_code
     assert error_of(log, sequenced(1)) == ErrorCode.INVALID_TXN_STATE
+    log.flush_staged()
     assert log.last_stable_offset(2) == 1
     marker = build_end_transaction_marker(
         EndTransactionMarker(ControlType.COMMIT, 0), producer_id=9, producer_epoch=0, timestamp_ms=NOW_MS
