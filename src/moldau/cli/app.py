@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "produce": "moldau.cli.produce",
     "consume": "moldau.cli.consume",
     "groups": "moldau.cli.groups",
+    "transactions": "moldau.cli.transactions",
     "configs": "moldau.cli.configs",
     "dump-log": "moldau.cli.dump_log",
     "status": "moldau.cli.status",

@@ -1,16 +1,22 @@
 """One request on our own codec over a plain socket, for what no call of confluent-kafka reaches.
 
-Requests are sent in versions whose header is the old one (| api key 2 | version 2 | correlation id 4 |
-client id |), which every broker still answers. Not here: SASL and TLS.
+    | api key 2 | version 2 | correlation id 4 | client id | tags |      tags (none: one byte of zero) only
+                                                                         in the flexible versions of an API
+
+The person who calls chooses the version: one that every broker they may meet still answers. Not here: SASL
+and TLS.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
+from typing import Any
 
 from moldau.cli.errors import CommandError
+from moldau.protocol.declare import Message
 from moldau.protocol.errors import ErrorCode
+from moldau.protocol.wire import MalformedMessage
 
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 _CLIENT_ID = b"moldau-cli"
@@ -27,10 +33,31 @@ def error_words(error_code: int) -> str:
     return f"{code.message.rstrip('.')} ({code.name})"
 
 
-def ask(address: tuple[str, int], key: int, version: int, body: bytes, timeout_seconds: float) -> bytes:
+def ask_message(address: tuple[str, int], request: Message, version: int, timeout_seconds: float) -> Any:
+    """Send a request as it is declared and give its response. CommandError if no sense comes back."""
+    key, flexible = type(request).KEY, request.is_flexible(version)
+    body = ask(address, key, version, request.encode(version), timeout_seconds, flexible=flexible)
+    try:
+        return type(request).RESPONSE.decode(body, version)
+    except MalformedMessage:
+        api = type(request).__name__.removesuffix("Request")
+        raise CommandError(
+            f"the broker at {address[0]}:{address[1]} does not know {api} version {version}: it is too old"
+        ) from None
+
+
+def ask(
+    address: tuple[str, int],
+    key: int,
+    version: int,
+    body: bytes,
+    timeout_seconds: float,
+    *,
+    flexible: bool = False,
+) -> bytes:
     """Send one request and give the body of its answer."""
     header = struct.pack(">hhih", key, version, 0, len(_CLIENT_ID)) + _CLIENT_ID
-    frame = header + body
+    frame = header + (b"\0" if flexible else b"") + body
     try:
         with socket.create_connection(address, timeout=timeout_seconds) as connection:
             connection.sendall(struct.pack(">i", len(frame)) + frame)
@@ -44,4 +71,4 @@ def ask(address: tuple[str, int], key: int, version: int, body: bytes, timeout_s
         raise CommandError(
             f"the broker at {address[0]}:{address[1]} closed the connection: is it a Kafka broker?"
         )
-    return answer[4:]
+    return answer[5:] if flexible else answer[4:]
