@@ -115,6 +115,7 @@ class _Fetch:
         end_offset = stable if self.read_committed else high_watermark
         start_offset = partition_log.log_start_offset
         offset = target.offset
+        aborted: Sequence[tuple[int, int]] | None = () if self.read_committed else None
         if offset == end_offset and offset >= start_offset:
             records: bytes | memoryview = _NO_RECORDS
         else:
@@ -126,6 +127,9 @@ class _Fetch:
                     records = partition_log.read(
                         offset, limit_bytes, end_offset=end_offset, min_one_batch=first
                     )
+                    if self.read_committed and records:
+                        # Of what is returned, not of all that may be read: few or none.
+                        aborted = partition_log.aborted_transactions(offset, partition_log.read_end_offset)
                 except OffsetOutOfRange:
                     partition.stats.failed_fetches += 1
                     out_of_range = ErrorCode.OFFSET_OUT_OF_RANGE
@@ -139,9 +143,6 @@ class _Fetch:
                     self.broker.replicas.storage_failed(partition, error)
                     partition.stats.failed_fetches += 1
                     return (target.index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None, _NO_RECORDS)
-        aborted: Sequence[tuple[int, int]] | None = None
-        if self.read_committed:
-            aborted = partition_log.aborted_transactions(offset, end_offset) if records else ()
         return (target.index, 0, high_watermark, stable, start_offset, aborted, records)
 
     def _refusal(self, partition: Partition, leader_epoch: int) -> int:

@@ -152,7 +152,6 @@ class Log(TransactionalAppender):
             self._snapshot_offsets,
             self._segments,
             self.producers,
-            self.log_start_offset,
             offset,
         )
 

@@ -3,9 +3,9 @@
 After a clean stop everything is believed: sizes, indexes, snapshots. After a crash, what lies below the
 recovery point is on the disk; from there on every batch is read and checked (header, crc, order), the log is
 cut at the first that is not whole, and whatever stood behind it goes. Indexes are rebuilt from there too, the
-leader epochs completed from the batches, the producers' state from the newest snapshot and the headers that
-follow it. Then the log is exactly a prefix of what was appended, as long as everything forced to disk, at
-least.
+leader epochs completed from the batches, the producers' state from a snapshot and the headers that follow it,
+and with that state the indexes of aborted transactions. Then the log is exactly a prefix of what was
+appended, as long as everything forced to disk, at least.
 
     ....batch batch|batch batch ba~~~            |: recovery point, checked from here
                                 ^ cut here
@@ -37,6 +37,7 @@ from moldau.log.segment import (
     Segment,
     file_name,
 )
+from moldau.log.transaction_index import DamagedIndex
 from moldau.records.batch import HEADER, HEADER_BYTES, LENGTH_MIN, LENGTH_OVERHEAD, MAGIC, NO_TIMESTAMP
 
 _CHUNK_BYTES = 4 * 1024 * 1024
@@ -112,11 +113,7 @@ def open_log(
     if epochs.entries() != epochs_before:
         epochs.write()
     opening.drop_snapshots_beyond(end_offset)
-    producers = Producers()
-    if not clean or opening.snapshot_offsets:
-        rebuild_producers(
-            files, directory, opening.snapshot_offsets, segments, producers, start_offset, end_offset
-        )
+    producers = opening.producers(end_offset, whole=not clean)
     jitter_ms = min(settings.segment_jitter_ms, settings.segment_ms)
     log = Log(
         files,
@@ -166,6 +163,9 @@ class _Opening:
         self.snapshot_offsets: list[int] = []
         self.bytes_truncated = 0
         self.reason = ""
+        self._unindexed: set[Segment] = set()
+        """Segments whose index of aborted transactions has to be built anew."""
+        self._rescanned: set[Segment] = set()
         self._names: list[str] = []
 
     # -- what is there -----------------------------------------------------------------------------
@@ -262,6 +262,11 @@ class _Opening:
         for segment in segments:
             segment.synced_bytes = segment.size_bytes
             plausible = segment.offset_index.load() and segment.time_index.load()
+            try:
+                segment.transaction_index.load(segment.base_offset)
+            except DamagedIndex as error:
+                logger.warning("%s: an index is built anew: %s", self.name, error)
+                self._unindexed.add(segment)
             last = segment.offset_index.last() if plausible else None
             if not plausible or (last is not None and last[1] >= max(1, segment.size_bytes)):
                 self._rebuild_indexes(segment)
@@ -281,6 +286,7 @@ class _Opening:
     def _rebuild_indexes(self, segment: Segment) -> None:
         if segment.size_bytes:
             logger.info("%s: rebuilding the indexes of %r", self.name, segment)
+        self._unindexed.add(segment)
         self._forget_indexes(segment)
         index_segment(segment, self.settings.index_interval_bytes)
         first = next(segment.walk(0), None)
@@ -297,6 +303,34 @@ class _Opening:
             end_offset = place.last_offset + 1
         return end_offset
 
+    def producers(self, end_offset: int, *, whole: bool) -> Producers:
+        """The producers' state at the log's end, and with it every index of aborted transactions that cannot
+        be believed.
+
+        After a clean stop (not `whole`) the state is the snapshot's.
+        """
+        segments = self.segments
+        for place, segment in enumerate(segments):
+            if segment in self._unindexed and segment not in self._rescanned:
+                stop = segments[place + 1].base_offset if place + 1 < len(segments) else end_offset
+                self._rebuild(Producers(), stop, [segment])
+        producers = Producers()
+        if whole or self.snapshot_offsets:
+            stale = [segment for segment in segments if segment in self._rescanned]
+            self._rebuild(producers, end_offset, stale)
+        return producers
+
+    def _rebuild(self, producers: Producers, end_offset: int, stale: list[Segment]) -> None:
+        rebuild_producers(
+            self.files,
+            self.directory,
+            self.snapshot_offsets,
+            self.segments,
+            producers,
+            end_offset,
+            stale=stale,
+        )
+
     # -- after a crash -----------------------------------------------------------------------------
 
     def recover(self, recovery_point: int, epochs: LeaderEpochs) -> int:
@@ -309,6 +343,7 @@ class _Opening:
         if not epochs.entries():
             self._rebuild_epochs(self.segments[:first], epochs)
             recovery_point = min(recovery_point, self.segments[first].base_offset)
+        self._rescanned = set(self.segments[first:])
         end_offset = self.segments[first].base_offset
         for index in range(first, len(self.segments)):
             segment = self.segments[index]

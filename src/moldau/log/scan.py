@@ -1,5 +1,5 @@
-"""Deriving what is derived: producers' state and a segment's indexes and timestamps, from the batches
-themselves.
+"""Deriving what is derived: producers' state, aborted transactions, and a segment's indexes and timestamps,
+from the batches themselves.
 """
 
 from collections.abc import Sequence
@@ -8,18 +8,21 @@ from moldau.core.files import Files
 from moldau.log.producers import Producers
 from moldau.log.segment import BatchPlace, Segment
 from moldau.log.snapshots import load_latest_snapshot
+from moldau.log.transaction_index import AbortedTransaction
 from moldau.records.batch import CONTROL, NO_TIMESTAMP, TRANSACTIONAL
 
 
-def note_producer(producers: Producers, segment: Segment, place: BatchPlace) -> None:
-    """Take up a batch of the log into the producers' state."""
+def note_producer(producers: Producers, segment: Segment, place: BatchPlace) -> AbortedTransaction | None:
+    """Take up a batch of the log into the producers' state; returns the transaction that it aborts."""
     header = place.header
     attributes, producer_id = header[5], header[9]
     if producer_id < 0:
-        return
+        return None
     if attributes & CONTROL:
-        producers.replay(segment.batch_at(place))
-        return
+        ended = producers.replay(segment.batch_at(place))
+        if ended is None or not ended.aborted:
+            return None
+        return AbortedTransaction(*ended[:3], producers.transactions.stable_after(ended))
     producers.record(
         producer_id,
         header[10],
@@ -29,6 +32,7 @@ def note_producer(producers: Producers, segment: Segment, place: BatchPlace) -> 
         place.max_timestamp_ms,
         bool(attributes & TRANSACTIONAL),
     )
+    return None
 
 
 def rebuild_producers(
@@ -37,34 +41,56 @@ def rebuild_producers(
     snapshot_offsets: list[int],
     segments: Sequence[Segment],
     producers: Producers,
-    start_offset: int,
     end_offset: int,
+    *,
+    stale: Sequence[Segment] = (),
 ) -> None:
     """The producers' state at `end_offset`: the newest snapshot up to there, and the headers of what follows
     it.
+
+    `stale` are segments whose index of aborted transactions is built anew on the way, and forced to disk. A
+    transaction may have begun long before it is aborted, so the state with which such a segment begins has to
+    be known.
     """
-    loaded = load_latest_snapshot(files, directory, snapshot_offsets, end_offset)
-    position_offset = start_offset
+    position_offset = segments[0].base_offset
+    snapshot_offset_max = min([end_offset, *(segment.base_offset for segment in stale)])
+    loaded = load_latest_snapshot(files, directory, snapshot_offsets, snapshot_offset_max)
     producers.clear()
-    if loaded is not None and loaded[0] >= start_offset:
+    if loaded is not None and loaded[0] >= position_offset:
         position_offset, states = loaded
         producers.load(states)
+    indexed = set(stale)
+    for segment in stale:
+        segment.transaction_index.clear()
     for index, segment in enumerate(segments):
         if index + 1 < len(segments) and segments[index + 1].base_offset <= position_offset:
             continue
         if segment.base_offset >= end_offset:
             break
-        start = 0
-        if position_offset > segment.base_offset:
-            found = segment.find(position_offset)
-            if found is None:
-                continue
-            start = found.position
-        for place in segment.walk(start):
-            if place.last_offset >= end_offset:
-                break
-            if place.base_offset >= position_offset:
-                note_producer(producers, segment, place)
+        _replay(segment, producers, position_offset, end_offset, segment in indexed)
+    for segment in stale:
+        segment.transaction_index.write(sync=True)
+    if stale:
+        files.sync_directory(directory)
+
+
+def _replay(
+    segment: Segment, producers: Producers, start_offset: int, end_offset: int, note_aborts: bool
+) -> None:
+    """Take up the segment's batches in this range."""
+    start = 0
+    if start_offset > segment.base_offset:
+        found = segment.find(start_offset)
+        if found is None:
+            return
+        start = found.position
+    for place in segment.walk(start):
+        if place.last_offset >= end_offset:
+            return
+        if place.base_offset >= start_offset:
+            aborted = note_producer(producers, segment, place)
+            if aborted is not None and note_aborts:
+                segment.transaction_index.append(aborted)
 
 
 def cut_segment(segment: Segment, position: int, offset: int) -> None:
@@ -73,6 +99,7 @@ def cut_segment(segment: Segment, position: int, offset: int) -> None:
     relative = max(0, offset - segment.base_offset)
     segment.offset_index.keep(segment.offset_index.count_below_key(relative))
     segment.time_index.keep(segment.time_index.count_below_value(relative))
+    segment.transaction_index.truncate(offset)
     segment.write_indexes()
     load_timestamps(segment)
 

@@ -4,7 +4,8 @@ skip (KIP-98).
     00000000000000000042.txnindex
     | version 2 | producer id 8 | first offset 8 | last offset 8 | last stable offset 8 |   34 bytes, repeated
 
-An entry belongs to the segment that holds the abort marker; its transaction may have begun before that. Last offset is the marker's, so entries ascend by it. Last stable offset is that of the moment of the abort:
+An entry belongs to the segment that holds the abort marker; its transaction may have begun before that. Last
+offset is the marker's, so entries ascend by it. Last stable offset is that of the moment of the abort:
 everything below was decided then, so a search for transactions that begin below some offset may stop at the
 first entry whose last stable offset has reached it.
 
