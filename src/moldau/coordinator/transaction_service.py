@@ -490,7 +490,11 @@ class TransactionCoordinator:
 
     def _expire_shard(self, partition: int) -> None:
         expiration_ms = self._settings().transactional_id_expiration_ms
-        self.runtime.submit(partition, lambda shard, now_ms: shard.expire(expiration_ms, now_ms))
+
+        def more() -> None:
+            self._timers.call_later(1, partial(self._expire_shard, partition))
+
+        self.runtime.submit(partition, lambda shard, now_ms: shard.expire(expiration_ms, now_ms, more))
 
 
 def _spoken(api: str, api_version: int, error_code: int) -> int:

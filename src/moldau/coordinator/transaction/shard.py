@@ -182,10 +182,14 @@ class TransactionShard:
             return Result()
         return self._result(outcome, lambda _: None, now_ms)
 
-    def expire(self, expiration_ms: int, now_ms: int) -> Result[None]:
-        """Forget some of the ids that nobody has used for `expiration_ms`."""
-        tombstones = expired(self.transactions.values(), expiration_ms, now_ms)
-        return Result(records=list(islice(tombstones, EXPIRED_RECORDS_MAX)))
+    def expire(self, expiration_ms: int, now_ms: int, more: Callable[[], None]) -> Result[None]:
+        """Forget some of the ids that nobody has used for `expiration_ms`; `more` is called afterwards if
+        there may be others."""
+        tombstones = list(
+            islice(expired(self.transactions.values(), expiration_ms, now_ms), EXPIRED_RECORDS_MAX)
+        )
+        full = len(tombstones) == EXPIRED_RECORDS_MAX
+        return Result(records=tombstones, on_commit=more if full else None)
 
     # Questions.
 
