@@ -15,6 +15,16 @@ CLIENT_ERRORS: dict[int, ErrorCode] = {
 }
 """What a client is told when an append fails: it must look for its coordinator again, or wait, or give up."""
 
+PRODUCER_ERRORS = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+"""Append errors that concern one producer's transaction alone. It is told the error itself; others whose
+decisions came after it, and had to be taken back, are told to come again."""
+
 REFUSED_BEFORE_WRITING = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -22,6 +32,7 @@ REFUSED_BEFORE_WRITING = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.RECORD_LIST_TOO_LARGE,
+        *PRODUCER_ERRORS,
     }
 )
 """Append errors after which the log certainly lacks the records. After any other the shard is loaded anew."""

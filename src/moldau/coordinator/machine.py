@@ -5,13 +5,33 @@ such a machine, `ReplicaManager` such a log.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from moldau.coordinator.deadlines import Deadlines
 from moldau.coordinator.journal import Journal
-from moldau.coordinator.result import Answer, Result
+from moldau.coordinator.markers import Marker
+from moldau.coordinator.result import Answer, Producer, Result
 
 KeyValue = tuple[bytes, bytes | None]
+
+
+class TransactionalRecord(NamedTuple):
+    """A record of the log that counts once its producer's transaction commits."""
+
+    producer: Producer
+    key: bytes | None
+    value: bytes | None
+
+
+class EndedTransaction(NamedTuple):
+    """A marker of the log: its producer's transaction ends here."""
+
+    producer_id: int
+    committed: bool
+
+
+Loaded: TypeAlias = tuple[bytes | None, bytes | None] | TransactionalRecord | EndedTransaction
+"""What a log is read back as. Nearly all of it is `(key, value)`, a plain tuple, as it always was."""
 
 
 class Machine(Protocol):
@@ -42,6 +62,21 @@ class Machine(Protocol):
         """A deadline has passed."""
 
 
+@runtime_checkable
+class TransactionalMachine(Machine, Protocol):
+    """A machine whose records may be part of a producer's transaction."""
+
+    def replay_pending(self, record: Any, producer: Producer) -> None:
+        """Keep one record until its transaction ends."""
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Apply what the producer's transaction has left here, or forget it. It may be nothing."""
+
+    def load_pending(self, producer: Producer, key: bytes, value: bytes | None) -> None:
+        """A record of a transaction that is open at the end of the log. None: something later is committed
+        under its key, so that it will never count."""
+
+
 class Appended(Protocol):
     """A future append, as `asyncio.Future` has it."""
 
@@ -55,9 +90,15 @@ class Appended(Protocol):
 class CoordinatorLog(Protocol):
     """Where the records go, and where they come from after a restart."""
 
-    def append_records(self, topic: str, index: int, records: Sequence[KeyValue]) -> Appended:
-        """Append as one batch; done when committed. Fails with an exception that carries an `error_code`."""
+    def append_records(
+        self, topic: str, index: int, records: Sequence[KeyValue], producer: Producer | None = None
+    ) -> Appended:
+        """Append as one batch, part of the producer's transaction if there is one; done when committed. Fails
+        with an exception that carries an `error_code`."""
 
-    def committed_records(self, topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+    def append_marker(self, topic: str, index: int, marker: Marker) -> Appended:
+        """Append the end of a producer's transaction; done when committed, fails as `append_records` does."""
+
+    def committed_records(self, topic: str, index: int) -> Iterator[Loaded]:
         """All committed records in order. Raises an exception with an `error_code` if this broker does not
         lead."""

@@ -12,7 +12,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from moldau.coordinator.markers import Marker
+
 R = TypeVar("R")
+
+
+class Producer(NamedTuple):
+    """Whose transaction records belong to."""
+
+    producer_id: int
+    producer_epoch: int
 
 
 class Parked(Generic[R]):
@@ -56,10 +65,12 @@ class Result(Generic[R]):
     answers      answers to callers parked earlier, released together with `response`
     on_commit    called once the records (and all before them) are committed, before the answers are given;
                  never if the append fails or the shard is given up first. What it decides is a new decision.
+    producer     the records are part of this producer's transaction: they count once it commits
+    marker       ends a producer's transaction in this shard's log; such a result has no records
     on_failure   called with the error code after a failed append was rolled back: mends what is in memory
     """
 
-    __slots__ = ("answers", "on_commit", "on_failure", "records", "response")
+    __slots__ = ("answers", "marker", "on_commit", "on_failure", "producer", "records", "response")
 
     def __init__(
         self,
@@ -68,12 +79,16 @@ class Result(Generic[R]):
         answers: list[Answer] | None = None,
         on_failure: Callable[[int], None] | None = None,
         on_commit: Callable[[], None] | None = None,
+        producer: Producer | None = None,
+        marker: Marker | None = None,
     ) -> None:
         self.response = response
         self.records: list[Any] = [] if records is None else records
         self.answers: list[Answer] = [] if answers is None else answers
         self.on_failure = on_failure
         self.on_commit = on_commit
+        self.producer = producer
+        self.marker = marker
 
     def __repr__(self) -> str:
         return f"Result({self.response!r}, records={self.records!r}, answers={self.answers!r})"

@@ -14,8 +14,12 @@ when it fails, nothing decided after it has reached the log, and the journal can
 fails in a way that leaves its outcome unknown (a timeout, lost leadership), the shard is loaded anew from the
 log, which alone knows.
 
+Records may be part of a producer's transaction (`Result.producer`); they are replayed as pending, and a
+marker (`Result.marker`) settles them. Both take their place in the queue like everything else, but a batch
+belongs to one producer or to none, and a marker stands alone.
+
 Loading replays only the last value of every key, in the order of the last writes: the topic is compacted, so
-a state must not depend on anything else. It works in slices, and requests are refused with
+a state must not depend on anything else (loading.py). It works in slices, and requests are refused with
 COORDINATOR_LOAD_IN_PROGRESS meanwhile.
 
 Hot: an offset commit passes here; the runtime's own share is about 10 µs. Not here: what the records mean
@@ -26,11 +30,20 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from moldau.coordinator.append_errors import CLIENT_ERRORS, REFUSED_BEFORE_WRITING
-from moldau.coordinator.machine import Appended, CoordinatorLog, KeyValue, Machine
-from moldau.coordinator.result import Parked, Result
+from moldau.coordinator.append_errors import CLIENT_ERRORS, PRODUCER_ERRORS, REFUSED_BEFORE_WRITING
+from moldau.coordinator.loading import Gathering
+from moldau.coordinator.machine import (
+    Appended,
+    CoordinatorLog,
+    KeyValue,
+    Loaded,
+    Machine,
+    TransactionalMachine,
+)
+from moldau.coordinator.markers import Marker
+from moldau.coordinator.result import Parked, Producer, Result
 from moldau.core.clock import Clock
 from moldau.core.timers import TimerHandle, Timers
 from moldau.protocol.errors import ErrorCode
@@ -53,7 +66,7 @@ _log = logging.getLogger(__name__)
 class _Entry:
     """One result on its way: its records, and whom to tell what afterwards."""
 
-    __slots__ = ("before", "parked", "records", "refuse", "result", "size_bytes")
+    __slots__ = ("before", "parked", "records", "refuse", "result", "size_bytes", "writer")
 
     def __init__(
         self,
@@ -68,6 +81,20 @@ class _Entry:
         self.before = before
         self.records: list[KeyValue] = []
         self.size_bytes = 0
+        self.writer: Producer | Marker | None = result.marker or result.producer
+
+    @property
+    def writes(self) -> bool:
+        return bool(self.records) or self.result.marker is not None
+
+    def fits(self, first: "_Entry", size_bytes: int) -> bool:
+        """Whether this one may share a batch with `first`, which has grown to `size_bytes`. Who only reads
+        fits anywhere."""
+        if not self.writes:
+            return True
+        if self.writer != first.writer or self.result.marker is not None:
+            return False
+        return size_bytes + self.size_bytes <= BATCH_BYTES_MAX
 
     def release(self) -> None:
         if self.result.on_commit is not None:
@@ -149,7 +176,7 @@ class CoordinatorRuntime(Generic[M]):
         except Exception:
             self._load_failed(shard)
             return
-        self._read_slice(shard, records, {})
+        self._read_slice(shard, records, Gathering())
 
     def stop(self, partition: int, error_code: int = ErrorCode.NOT_COORDINATOR) -> None:
         """This broker leads `partition` no longer: whoever waits is sent away with `error_code`."""
@@ -203,6 +230,7 @@ class CoordinatorRuntime(Generic[M]):
         result = operation(shard.state, self._clock.now_ms())
         if (
             not result.records
+            and result.marker is None
             and not shard.queue
             and shard.in_flight is None
             and result.response is not None
@@ -236,9 +264,9 @@ class CoordinatorRuntime(Generic[M]):
         if result.records:
             entry.records = [state.encode(record) for record in result.records]
             entry.size_bytes = sum(len(key) + len(value or b"") + 16 for key, value in entry.records)
+        if entry.writes:
             try:
-                for record in result.records:
-                    state.replay(record)
+                _replay(state, result)
             except BaseException:
                 state.journal.roll_back(entry.before)
                 raise
@@ -274,25 +302,32 @@ class CoordinatorRuntime(Generic[M]):
         shard.flush_due = False
         if shard.in_flight is not None or not shard.queue:
             return
+        queue = shard.queue
+        first = queue[0]
         entries: list[_Entry] = []
         records: list[KeyValue] = []
         size_bytes = 0
-        queue = shard.queue
-        while queue and (
-            not records or not queue[0].records or size_bytes + queue[0].size_bytes <= BATCH_BYTES_MAX
-        ):
+        while queue and (queue[0] is first or queue[0].fits(first, size_bytes)):
             entry = queue.popleft()
             entries.append(entry)
             records += entry.records
             size_bytes += entry.size_bytes
         shard.in_flight = entries
         try:
-            appended = self._coordinator_log.append_records(self.topic, shard.partition, records)
+            appended = self._append(shard.partition, first.writer, records)
         except Exception as error:
             self._failed(shard, error)
             return
         token = shard.token
         appended.add_done_callback(lambda future: self._appended(shard, token, future))
+
+    def _append(self, partition: int, writer: Producer | Marker | None, records: list[KeyValue]) -> Appended:
+        log = self._coordinator_log
+        if writer is None:
+            return log.append_records(self.topic, partition, records)
+        if isinstance(writer, Marker):
+            return log.append_marker(self.topic, partition, writer)
+        return log.append_records(self.topic, partition, records, writer)
 
     def _appended(self, shard: _Shard[M], token: object, future: Appended) -> None:
         error: BaseException | None = _Cancelled() if future.cancelled() else future.exception()
@@ -317,7 +352,7 @@ class CoordinatorRuntime(Generic[M]):
         doubt."""
         append_error = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
         error_code = CLIENT_ERRORS.get(append_error, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if not shard.failing:
+        if not shard.failing and append_error not in PRODUCER_ERRORS:
             shard.failing = True
             _log.warning("%s-%d cannot be written: %s", self.topic, shard.partition, error)
         if append_error not in REFUSED_BEFORE_WRITING:
@@ -325,11 +360,17 @@ class CoordinatorRuntime(Generic[M]):
             self.stop(partition, error_code)
             self.start(partition)
             return
-        entries = [*(shard.in_flight or []), *shard.queue]
+        in_flight = shard.in_flight or []
+        entries = [*in_flight, *shard.queue]
         shard.in_flight = None
         shard.queue.clear()
         shard.state.journal.roll_back(entries[0].before)
-        self._refuse(entries, error_code)
+        if append_error in PRODUCER_ERRORS:
+            own = [entry for entry in in_flight if entry.writes]
+            self._refuse([entry for entry in entries if entry not in own], error_code)
+            self._refuse(own, append_error)
+        else:
+            self._refuse(entries, error_code)
         for parked, response in shard.state.rolled_back(error_code):
             parked.answer(response)
         self._arm(shard)
@@ -379,41 +420,46 @@ class CoordinatorRuntime(Generic[M]):
     def _read_slice(
         self,
         shard: _Shard[M],
-        records: Iterator[tuple[bytes | None, bytes | None]],
-        latest: dict[bytes, bytes],
+        records: Iterator[Loaded],
+        gathering: Gathering,
     ) -> None:
-        """Read a slice of the log into `latest`, which keeps the order of the last writes."""
+        """Read a slice of the log."""
         try:
             chunk = list(islice(records, LOAD_SLICE_RECORDS))
+            gathering.take(chunk)
         except Exception:
             self._load_failed(shard)
             return
-        for key, value in chunk:
-            if key is not None:
-                latest.pop(key, None)
-                if value is not None:
-                    latest[key] = value
         if len(chunk) == LOAD_SLICE_RECORDS:
-            self._later(shard, 0, lambda: self._read_slice(shard, records, latest))
+            self._later(shard, 0, lambda: self._read_slice(shard, records, gathering))
         else:
-            self._replay_slice(shard, iter(latest.items()))
+            self._replay_slice(shard, iter(gathering.latest.items()), gathering)
 
-    def _replay_slice(self, shard: _Shard[M], items: Iterator[tuple[bytes, bytes]]) -> None:
+    def _replay_slice(
+        self, shard: _Shard[M], items: Iterator[tuple[bytes, bytes]], gathering: Gathering
+    ) -> None:
         chunk = list(islice(items, LOAD_SLICE_RECORDS))
         for key, value in chunk:
             try:
                 shard.state.load(key, value)
             except Exception:
-                _log.exception(
-                    "%s-%d: skipping a record that cannot be read: %r", self.topic, shard.partition, key
-                )
+                self._unreadable(shard, key)
         if len(chunk) == LOAD_SLICE_RECORDS:
-            self._later(shard, 0, lambda: self._replay_slice(shard, items))
+            self._later(shard, 0, lambda: self._replay_slice(shard, items, gathering))
             return
+        if isinstance(shard.state, TransactionalMachine):
+            for producer, key, pending in gathering.pending():
+                try:
+                    shard.state.load_pending(producer, key, pending)
+                except Exception:
+                    self._unreadable(shard, key)
         shard.state.journal.recording = True
         shard.loading = False
         self._unloadable.discard(shard.partition)
         self._apply(shard, shard.state.loaded(self._clock.now_ms()), None, None)
+
+    def _unreadable(self, shard: _Shard[M], key: bytes) -> None:
+        _log.exception("%s-%d: skipping a record that cannot be read: %r", self.topic, shard.partition, key)
 
     def _load_failed(self, shard: _Shard[M]) -> None:
         """Loading failed: try again later, for as long as nobody says that this broker leads no longer."""
@@ -427,6 +473,19 @@ class CoordinatorRuntime(Generic[M]):
             self.start(shard.partition)
 
         self._later(shard, LOAD_RETRY_MS, again)
+
+
+def _replay(state: Machine, result: Result[Any]) -> None:
+    """Apply what a result is about to write. Only a machine that knows transactions hands out theirs."""
+    if result.marker is not None:
+        marker = result.marker
+        cast("TransactionalMachine", state).end_transaction(marker.producer_id, marker.committed)
+    elif result.producer is not None:
+        for record in result.records:
+            cast("TransactionalMachine", state).replay_pending(record, result.producer)
+    else:
+        for record in result.records:
+            state.replay(record)
 
 
 class _Cancelled(Exception):

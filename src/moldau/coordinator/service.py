@@ -21,7 +21,9 @@ from moldau.coordinator.group.consumer_service import ConsumerGroups
 from moldau.coordinator.group.group import Client, Group
 from moldau.coordinator.group.offsets import refuse_commit
 from moldau.coordinator.group.shard import GroupShard
+from moldau.coordinator.group.transactional_offsets import CommitGuard, refuse_transactional_commit
 from moldau.coordinator.machine import CoordinatorLog
+from moldau.coordinator.markers import Marker
 from moldau.coordinator.result import Parked, Result
 from moldau.coordinator.runtime import CoordinatorRuntime
 from moldau.core.clock import Clock
@@ -62,6 +64,15 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+_MARKER_ERRORS: dict[int, ErrorCode] = {
+    ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+"""A marker's writer is itself a coordinator, and would take these for its own; the partition's leader is to
+be tried again."""
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -231,14 +242,62 @@ class GroupCoordinator:
 
     def offset_fetch(self, request: OffsetFetchRequest, client: Client) -> Any:
         """OffsetFetch, as versions 8 and up have it: `request.groups` in, `response.groups` out."""
-        outcomes = [self._fetch(group, client.api_version) for group in request.groups]
+        stable = request.require_stable
+        outcomes = [self._fetch(group, client.api_version, stable) for group in request.groups]
         return together(outcomes, lambda groups: OffsetFetchResponse(groups=groups))
 
-    def _fetch(self, group: OffsetFetchRequestGroup, api_version: int) -> Any:
+    def _fetch(self, group: OffsetFetchRequestGroup, api_version: int, require_stable: bool) -> Any:
         return self._decide(
             group.group_id,
-            lambda shard, now_ms: Result(shard.offsets.fetch(group, api_version)),
+            lambda shard, now_ms: Result(shard.offsets.fetch(group, api_version, require_stable)),
             lambda error_code: OffsetFetchResponseGroup(group_id=group.group_id, error_code=error_code),
+        )
+
+    # Offsets in transactions.
+
+    def needs_verification(self, group_id: str, producer_id: int, producer_epoch: int) -> bool:
+        """Whether the transaction's coordinator is to be asked before this producer's offsets are taken: not
+        if there are some already, in the same epoch, because then the transaction is open here."""
+        shard = self.runtime.state(self.partition_for(group_id))
+        return shard is None or not shard.offsets.pending.is_open(producer_id, producer_epoch)
+
+    def guard_commit(self, group_id: str, producer_id: int) -> CommitGuard | None:
+        """Taken before the transaction's coordinator is asked, for `txn_offset_commit`, and given back with
+        `release_guard`; None if the shard is not here, and will refuse."""
+        shard = self.runtime.state(self.partition_for(group_id))
+        return None if shard is None else shard.transactional.take_guard(producer_id)
+
+    def release_guard(self, guard: CommitGuard) -> None:
+        """The guard is not needed any longer."""
+        guard.shard.transactional.release_guard(guard)
+
+    def txn_offset_commit(
+        self, request: TxnOffsetCommitRequest, client: Client, guard: CommitGuard | None = None
+    ) -> Any:
+        """TxnOffsetCommit, of a transaction that is known to be open. INVALID_TXN_STATE if the guard, taken
+        before that was asked, is broken."""
+        return self._decide(
+            request.group_id,
+            lambda shard, now_ms: shard.transactional.commit(request, guard, now_ms),
+            lambda error_code: refuse_transactional_commit(request, error_code),
+        )
+
+    def end_transaction(
+        self,
+        partition: int,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        transaction_version: int,
+    ) -> Any:
+        """Append a marker to `partition` of __consumer_offsets, in order with its records, and settle what
+        the producer has pending there. The error code, or a future of it."""
+        marker = Marker(producer_id, producer_epoch, coordinator_epoch, committed, transaction_version)
+        return self.runtime.decide(
+            partition,
+            lambda shard, now_ms: Result(int(ErrorCode.NONE), marker=marker),
+            lambda error_code: int(_MARKER_ERRORS.get(error_code, error_code)),
         )
 
     def offset_delete(self, request: OffsetDeleteRequest, client: Client) -> Any:

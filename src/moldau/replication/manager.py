@@ -5,25 +5,29 @@ what is new, closes and deletes what is gone, and hands changed settings to the 
 partition by topic name or by topic id, as text or as the raw bytes that stand in a frame, and gets it, or
 None.
 
-Coordinators append through `append_records` and read their partitions back with `committed_records`; they
-know no more of replication than that.
+Coordinators append through `append_records` and `append_marker` and read their partitions back with
+`committed_records`; they know no more of replication than that.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
+from moldau.coordinator.markers import Marker
+from moldau.coordinator.result import Producer
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
-from moldau.log.log import Log, Origin
+from moldau.log.log import AppendResult, Log, Origin
 from moldau.log.manager import LogManager
 from moldau.metadata.changes import Change
 from moldau.metadata.configs import topic_settings
 from moldau.metadata.image import Image, PartitionState, TopicState
 from moldau.protocol.errors import ErrorCode
-from moldau.records.batch import iter_batches
+from moldau.records.batch import BatchView, iter_batches
 from moldau.records.builder import build_batch
+from moldau.records.control import ControlType, EndTransactionMarker, parse_end_transaction_marker
 from moldau.records.record import Record
 from moldau.replication.partition import Partition, TopicStats
 from moldau.replication.turn import Turn
@@ -213,28 +217,67 @@ class ReplicaManager:
     # For the coordinators
 
     def append_records(
-        self, topic: str, index: int, records: Sequence[tuple[bytes | None, bytes | None]]
+        self,
+        topic: str,
+        index: int,
+        records: Sequence[tuple[bytes | None, bytes | None]],
+        producer: Producer | None = None,
     ) -> "asyncio.Future[None]":
-        """Append `(key, value)` pairs as one batch; the future is done when they are committed.
+        """Append `(key, value)` pairs as one batch, part of the producer's transaction if there is one; the
+        future is done when they are committed.
 
         It fails with ReplicaError when they are refused or lost.
         """
+        now_ms = self._clock.now_ms()
+        rows = [Record(i, now_ms, key, value, ()) for i, (key, value) in enumerate(records)]
+        if producer is None:
+            batch = build_batch(rows)
+        else:
+            batch = build_batch(
+                rows,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                transactional=True,
+            )
+        return self._append(
+            topic,
+            index,
+            lambda partition: partition.append(memoryview(batch), now_ms, -1, Origin.COORDINATOR),
+        )
+
+    def append_marker(self, topic: str, index: int, marker: Marker) -> "asyncio.Future[None]":
+        """Append the end of a producer's transaction; as `append_records`."""
+        kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
+        return self._append(
+            topic,
+            index,
+            lambda partition: partition.append_marker(
+                EndTransactionMarker(kind, marker.coordinator_epoch),
+                marker.producer_id,
+                marker.producer_epoch,
+                self._clock.now_ms(),
+                marker.transaction_version,
+            ),
+        )
+
+    def _append(
+        self, topic: str, index: int, append: Callable[[Partition], AppendResult]
+    ) -> "asyncio.Future[None]":
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         partition = self.partition(topic, index)
         if partition is None or partition.leader != self._node_id:
             future.set_exception(ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return future
-        now_ms = self._clock.now_ms()
-        batch = build_batch([Record(i, now_ms, key, value, ()) for i, (key, value) in enumerate(records)])
-        result = partition.append(memoryview(batch), now_ms, -1, Origin.COORDINATOR)
+        result = append(partition)
         if result.error_code:
             future.set_exception(ReplicaError(result.error_code))
         else:
             partition.wait_for(result.last_offset + 1, _AppendWaiter(future))
         return future
 
-    def committed_records(self, topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Every `(key, value)` of the partition, from its start to its high watermark."""
+    def committed_records(self, topic: str, index: int) -> Iterator[Loaded]:
+        """Every record of the partition from its start to its high watermark: `(key, value)`, or what belongs
+        to a transaction, or ends one."""
         partition = self.partition(topic, index)
         if partition is None or partition.leader != self._node_id:
             raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -246,9 +289,25 @@ class ReplicaManager:
             if not data:
                 return
             for batch in iter_batches(data):
-                if not batch.is_control:
+                if batch.is_transactional:
+                    yield from _transactional(batch, offset)
+                elif not batch.is_control:
                     for record in batch.records():
                         if record.offset >= offset:
                             yield record.key, record.value
                 last_offset = batch.last_offset
             offset = last_offset + 1
+
+
+def _transactional(batch: BatchView, start_offset: int) -> Iterator[TransactionalRecord | EndedTransaction]:
+    """The records of a transaction's batch, or the marker that ends it."""
+    producer = Producer(batch.producer_id, batch.producer_epoch)
+    for record in batch.records():
+        if record.offset < start_offset:
+            continue
+        if not batch.is_control:
+            yield TransactionalRecord(producer, record.key, record.value)
+            continue
+        marker = parse_end_transaction_marker(record)
+        if marker is not None:
+            yield EndedTransaction(batch.producer_id, marker.control_type is ControlType.COMMIT)

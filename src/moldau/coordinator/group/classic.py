@@ -329,6 +329,19 @@ class ClassicGroup:
         self.touch(self.members[member_id], now_ms)
         return ErrorCode.NONE
 
+    def validate_transactional_commit(
+        self, member_id: str, instance_id: str | None, generation_or_member_epoch: int
+    ) -> int:
+        """Other than a plain commit this is taken in the middle of a rebalance, and is no heartbeat."""
+        anonymous = not member_id and instance_id is None
+        if generation_or_member_epoch < 0 and (anonymous or self.state is ClassicState.EMPTY):
+            return ErrorCode.NONE
+        error_code = self.check_member(member_id, instance_id)
+        if error_code:
+            return error_code
+        same = generation_or_member_epoch == self.generation
+        return ErrorCode.NONE if same else ErrorCode.ILLEGAL_GENERATION
+
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> int:
         return ErrorCode.NONE
 

@@ -186,6 +186,18 @@ class ConsumerGroup:
             return ErrorCode.UNSUPPORTED_VERSION
         return _check_epoch(member, generation_or_member_epoch)
 
+    def validate_transactional_commit(
+        self, member_id: str, instance_id: str | None, generation_or_member_epoch: int
+    ) -> int:
+        """As for a plain commit, but who names no member at all is not asked for one."""
+        anonymous = not member_id and instance_id is None
+        if generation_or_member_epoch < 0 and (anonymous or not self.members):
+            return ErrorCode.NONE
+        member = self.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return _check_epoch(member, generation_or_member_epoch)
+
     def may_commit_partition(self, member_id: str, member_epoch: int, topic_id: bytes, index: int) -> bool:
         """Whether a member that is one epoch late may still commit this partition: it may if it has had it
         since that epoch or longer, because nobody else can have consumed it meanwhile (KIP-1251)."""

@@ -60,6 +60,12 @@ class Group(Protocol):
         """The error code with which a commit of this member is refused, or 0. May extend the member's
         session."""
 
+    def validate_transactional_commit(
+        self, member_id: str, instance_id: str | None, generation_or_member_epoch: int
+    ) -> int:
+        """The error code with which a commit in a transaction is refused, or 0. Clients from before KIP-447
+        name neither member nor generation, and nothing is asked of them."""
+
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> int:
         """The error code with which a fetch of offsets is refused, or 0."""
 

@@ -8,7 +8,7 @@ empty, or, where the group is in use but does not subscribe to the topic, since 
 members and offsets goes too.
 
 Hot: `commit` and `replay`; budget with the runtime's share and encoding 60 µs for one partition. Not here:
-transactional offsets (they come with the transaction coordinator), so `require_stable` never has to wait.
+offsets committed in transactions (transactional_offsets.py); here it only matters that they are pending.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.coordinator.group.consumer_group import ConsumerGroup
 from moldau.coordinator.group.group import Client
+from moldau.coordinator.group.pending_offsets import PendingOffsets, Place
 from moldau.coordinator.records import Record, offset_tombstone
 from moldau.coordinator.result import Result
 from moldau.metadata.image import TopicState
@@ -56,23 +57,34 @@ class Offsets:
     def __init__(self, shard: "GroupShard") -> None:
         self.shard = shard
         self.by_group: dict[str, dict[tuple[str, int], OffsetCommitValue]] = shard.journal.dict()
+        self.pending = PendingOffsets(shard.journal)
 
     # Replay.
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
         """One offset was committed, or dropped."""
         group_id = key.group
-        offsets = self.by_group.get(group_id)
         if value is not None:
-            if group_id not in self.shard.groups:
-                self.shard.classic.ensure(group_id)
-            if offsets is None:
-                offsets = self.by_group[group_id] = self.shard.journal.dict()
-            offsets[(key.topic, key.partition)] = value
-        elif offsets is not None and (key.topic, key.partition) in offsets:
+            self.put(group_id, key.topic, key.partition, value)
+            if self.pending.by_group:
+                self.pending.spoil(Place(group_id, key.topic, key.partition))
+            return
+        offsets = self.by_group.get(group_id)
+        if offsets is not None and (key.topic, key.partition) in offsets:
             del offsets[(key.topic, key.partition)]
             if not offsets:
                 del self.by_group[group_id]
+        if self.pending.by_group:
+            self.pending.drop(Place(group_id, key.topic, key.partition))
+
+    def put(self, group_id: str, topic: str, partition: int, value: OffsetCommitValue) -> None:
+        """The offset that counts from now on."""
+        if group_id not in self.shard.groups:
+            self.shard.classic.ensure(group_id)
+        offsets = self.by_group.get(group_id)
+        if offsets is None:
+            offsets = self.by_group[group_id] = self.shard.journal.dict()
+        offsets[(topic, partition)] = value
 
     # OffsetCommit.
 
@@ -158,8 +170,11 @@ class Offsets:
 
     # OffsetFetch.
 
-    def fetch(self, request: OffsetFetchRequestGroup, api_version: int) -> OffsetFetchResponseGroup:
-        """Offsets of the partitions asked for (-1 where none is committed), or all where `topics` is None."""
+    def fetch(
+        self, request: OffsetFetchRequestGroup, api_version: int, require_stable: bool = False
+    ) -> OffsetFetchResponseGroup:
+        """Offsets of the partitions asked for (-1 where none is committed), or all where `topics` is None.
+        Who requires stable ones gets none where a transaction is open (KIP-447)."""
         group_id = request.group_id
         group = self.shard.groups.get(group_id)
         error_code: int = ErrorCode.NONE
@@ -168,12 +183,15 @@ class Offsets:
         if error_code:
             return OffsetFetchResponseGroup(group_id=group_id, error_code=error_code)
         offsets = self.by_group.get(group_id, {})
+        unstable = self.pending.partitions(group_id) if require_stable else ()
         image = self.shard.image()
         topics = []
         if request.topics is None:
             by_topic: dict[str, list[OffsetFetchResponsePartitions]] = {}
             for (name, partition), value in sorted(offsets.items(), key=lambda item: item[0]):
-                if _is_of(value, image.topics.get(name)):
+                if (name, partition) in unstable:
+                    by_topic.setdefault(name, []).append(_unstable(partition))
+                elif _is_of(value, image.topics.get(name)):
                     by_topic.setdefault(name, []).append(_fetched(partition, value))
             for name, rows in by_topic.items():
                 state = image.topics.get(name)
@@ -190,7 +208,12 @@ class Offsets:
             else:
                 found = image.topics.get(topic_name)
                 values = ((index, offsets.get((topic_name, index))) for index in topic.partition_indexes)
-                rows = [_fetched(index, value if _is_of(value, found) else None) for index, value in values]
+                rows = [
+                    _unstable(index)
+                    if (topic_name, index) in unstable
+                    else _fetched(index, value if _is_of(value, found) else None)
+                    for index, value in values
+                ]
             topics.append(
                 OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=rows)
             )
@@ -206,7 +229,7 @@ class Offsets:
         error_code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.validate_offset_delete()
         if group is None or error_code:
             return Result(OffsetDeleteResponse(error_code=error_code))
-        offsets = self.by_group.get(request.group_id, {})
+        known = self._places(request.group_id)
         records: list[Any] = []
         topics = []
         for topic in request.topics:
@@ -220,34 +243,39 @@ class Offsets:
                     outcome = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif subscribed:
                     outcome = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-                elif (topic.name, index) in offsets:
+                elif (topic.name, index) in known:
                     records.append(offset_tombstone(request.group_id, topic.name, index))
                 rows.append(OffsetDeleteResponsePartition(partition_index=index, error_code=outcome))
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
         return Result(OffsetDeleteResponse(topics=topics), records)
 
     def tombstones(self, group_id: str) -> list[Record]:
-        """Records that drop all offsets of a group."""
-        return [offset_tombstone(group_id, topic, index) for topic, index in self.by_group.get(group_id, {})]
+        """Records that drop all offsets of a group, pending ones too."""
+        return [offset_tombstone(group_id, topic, index) for topic, index in self._places(group_id)]
 
     def topics_deleted(self, names: frozenset[str]) -> list[Record]:
-        """Records that drop the offsets of topics that are no more."""
+        """Records that drop the offsets of topics that are no more, pending ones too."""
         return [
             offset_tombstone(group_id, topic, index)
-            for group_id, offsets in self.by_group.items()
-            for topic, index in offsets
+            for group_id in dict.fromkeys((*self.by_group, *self.pending.by_group))
+            for topic, index in self._places(group_id)
             if topic in names
         ]
+
+    def _places(self, group_id: str) -> dict[tuple[str, int], None]:
+        """The (topic, partition)s for which the group has an offset, committed or pending."""
+        return dict.fromkeys((*self.by_group.get(group_id, ()), *self.pending.partitions(group_id)))
 
     def expire(self, group_id: str, now_ms: int) -> list[Record]:
         """Records that drop what has expired of a group, and the group itself once it has neither members nor
         offsets."""
         group = self.shard.groups[group_id]
         retention_ms = self.shard.settings().offsets_retention_minutes * MINUTE_MS
+        unstable = self.pending.partitions(group_id)
         records: list[Record] = []
-        left = 0
+        left = len(unstable)
         for (topic, index), value in self.by_group.get(group_id, {}).items():
-            if self._expired(value, group, topic, retention_ms, now_ms):
+            if (topic, index) not in unstable and self._expired(value, group, topic, retention_ms, now_ms):
                 records.append(offset_tombstone(group_id, topic, index))
             else:
                 left += 1
@@ -311,6 +339,10 @@ def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResp
         committed_leader_epoch=value.leader_epoch,
         metadata=value.metadata,
     )
+
+
+def _unstable(partition: int) -> OffsetFetchResponsePartitions:
+    return _missing(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
 def _missing(partition: int, error_code: int) -> OffsetFetchResponsePartitions:

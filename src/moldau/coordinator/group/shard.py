@@ -13,9 +13,10 @@ from moldau.coordinator.deadlines import Deadlines
 from moldau.coordinator.group.classic_requests import ClassicGroups
 from moldau.coordinator.group.group import Client, Group
 from moldau.coordinator.group.offsets import Offsets
+from moldau.coordinator.group.transactional_offsets import TransactionalOffsets
 from moldau.coordinator.journal import Journal
 from moldau.coordinator.records import Record, decode, encode
-from moldau.coordinator.result import Answer, Result
+from moldau.coordinator.result import Answer, Producer, Result
 from moldau.core.settings.broker import BrokerSettings
 from moldau.metadata.image import Image
 from moldau.protocol.errors import ErrorCode
@@ -57,6 +58,7 @@ class GroupShard:
         self.groups: dict[str, Group] = self.journal.dict()
         self.orphans: list[Group] = []
         self.offsets = Offsets(self)
+        self.transactional = TransactionalOffsets(self)
         self.classic = ClassicGroups(self)
         self.consumer = consumer_groups(self)
         self._replays: dict[type, Replay] = {
@@ -77,6 +79,15 @@ class GroupShard:
         record = decode(key, value)
         if record is not None and type(record.key) in self._replays:
             self.replay(record)
+
+    def replay_pending(self, record: Record, producer: Producer) -> None:
+        self.transactional.replay_pending(record.key, record.value, producer)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        self.transactional.end_transaction(producer_id, committed)
+
+    def load_pending(self, producer: Producer, key: bytes, value: bytes | None) -> None:
+        self.transactional.load_pending(producer, key, value)
 
     def loaded(self, now_ms: int) -> Result[None]:
         together: Result[None] = Result()
