@@ -6,7 +6,7 @@ during recovery:
 
 * the log is a prefix of what was appended, byte for byte, and holds at least what was forced to disk (after
   a power cut) or written (after kill -9);
-* producers and leader epochs are what the batches in the log say;
+* producers, open transactions, aborted transactions and leader epochs are what the batches in the log say;
 * the log takes new records, and gives them back.
 """
 
@@ -21,13 +21,21 @@ from moldau.core.simulated_files import Crash, SimulatedFiles
 from moldau.log.log import Log
 from moldau.log.producers import Producers
 from moldau.log.recovery import open_log
+from moldau.log.transaction_index import AbortedTransaction
 from moldau.records.batch import BatchView, iter_batches
 from moldau.records.builder import build_batch
+from moldau.records.control import (
+    ControlType,
+    EndTransactionMarker,
+    build_end_transaction_marker,
+    parse_end_transaction_marker,
+)
 from moldau.records.record import Record
 
 DIRECTORY = "/data/flights-0"
 SETTINGS = TopicSettings(internal_segment_bytes=1500, index_interval_bytes=150, segment_index_bytes=400)
 NOW_MS = 1_700_000_000_000
+TRANSACTIONAL = (20, 21, 22)
 
 
 class World:
@@ -43,10 +51,13 @@ class World:
         self.synced = 0
         self.recovery_point = 0
         self.sequences: dict[int, int] = {}
+        self.producer_epochs: dict[int, int] = {}
+        self.open: set[int] = set()
+        """Transactional producers that have a transaction open."""
         self.leader_epoch = 0
-        self.log = self.open(clean=False)
+        self.log = self.open_log(clean=False)
 
-    def open(self, *, clean: bool) -> Log:
+    def open_log(self, *, clean: bool) -> Log:
         return open_log(
             self.files,
             DIRECTORY,
@@ -95,28 +106,65 @@ class World:
         self.written = len(self.appended)
 
     def append(self) -> None:
-        producer_id = self.random.choice([-1, 7, 8])
+        producer_id = self.random.choice([-1, 7, 8, *TRANSACTIONAL])
+        if producer_id in self.open and self.random.random() < 0.4:
+            self.end_transaction(producer_id)
+            return
         count = self.random.randint(1, 5)
         sequence = self.sequences.get(producer_id, 0) if producer_id >= 0 else -1
+        producer_epoch = self.producer_epochs.get(producer_id, 0) if producer_id >= 0 else -1
         size = self.random.choice([0, 10, 100, 600])
         codec = self.random.choice(["none", "none", "zstd"])
         batch = build_batch(
             [Record(index, NOW_MS + index, None, self.random.randbytes(size)) for index in range(count)],
             compression=codec,
             producer_id=producer_id,
-            producer_epoch=0 if producer_id >= 0 else -1,
+            producer_epoch=producer_epoch,
             base_sequence=sequence,
+            transactional=producer_id in TRANSACTIONAL,
         )
-        stored = bytearray(batch)
-        view = BatchView(batch)
-        base = self.end_offset()
-        stored[:16] = base.to_bytes(8, "big") + batch[8:12] + self.leader_epoch.to_bytes(4, "big")
-        self.appended.append(bytes(stored))
-        result = self.log.append(memoryview(batch), leader_epoch=self.leader_epoch, now_ms=NOW_MS)
+        base = self.expect(batch)
+        if producer_id in TRANSACTIONAL:
+            guard = self.log.begin_verification(producer_id, producer_epoch, sequence)
+            result = self.log.append_verified(memoryview(batch), self.leader_epoch, NOW_MS, guard)
+        else:
+            result = self.log.append(memoryview(batch), leader_epoch=self.leader_epoch, now_ms=NOW_MS)
         assert result.error_code == 0, result
         assert result.base_offset == base
         if producer_id >= 0:
-            self.sequences[producer_id] = sequence + view.count
+            self.sequences[producer_id] = sequence + count
+        if producer_id in TRANSACTIONAL:
+            self.open.add(producer_id)
+
+    def end_transaction(self, producer_id: int) -> None:
+        """With transactions of version 2 the marker has the next epoch, in which numbers begin at 0."""
+        marker = EndTransactionMarker(
+            self.random.choice([ControlType.ABORT, ControlType.COMMIT]), coordinator_epoch=3
+        )
+        version = self.random.choice([1, 2])
+        producer_epoch = self.producer_epochs.get(producer_id, 0) + version - 1
+        base = self.expect(
+            build_end_transaction_marker(
+                marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=NOW_MS
+            )
+        )
+        result = self.log.append_marker(
+            marker, producer_id, producer_epoch, self.leader_epoch, NOW_MS, transaction_version=version
+        )
+        assert result.error_code == 0, result
+        assert result.base_offset == base
+        self.open.discard(producer_id)
+        self.producer_epochs[producer_id] = producer_epoch
+        if version == 2:
+            self.sequences[producer_id] = 0
+
+    def expect(self, batch: bytes | bytearray) -> int:
+        """Note the batch as it shall be stored; returns its offset."""
+        base = self.end_offset()
+        stored = bytearray(batch)
+        stored[:16] = base.to_bytes(8, "big") + batch[8:12] + self.leader_epoch.to_bytes(4, "big")
+        self.appended.append(bytes(stored))
+        return base
 
     def end_offset(self) -> int:
         return BatchView(self.appended[-1]).next_offset if self.appended else 0
@@ -132,7 +180,7 @@ class World:
         self.log.close(clean=True)
         self.synced = self.written
         self.recovery_point = self.log.recovery_point
-        self.log = self.open(clean=True)
+        self.log = self.open_log(clean=True)
         self.check(self.written)
 
     # -- what must be true -------------------------------------------------------------------------
@@ -163,17 +211,52 @@ class World:
             p: s[:6] for p, s in expected.states.items()
         }
         assert self.log.epochs.entries() == epochs
+        self.check_transactions(found)
         self.forget_lost(len(found))
+
+    def check_transactions(self, found: list[bytes]) -> None:
+        """What readers are told is what the batches say."""
+        begun: dict[int, int] = {}
+        aborted: list[AbortedTransaction] = []
+        for view in map(BatchView, found):
+            if not view.is_control:
+                if view.is_transactional:
+                    begun.setdefault(view.producer_id, view.base_offset)
+                continue
+            first = begun.pop(view.producer_id)
+            marker = parse_end_transaction_marker(next(iter(view.records())))
+            assert marker is not None
+            if marker.control_type == ControlType.ABORT:
+                stable = min(begun.values(), default=view.base_offset + 1)
+                aborted.append(AbortedTransaction(view.producer_id, first, view.base_offset, stable))
+        end_offset = self.log.written_end_offset
+        assert self.log.aborted_in(0, end_offset) == aborted
+        assert [
+            entry for segment in self.log.segments for entry in segment.transaction_index.entries()
+        ] == aborted
+        assert list(self.log.producers.ongoing.items()) == sorted(
+            (first, producer_id) for producer_id, first in begun.items()
+        )
+        assert self.log.last_stable_offset(end_offset) == min(begun.values(), default=end_offset)
 
     def forget_lost(self, kept: int) -> None:
         del self.appended[kept:]
         self.written = kept
         self.synced = min(self.synced, kept)
-        self.sequences = {}
-        for data in self.appended:
-            view = BatchView(data)
-            if view.producer_id >= 0:
+        self.sequences, self.producer_epochs, self.open = {}, {}, set()
+        for view in map(BatchView, self.appended):
+            if view.producer_id < 0:
+                continue
+            if view.is_control:
+                self.open.discard(view.producer_id)
+            else:
                 self.sequences[view.producer_id] = view.base_sequence + view.count
+            if view.producer_epoch > self.producer_epochs.get(view.producer_id, 0):
+                self.producer_epochs[view.producer_id] = view.producer_epoch
+                if view.is_control:
+                    self.sequences[view.producer_id] = 0
+            if view.is_transactional and not view.is_control:
+                self.open.add(view.producer_id)
 
 
 def stop_and_recover(world: World, power_cut: bool) -> None:
@@ -189,7 +272,7 @@ def stop_and_recover(world: World, power_cut: bool) -> None:
         else:
             world.files.fault = lambda operation, path: None
         try:
-            world.log = world.open(clean=False)
+            world.log = world.open_log(clean=False)
         except Crash:
             continue
         break
@@ -225,7 +308,7 @@ def test_a_failed_write_leaves_no_trace(block: int, number: int) -> None:
                 fail_one_turn(world, number)
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
-        world.log = world.open(clean=False)
+        world.log = world.open_log(clean=False)
         world.check(world.written)
 
 
@@ -240,8 +323,9 @@ def fail_one_turn(world: World, number: int) -> None:
             if countdown == 0:
                 raise OSError(number, "simulated")
 
-    written, sequences = world.written, dict(world.sequences)
+    written = world.written
     epochs, states = world.log.epochs.entries(), dict(world.log.producers.states)
+    ongoing = list(world.log.producers.ongoing.items())
     world.files.fault = fault
     if world.random.random() < 0.3:
         world.leader_epoch += 1
@@ -254,7 +338,7 @@ def fail_one_turn(world: World, number: int) -> None:
         world.log.flush_staged()
     except OSError:
         del world.appended[written:]
-        world.sequences = sequences
+        assert list(world.log.producers.ongoing.items()) == ongoing
         assert world.log.producers.states == states
         assert world.log.epochs.entries() == epochs
     world.files.fault = lambda operation, path: None

@@ -335,8 +335,10 @@ class _Opening:
 
     def recover(self, recovery_point: int, epochs: LeaderEpochs) -> int:
         """Check everything from the recovery point on, cut at the first damage; returns the end offset."""
+        # A segment that ends exactly there is read too: as long as it grew, its log was synced, and not its
+        # index of aborted transactions.
         first = max(
-            (index for index, segment in enumerate(self.segments) if segment.base_offset <= recovery_point),
+            (index for index, segment in enumerate(self.segments) if segment.base_offset < recovery_point),
             default=0,
         )
         self.trust(self.segments[:first])
