@@ -1,0 +1,1 @@
+"""Compaction: of every key the latest value is kept, and offsets never change."""
