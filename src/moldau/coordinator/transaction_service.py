@@ -108,6 +108,8 @@ class TransactionCoordinator:
         self._leader_epochs: dict[int, int] = {}
         self._expiry: TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self.ended: Counter[str] = Counter()
+        """Transactions decided here since the start, by how: committed, aborted, fenced, timed-out."""
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC, log=log, make_state=self._make_state, clock=clock, timers=timers
         )
@@ -394,6 +396,15 @@ class TransactionCoordinator:
             counts.update(shard.state_counts())
         return counts
 
+    def undecided(self) -> Iterator[Transaction]:
+        """The transactions that are open, or decided and not carried out everywhere."""
+        return (each for _, shard in self.runtime.states() for each in shard.undecided())
+
+    def knows_all(self) -> bool:
+        """Whether no other coordinator could know of a transaction: every shard there is serves here."""
+        topic = self._image().topics.get(TRANSACTION_STATE_TOPIC)
+        return topic is None or all(self.runtime.is_active(index) for index in range(len(topic.partitions)))
+
     def pending_markers(self) -> queries.PendingMarkers:
         """What is decided and not carried out yet."""
         now_ms = self._clock.now_ms()
@@ -406,6 +417,9 @@ class TransactionCoordinator:
         )
 
     # Inside.
+
+    def _count_end(self, how: str) -> None:
+        self.ended[how] += 1
 
     def _make_state(self, partition: int) -> TransactionShard:
         def make_delivery(finished: Callable[[Transaction], None]) -> Delivery:
@@ -423,6 +437,7 @@ class TransactionCoordinator:
             make_delivery=make_delivery,
             submit=partial(self.runtime.submit, partition),
             replace_producer=partial(self._replace_producer, partition),
+            count_end=self._count_end,
         )
 
     def _decide_with_id(

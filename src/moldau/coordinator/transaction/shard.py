@@ -26,7 +26,7 @@ from moldau.coordinator.transaction.expiry import EXPIRED_RECORDS_MAX, expired, 
 from moldau.coordinator.transaction.init_producer import Identity
 from moldau.coordinator.transaction.metadata import Outcome, Transaction
 from moldau.coordinator.transaction.records import Record, decode, encode, value_version
-from moldau.coordinator.transaction.states import DECIDED, NAMES, TransactionState
+from moldau.coordinator.transaction.states import AT_REST, DECIDED, NAMES, TransactionState
 from moldau.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
 
 R = TypeVar("R")
@@ -45,7 +45,8 @@ class TransactionShard:
 
     `server_version` is the level of the feature `transaction.version`; `make_delivery` gets what to call when
     a transaction has all its markers; `replace_producer` is told of a transaction that is overdue and needs a
-    fresh producer id to be aborted with.
+    fresh producer id to be aborted with; `count_end` is told of every decision that is committed, and how it
+    came about: committed, aborted, fenced (its successor came) or timed-out.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class TransactionShard:
         make_delivery: Callable[[Callable[[Transaction], None]], Delivery],
         submit: Callable[[Callable[["TransactionShard", int], Result[None]]], None],
         replace_producer: Callable[[str], None],
+        count_end: Callable[[str], None],
     ) -> None:
         self.journal = Journal()
         self.deadlines = Deadlines()
@@ -62,6 +64,7 @@ class TransactionShard:
         self._server_version = server_version
         self._submit = submit
         self._replace_producer = replace_producer
+        self._count_end = count_end
         self.delivery = make_delivery(self._all_written)
 
     # What the runtime needs.
@@ -124,7 +127,7 @@ class TransactionShard:
             server_version=self._server_version(),
             now_ms=now_ms,
         )
-        return self._result(outcome, respond, now_ms)
+        return self._result(outcome, respond, now_ms, "fenced")
 
     def add(
         self,
@@ -167,7 +170,7 @@ class TransactionShard:
             fresh_id=fresh_id,
             now_ms=now_ms,
         )
-        return self._result(outcome, respond, now_ms)
+        return self._result(outcome, respond, now_ms, "committed" if committed else "aborted")
 
     # Time.
 
@@ -180,7 +183,7 @@ class TransactionShard:
         if outcome.needs_producer_id:
             self._replace_producer(transactional_id)
             return Result()
-        return self._result(outcome, lambda _: None, now_ms)
+        return self._result(outcome, lambda _: None, now_ms, "timed-out")
 
     def expire(self, expiration_ms: int, now_ms: int, more: Callable[[], None]) -> Result[None]:
         """Forget some of the ids that nobody has used for `expiration_ms`; `more` is called afterwards if
@@ -203,18 +206,24 @@ class TransactionShard:
     def statuses(self, now_ms: int) -> Iterator[queries.TransactionStatus]:
         return (queries.status(transaction, now_ms) for transaction in list(self.transactions.values()))
 
+    def undecided(self) -> Iterator[Transaction]:
+        """Those that somebody still has to end, or to tell a partition of."""
+        return (each for each in list(self.transactions.values()) if each.state not in AT_REST)
+
     def state_counts(self) -> Counter[str]:
         return Counter(NAMES[transaction.state] for transaction in self.transactions.values())
 
     # Inside.
 
-    def _result(self, outcome: Outcome, respond: Respond[R], now_ms: int) -> Result[R]:
+    def _result(self, outcome: Outcome, respond: Respond[R], now_ms: int, how: str = "ongoing") -> Result[R]:
         response, changed = respond(outcome), outcome.next
         if changed is None:
             return Result(response)
         transactional_id = changed.transactional_id
 
         def begin() -> None:
+            if changed.partitions:  # an abort of nothing gives a new epoch and ends no transaction
+                self._count_end(how)
             self.delivery.begin(changed)
 
         def mend(_error_code: int) -> None:
