@@ -2,7 +2,7 @@
 
     v2  all topics (null)                   v8  several groups at once
     v5  leader epochs                       v9  member id and epoch of the consumer protocol (KIP-848)
-    v7  require_stable (nothing to wait for before transactions come)
+    v7  require_stable: UNSTABLE_OFFSET_COMMIT while a transaction is open (KIP-447)
                                             v10 topic ids
 Up to version 7 there is one group; version 1 has no place for its error but the partitions.
 """

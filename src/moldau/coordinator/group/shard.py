@@ -98,6 +98,7 @@ class GroupShard:
         return together
 
     def unloaded(self, error_code: int) -> list[Answer]:
+        self.transactional.break_guards()
         return [answer for group in self.groups.values() for answer in group.unloaded(error_code)]
 
     def rolled_back(self, error_code: int) -> list[Answer]:

@@ -67,6 +67,13 @@ class TransactionalOffsets:
             if not guards:
                 del self._guards[guard.producer_id]
 
+    def break_guards(self) -> None:
+        """The shard is given up: whatever comes to its log now comes without its knowledge."""
+        for guards in self._guards.values():
+            for guard in guards:
+                guard.broken = True
+        self._guards.clear()
+
     # TxnOffsetCommit.
 
     def commit(
@@ -74,9 +81,10 @@ class TransactionalOffsets:
     ) -> Result[TxnOffsetCommitResponse]:
         """Keep offsets until the producer's transaction ends, each with its own outcome; a request that its
         group refuses fails as a whole."""
-        if guard is not None and (guard.broken or guard.shard is not self.shard):
-            return Result(refuse_transactional_commit(request, ErrorCode.INVALID_TXN_STATE))
-        error_code = self._check_commit(request)
+        if guard is not None and guard.broken:
+            error_code: int = ErrorCode.INVALID_TXN_STATE
+        else:
+            error_code = self._check_commit(request)
         if error_code:
             return Result(refuse_transactional_commit(request, error_code))
         metadata_bytes_max = self.shard.settings().offset_metadata_max_bytes
@@ -114,6 +122,8 @@ class TransactionalOffsets:
         return Result(TxnOffsetCommitResponse(topics=topics), records, producer=producer)
 
     def _check_commit(self, request: TxnOffsetCommitRequest) -> int:
+        if request.producer_id < 0 or request.producer_epoch < 0:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         group = self.shard.groups.get(request.group_id)
         if group is None:
             return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION

@@ -1,0 +1,115 @@
+"""TxnOffsetCommit, versions 0-5: offsets that shall count if a transaction commits, and only then.
+
+    v2  leader epoch of the offset          v4  TRANSACTION_ABORTABLE (KIP-890)
+    v3  member, generation (KIP-447)        v5  adds the group's partition to the transaction by itself
+The transaction's coordinator is asked first whether the group's partition of __consumer_offsets takes part
+(v5: told that it shall), unless offsets of this transaction are pending there already. If a marker has come
+while it was asked, nobody knows whether it was this transaction's end or a former one's that was delivered
+twice; so it is asked again. Not here: what is done with the offsets
+(coordinator/group/transactional_offsets.py).
+"""
+
+from collections.abc import Awaitable
+from typing import Any
+
+from moldau.coordinator.append_errors import CLIENT_ERRORS
+from moldau.coordinator.group.transactional_offsets import refuse_transactional_commit
+from moldau.core.waiting import then
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.metadata.image import GROUP_OFFSETS_TOPIC, Image
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+LOADING_SINCE = 2
+"""Older clients crash when they are told that the coordinator is loading (KAFKA-7296)."""
+ABORTABLE_SINCE = 4
+ADDS_PARTITION_SINCE = 5
+QUESTIONS_MAX = 3
+
+_VERIFICATION_ERRORS = {**CLIENT_ERRORS, ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+"""What a client is told when its transaction cannot be verified: words that it knows from this API, and after
+which it comes again."""
+
+
+@handles(TxnOffsetCommitRequest)
+def txn_offset_commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+    missing = _missing(broker.metadata.image, request)
+    if missing.issuperset(
+        (topic.name, row.partition_index) for topic in request.topics for row in topic.partitions
+    ):
+        return refuse_transactional_commit(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    version = context.api_version
+    return then(_commit(broker, context, request), lambda response: _translated(response, missing, version))
+
+
+def _commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+    if not request.group_id:
+        return refuse_transactional_commit(request, ErrorCode.INVALID_GROUP_ID)
+    asks = context.api_version >= ADDS_PARTITION_SINCE or (
+        broker.settings.transaction_partition_verification_enable
+    )
+    if asks and broker.groups.needs_verification(
+        request.group_id, request.producer_id, request.producer_epoch
+    ):
+        return _verify_and_commit(broker, context, request)
+    return broker.groups.txn_offset_commit(request, context)
+
+
+async def _verify_and_commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+    groups = broker.groups
+    place = (GROUP_OFFSETS_TOPIC, groups.partition_for(request.group_id))
+    for _ in range(QUESTIONS_MAX):
+        guard = groups.guard_commit(request.group_id, request.producer_id)
+        if guard is None:  # the shard is not here, and says so
+            return await _now_or_later(groups.txn_offset_commit(request, context))
+        try:
+            codes = await _now_or_later(
+                broker.transactions.verify(
+                    request.transactional_id,
+                    request.producer_id,
+                    request.producer_epoch,
+                    [place],
+                    add=context.api_version >= ADDS_PARTITION_SINCE,
+                    supports_abortable=context.api_version >= ABORTABLE_SINCE,
+                )
+            )
+            if codes[place]:
+                error_code = _VERIFICATION_ERRORS.get(codes[place], codes[place])
+                return refuse_transactional_commit(request, error_code)
+            if not guard.broken:
+                return await _now_or_later(groups.txn_offset_commit(request, context, guard))
+        finally:
+            groups.release_guard(guard)
+    return refuse_transactional_commit(request, ErrorCode.INVALID_TXN_STATE)
+
+
+async def _now_or_later(outcome: Any) -> Any:
+    return await outcome if isinstance(outcome, Awaitable) else outcome
+
+
+def _missing(image: Image, request: TxnOffsetCommitRequest) -> set[tuple[str, int]]:
+    """The partitions that do not exist. Whatever becomes of the others, these are told so; and if there are
+    no others, no coordinator is troubled."""
+    missing = set()
+    for topic in request.topics:
+        state = image.topics.get(topic.name)
+        count = 0 if state is None else len(state.partitions)
+        missing |= {
+            (topic.name, row.partition_index)
+            for row in topic.partitions
+            if not 0 <= row.partition_index < count
+        }
+    return missing
+
+
+def _translated(
+    response: TxnOffsetCommitResponse, missing: set[tuple[str, int]], version: int
+) -> TxnOffsetCommitResponse:
+    for topic in response.topics:
+        for row in topic.partitions:
+            if (topic.name, row.partition_index) in missing:
+                row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif row.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_SINCE:
+                row.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return response
