@@ -75,8 +75,8 @@ class CleanJob:
     order and without a gap; the active segment is never among them. `first_uncleanable_offset` is a batch's
     or a segment's beginning, and at most the last stable offset: whatever lies below it is decided. It may
     lie inside the last source; what is above it is copied as it stands. `aborted` are all aborted
-    transactions that overlap the sources from the first base offset to the last end offset (`Log.aborted_in`),
-    also those whose marker lies behind. `last_records` has one entry a live producer.
+    transactions that overlap the sources, from the first base offset to the last end offset
+    (`Log.aborted_in`), also those whose marker lies behind. `last_records` has one entry a live producer.
     """
 
     directory: str
