@@ -39,7 +39,16 @@ class Figure:
 
 def all_figures() -> dict[str, Figure]:
     """By name, in the order of the table."""
-    from bench.figures import latency, long_log, memory, partitions, requests, startup, throughput
+    from bench.figures import (
+        latency,
+        long_log,
+        memory,
+        partitions,
+        requests,
+        startup,
+        throughput,
+        transactions,
+    )
 
-    modules = (requests, throughput, latency, startup, memory, partitions, long_log)
+    modules = (requests, throughput, latency, startup, memory, partitions, long_log, transactions)
     return {module.FIGURE.name: module.FIGURE for module in modules}

@@ -3,6 +3,10 @@
  *   rdload produce HOST:PORT TOPIC COUNT SIZE LINGER_MS
  *   rdload consume HOST:PORT TOPIC COUNT
  *   rdload latency HOST:PORT TOPIC COUNT SIZE RATE
+ *   rdload transact HOST:PORT TOPIC COUNT SIZE LINGER_MS INTERVAL_MS
+ *
+ * `transact` commits every INTERVAL_MS, or after every record if that is 0; with -1 the same producer is only
+ * idempotent, which is what its throughput is compared with.
  *
  * Python's wrapper costs about a microsecond a record, which at 300,000 records a second would measure the wrapper.
  * The few declarations stand here, so that the library which the confluent-kafka wheel brings can be linked without
@@ -48,6 +52,10 @@ extern const char *rd_kafka_err2str(int);
 extern const char *rd_kafka_version_str(void);
 extern int rd_kafka_poll(rd_kafka_t *, int);
 extern int rd_kafka_flush(rd_kafka_t *, int);
+extern void *rd_kafka_init_transactions(rd_kafka_t *, int);
+extern void *rd_kafka_begin_transaction(rd_kafka_t *);
+extern void *rd_kafka_commit_transaction(rd_kafka_t *, int);
+extern const char *rd_kafka_error_string(const void *);
 extern int rd_kafka_consume_start(rd_kafka_topic_t *, int32_t, int64_t);
 extern ssize_t rd_kafka_consume_batch(rd_kafka_topic_t *, int32_t, int, rd_kafka_message_t **, size_t);
 extern void rd_kafka_message_destroy(rd_kafka_message_t *);
@@ -238,12 +246,76 @@ static int latency(const char *address, const char *name, long count, size_t siz
     _exit((fflush(stdout), 0));
 }
 
+static void must(const char *what, void *error) {
+    if (error) {
+        fprintf(stderr, "%s: %s\n", what, rd_kafka_error_string(error));
+        exit(2);
+    }
+}
+
+static int transact(const char *address, const char *name, long count, size_t size, const char *linger_ms,
+                    long interval_ms) {
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    char id[128];
+    snprintf(id, sizeof id, "rdload-%s-%d", name, (int)getpid());
+    set(conf, "bootstrap.servers", address);
+    set(conf, "linger.ms", linger_ms);
+    set(conf, "batch.num.messages", "100000");
+    set(conf, "queue.buffering.max.messages", "200000");
+    set(conf, "socket.nagle.disable", "true");
+    set(conf, "log_level", "3");
+    set(conf, "enable.idempotence", "true");
+    if (interval_ms >= 0) set(conf, "transactional.id", id);
+    rd_kafka_conf_set_dr_msg_cb(conf, delivered);
+    rd_kafka_t *rk = make(PRODUCER, conf);
+    rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, name, NULL);
+    char *payload = malloc(size);
+    for (size_t i = 0; i < size; i++) payload[i] = (char)(i * 131 + i / 7);
+    /* The first transaction fetches the metadata and finds the coordinator; it is not timed. */
+    if (interval_ms >= 0) {
+        must("init_transactions", rd_kafka_init_transactions(rk, 60000));
+        must("begin_transaction", rd_kafka_begin_transaction(rk));
+    }
+    send_one(rk, topic, payload, size);
+    if (interval_ms >= 0)
+        must("commit_transaction", rd_kafka_commit_transaction(rk, 60000));
+    else
+        rd_kafka_flush(rk, 30000);
+    double *latencies = calloc((size_t)count + 1, sizeof(double)), began = now_s(), cpu = cpu_s(), due = 0;
+    long commits = 0;
+    for (long i = 0; i < count; i++) {
+        if (interval_ms >= 0 && !due) {
+            must("begin_transaction", rd_kafka_begin_transaction(rk));
+            due = now_s() + interval_ms / 1e3;
+        }
+        send_one(rk, topic, payload, size);
+        if (i % 1000 == 0) rd_kafka_poll(rk, 0);
+        if (interval_ms >= 0 && (!interval_ms || i % 100 == 0 || i + 1 == count) &&
+            (i + 1 == count || now_s() >= due)) {
+            double asked = now_s();
+            must("commit_transaction", rd_kafka_commit_transaction(rk, 60000));
+            latencies[commits++] = now_s() - asked;
+            due = 0;
+        }
+    }
+    rd_kafka_flush(rk, 120000);
+    double took = now_s() - began;
+    qsort(latencies, (size_t)commits, sizeof(double), ascending);
+    printf("{\"records\": %ld, \"bytes\": %ld, \"seconds\": %.6f, \"client_cpu_s\": %.3f, \"failed\": %ld, "
+           "\"commits\": %ld, \"commit_p50_ms\": %.4f, \"commit_p99_ms\": %.4f}\n",
+           count, count * (long)size, took, cpu_s() - cpu, failed + (count + 1 - acknowledged), commits,
+           latencies[commits / 2] * 1e3, latencies[commits * 99 / 100] * 1e3);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc == 7 && !strcmp(argv[1], "produce"))
         return produce(argv[2], argv[3], atol(argv[4]), (size_t)atol(argv[5]), argv[6]);
     if (argc == 5 && !strcmp(argv[1], "consume")) return consume(argv[2], argv[3], atol(argv[4]));
     if (argc == 7 && !strcmp(argv[1], "latency"))
         return latency(argv[2], argv[3], atol(argv[4]), (size_t)atol(argv[5]), atof(argv[6]));
+    if (argc == 8 && !strcmp(argv[1], "transact"))
+        return transact(argv[2], argv[3], atol(argv[4]), (size_t)atol(argv[5]), argv[6], atol(argv[7]));
     fprintf(stderr, "usage: see the head of rdload.c\n");
     return 2;
 }
