@@ -102,6 +102,24 @@ CONDITIONS: dict[str, Kind] = {
         "Many written batches wait to be committed: the disk or the in-sync replicas do not keep up.",
         "Look at slow-fsync and under-replicated first; then reduce what producers send.",
     ),
+    "transaction-hanging": Kind(
+        _WARN,
+        "A transaction is open in a partition and no coordinator knows it: read_committed readers would wait "
+        "for ever.",
+        "Run the command that the message names; docs/transactions.md tells how it came to that.",
+    ),
+    "transaction-open-long": Kind(
+        _WARN,
+        "A transaction holds back read_committed readers for longer than "
+        "moldau.health.transaction.max.age.ms, or beyond its own timeout.",
+        "Look at its producer; it needs shorter transactions or a shorter transaction.timeout.ms. "
+        "`moldau transactions terminate` ends the transaction and fences the producer.",
+    ),
+    "transaction-markers-late": Kind(
+        _WARN,
+        "Transactions are decided, but partitions do not know it yet, and read_committed readers wait there.",
+        "Look at offline-partitions and the disks first; `moldau transactions describe` names the places.",
+    ),
     "file-descriptors": Kind(
         _WARN,
         "The process has nearly as many files and connections open as it may; at the limit both fail.",

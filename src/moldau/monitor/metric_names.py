@@ -73,6 +73,9 @@ STRIMZI = {
     "kafka_server_replicamanager_atminisrpartitioncount": _gauge("Led here, exactly at min.insync.replicas."),
     "kafka_cluster_partition_underminisr": _gauge("1 if the partition is below min.insync.replicas."),
     "kafka_cluster_partition_atminisr": _gauge("1 if the partition is exactly at min.insync.replicas."),
+    "kafka_cluster_partition_laststableoffsetlag": _gauge(
+        "Offsets between what read_committed readers may see and the high watermark."
+    ),
     "kafka_controller_kafkacontroller_activecontrollercount": _gauge(
         "1 on the broker that is the controller."
     ),
@@ -152,6 +155,24 @@ MOLDAU = {
     ),
     "moldau_recovery_logs": _gauge("Logs to open at the start: state=done and state=total."),
     "moldau_groups": _gauge("Groups by protocol (classic, consumer) and state."),
+    "moldau_transactional_ids": _gauge("Transactional ids that this broker coordinates, by state."),
+    "moldau_transactions_ended_total": _counter(
+        "Transactions decided here, by how: committed, aborted, fenced (another producer took the id), "
+        "timed-out."
+    ),
+    "moldau_transaction_markers_pending": _gauge(
+        "Partitions that still lack the marker of a decided transaction."
+    ),
+    "moldau_transaction_markers_oldest_seconds": _gauge(
+        "How long ago the oldest transaction was decided that is not carried out everywhere."
+    ),
+    "moldau_partitions_held_back": _gauge(
+        "Partitions led here in which an open transaction holds back read_committed readers."
+    ),
+    "moldau_partitions_held_back_hanging": _gauge(
+        "Those of them whose transaction no coordinator knows, so that nobody will end it."
+    ),
+    "moldau_partitions_held_back_oldest_seconds": _gauge("How long the longest of them is held back."),
 }
 
 METRICS: dict[str, Metric] = {**KAFKA_EXPORTER, **STRIMZI, **PROCESS, **MOLDAU}

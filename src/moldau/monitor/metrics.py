@@ -8,9 +8,10 @@ piece takes, about a millisecond.
 
 from collections.abc import Iterator
 
-from moldau.monitor import broker_metrics, group_metrics, partition_metrics
+from moldau.monitor import broker_metrics, group_metrics, partition_metrics, transaction_metrics
 from moldau.monitor.health import Health
 from moldau.monitor.loop_lag import LoopLag
+from moldau.monitor.open_transactions import OpenTransactionWatch
 from moldau.monitor.sources import Sources
 
 _PIECE_BYTES_MIN = 32 * 1024
@@ -19,8 +20,9 @@ _PIECE_BYTES_MIN = 32 * 1024
 class Metrics:
     """Renders what the sources show."""
 
-    def __init__(self, sources: Sources, health: Health, lag: LoopLag) -> None:
+    def __init__(self, sources: Sources, health: Health, lag: LoopLag, watch: OpenTransactionWatch) -> None:
         self._sources = sources
+        self._watch = watch
         self._health = health
         self._lag = lag
         self._traffic = broker_metrics.Traffic()
@@ -53,5 +55,8 @@ class Metrics:
         yield from partition_metrics.cluster(image, sources.node_id)
         if sources.replicas is not None:
             yield from partition_metrics.held(sources.replicas, sources.node_id)
+            yield transaction_metrics.held_back(self._watch.look())
         if sources.groups is not None:
             yield from group_metrics.groups(sources.groups, image, sources.replicas)
+        if sources.transactions is not None:
+            yield from transaction_metrics.coordinated(sources.transactions)

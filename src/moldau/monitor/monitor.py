@@ -14,10 +14,12 @@ from moldau.core.timers import Timers
 from moldau.monitor.health import Health
 from moldau.monitor.loop_lag import LoopLag
 from moldau.monitor.metrics import Metrics
+from moldau.monitor.open_transactions import OpenTransactionWatch
 from moldau.monitor.page import Route
 from moldau.monitor.pages import Pages
 from moldau.monitor.probes import standard_probes
 from moldau.monitor.sources import Sources
+from moldau.monitor.transaction_probe import transactions
 
 
 class Monitor:
@@ -30,15 +32,19 @@ class Monitor:
         sources: Sources,
         *,
         min_free_ratio: Callable[[], float],
+        transaction_age_ms_max: Callable[[], int],
         facts: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
-        """`min_free_ratio` is asked at each verdict; `facts` go onto the health page after the usual ones."""
+        """`min_free_ratio` and `transaction_age_ms_max` are asked at each verdict; `facts` go onto the health
+        page after the usual ones."""
         self.sources = sources
         self.health = Health(clock, lambda: {**_standard_facts(sources), **facts()})
         self.lag = LoopLag(clock, timers)
-        self.metrics = Metrics(sources, self.health, self.lag)
+        watch = OpenTransactionWatch(sources, clock)
+        self.metrics = Metrics(sources, self.health, self.lag, watch)
         self._timers = timers
         self.health.register(*standard_probes(sources, self.lag, clock, min_free_ratio))
+        self.health.register(transactions(watch, lambda: sources.transactions, transaction_age_ms_max))
 
     def start(self) -> None:
         """Begin to sample and to watch."""

@@ -45,6 +45,10 @@ _OF_PARTITION: tuple[tuple[str, Callable[[PartitionSource], int]], ...] = (
         "kafka_cluster_partition_atminisr",
         lambda partition: int(len(partition.isr) == partition.log.settings.min_insync_replicas),
     ),
+    (
+        "kafka_cluster_partition_laststableoffsetlag",
+        lambda partition: partition.high_watermark - partition.last_stable_offset,
+    ),
 )
 
 

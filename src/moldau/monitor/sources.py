@@ -21,8 +21,29 @@ class SegmentsSettings(Protocol):
     def min_insync_replicas(self) -> int: ...
 
 
+class ProducerStateSource(Protocol):
+    """What a log knows of one producer."""
+
+    @property
+    def last_timestamp_ms(self) -> int: ...
+
+
+class ProducersSource(Protocol):
+    """The producers of one log. `ongoing` has the first offset of each open transaction and the producer id,
+    ascending."""
+
+    @property
+    def ongoing(self) -> Mapping[int, int]: ...
+
+    @property
+    def states(self) -> Mapping[int, ProducerStateSource]: ...
+
+
 class LogSource(Protocol):
     """Of one partition's log."""
+
+    @property
+    def producers(self) -> ProducersSource: ...
 
     @property
     def log_start_offset(self) -> int: ...
@@ -63,6 +84,9 @@ class PartitionSource(Protocol):
 
     @property
     def high_watermark(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int: ...
 
     @property
     def waiting(self) -> Sized: ...
@@ -161,26 +185,23 @@ class GroupsSource(Protocol):
     def committed_offsets(self) -> Iterable[CommittedOffsetSource]: ...
 
 
-class TransactionStatusSource(Protocol):
-    """One transactional id. `overdue_ms`: how long ago an ongoing transaction should have ended, else 0."""
+class TransactionSource(Protocol):
+    """One transactional id whose transaction is open, or decided and not carried out everywhere."""
 
     @property
     def transactional_id(self) -> str: ...
 
     @property
-    def state(self) -> str: ...
-
-    @property
     def producer_id(self) -> int: ...
 
     @property
+    def partitions(self) -> Collection[tuple[str, int]]: ...
+
+    @property
+    def start_ms(self) -> int: ...
+
+    @property
     def timeout_ms(self) -> int: ...
-
-    @property
-    def age_ms(self) -> int: ...
-
-    @property
-    def overdue_ms(self) -> int: ...
 
 
 class PendingMarkersSource(Protocol):
@@ -200,11 +221,16 @@ class PendingMarkersSource(Protocol):
 
 
 class TransactionsSource(Protocol):
-    """The transaction coordinator."""
+    """The transaction coordinator. `knows_all` is false while another one may know of a transaction."""
 
-    def states(self) -> Iterable[TransactionStatusSource]: ...
+    @property
+    def ended(self) -> Mapping[str, int]: ...
 
     def state_counts(self) -> Mapping[str, int]: ...
+
+    def undecided(self) -> Iterable[TransactionSource]: ...
+
+    def knows_all(self) -> bool: ...
 
     def pending_markers(self) -> PendingMarkersSource: ...
 

@@ -50,6 +50,7 @@ class Monitoring:
             timers,
             self.sources,
             min_free_ratio=lambda: settings().moldau_health_disk_min_free_ratio,
+            transaction_age_ms_max=lambda: settings().moldau_health_transaction_max_age_ms,
             facts=lambda: {"pid": os.getpid(), "listeners": dict(addresses())},
         )
         self._server = HttpServer(self._monitor.routes())

@@ -16,12 +16,24 @@ class FakeSettings:
 
 
 @dataclass
+class FakeProducerState:
+    last_timestamp_ms: int = 0
+
+
+@dataclass
+class FakeProducers:
+    ongoing: dict[int, int] = field(default_factory=dict)
+    states: dict[int, FakeProducerState] = field(default_factory=dict)
+
+
+@dataclass
 class FakeLog:
     log_start_offset: int = 0
     log_end_offset: int = 0
     size_bytes: int = 0
     segments: tuple[int, ...] = (0,)
     settings: FakeSettings = field(default_factory=FakeSettings)
+    producers: FakeProducers = field(default_factory=FakeProducers)
 
 
 @dataclass
@@ -35,6 +47,10 @@ class FakePartition:
     replicas: tuple[int, ...] = (1,)
     waiting: list[int] = field(default_factory=list)
     log: FakeLog = field(default_factory=FakeLog)
+
+    @property
+    def last_stable_offset(self) -> int:
+        return min([self.high_watermark, *self.log.producers.ongoing])
 
 
 @dataclass
@@ -111,6 +127,43 @@ class FakeGroups:
 
 
 @dataclass
+class FakeTransaction:
+    transactional_id: str
+    producer_id: int
+    partitions: frozenset[tuple[str, int]]
+    start_ms: int
+    timeout_ms: int = 60_000
+
+
+@dataclass
+class FakePendingMarkers:
+    transactions: int = 0
+    partitions: int = 0
+    oldest_ms: int = 0
+    stopped: int = 0
+
+
+@dataclass
+class FakeTransactions:
+    all: list[FakeTransaction] = field(default_factory=list)
+    ended: dict[str, int] = field(default_factory=dict)
+    pending: FakePendingMarkers = field(default_factory=FakePendingMarkers)
+    whole: bool = True
+
+    def state_counts(self):
+        return {"Ongoing": len(self.all)}
+
+    def undecided(self):
+        return iter(self.all)
+
+    def knows_all(self):
+        return self.whole
+
+    def pending_markers(self):
+        return self.pending
+
+
+@dataclass
 class FakeListener:
     name: str
     connections: set[int] = field(default_factory=set)
@@ -148,6 +201,8 @@ class World:
         self.manager = FakeLogManager([FakeDirectory("/")])
         self.replicas = FakeReplicas([FakePartition("orders", 0)], {"orders": FakeStats()})
         self.groups = FakeGroups()
+        self.transactions = FakeTransactions()
+        self.transaction_age_ms_max = 300_000
         self.fsyncs = FakeFsyncs()
         self.listener = FakeListener("PLAINTEXT")
         self.min_free_ratio = 0.0
@@ -158,6 +213,7 @@ class World:
             log_manager=self.manager,
             replicas=self.replicas,
             groups=self.groups,
+            transactions=self.transactions,
             listeners=[self.listener],
             fsyncs=self.fsyncs,
             api_name=lambda key: {0: "Produce", 1: "Fetch"}.get(key, str(key)),
@@ -167,6 +223,7 @@ class World:
             self.timers,
             self.sources,
             min_free_ratio=lambda: self.min_free_ratio,
+            transaction_age_ms_max=lambda: self.transaction_age_ms_max,
             facts=lambda: {"listeners": "PLAINTEXT://localhost:9092"},
         )
         self.health = self.monitor.health

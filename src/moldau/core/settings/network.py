@@ -161,3 +161,8 @@ class NetworkSettings(SettingsObject):
     moldau_health_disk_min_free_ratio: float = double(
         0.05, "The share of a disk that must be free; below it the health verdict is degraded."
     )
+    moldau_health_transaction_max_age_ms: int = long(
+        300_000,
+        "How long a transaction may hold back read_committed consumers until the health verdict is degraded.",
+        at_least(1),
+    )
