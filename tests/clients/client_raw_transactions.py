@@ -23,7 +23,7 @@ PRODUCE, FETCH, LIST_OFFSETS, OFFSET_FETCH, FIND_COORDINATOR = 0, 1, 2, 9, 10
 INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, WRITE_MARKERS, OFFSET_COMMIT = 22, 24, 25, 26, 27, 28
 DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 61, 65, 66
 HEADER_BYTES = 5  # of a flexible response: correlation id, no tagged fields
-# Versions of the clients that know transactions v1 (librdkafka, KafkaJS, Java before 4.0), and of v2 (KIP-890).
+# What clients of transactions v1 speak (librdkafka, KafkaJS, Java before 4.0), and those of v2 (KIP-890).
 V1 = {"add": 3, "offsets": 3, "offset_commit": 3, "end": 4, "produce": 11}
 V2 = {"add": 3, "offsets": 4, "offset_commit": 5, "end": 5, "produce": 12}
 
@@ -159,7 +159,7 @@ class RawProducer:
         eventually(lambda: not self.describe()[0].startswith("Prepare"))
 
     def describe(self) -> tuple[str, int, int, list[Place]]:
-        """State, producer id, epoch and partitions, as DescribeTransactions tells them; the error in the state."""
+        """State (or the error), producer id, epoch and partitions, as DescribeTransactions tells them."""
         self.raw.send(
             request_frame(DESCRIBE_TRANSACTIONS, 0, 1, {"transactional_ids": [self.transactional_id]})
         )
@@ -242,7 +242,7 @@ def group_offset(raw: RawClient, group: str, place: Place, *, stable: bool = Fal
 
 
 def active_producers(raw: RawClient, place: Place) -> list[tuple[int, int, int, int, int]]:
-    """Id, epoch, last sequence, coordinator epoch and first offset of the open transaction, as DescribeProducers says."""
+    """Id, epoch, last sequence, coordinator epoch and start of the open transaction of each producer."""
     topics = [{"name": place[0], "partition_indexes": [place[1]]}]
     (found,) = raw.call(DESCRIBE_PRODUCERS, 0, topics=topics).topics[0].partitions
     return [

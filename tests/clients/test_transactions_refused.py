@@ -16,6 +16,7 @@ import pytest
 from client_confluent import create_topic
 from client_model import Place, eventually
 from client_raw_transactions import RawProducer, active_producers, ends, fetch, group_offset
+from conftest import KIND
 from raw_client import RawClient
 
 Ask = Callable[..., str]
@@ -149,8 +150,11 @@ def ask_as(one: RawProducer, place: Place, producer_id: int, producer_epoch: int
 def test_another_epoch(state: str, in_state: Callable[[str], RawProducer], shared_topic: str) -> None:
     one = in_state(state)
     before = standing(one, shared_topic)
-    ends_as = state.split(maxsplit=1)[0]
-    retried = {name: code for (ended, name), code in RETRIED.items() if ended == ends_as}
+    ended, _, version = state.partition(" ")
+    # Kafka takes it for a retry also where transactions v1 never bumps: a fenced producer is told that its
+    # transaction was committed, which was another's. Moldau fences it.
+    known = version == "v2" or (version == "v1" and KIND == "kafka")
+    retried = {name: code for (how, name), code in RETRIED.items() if how == ended and known}
     producer_id, producer_epoch = one.producer_id, one.producer_epoch
     older = ask_as(one, (shared_topic, 0), producer_id, producer_epoch - 1)
     assert older == OTHER_EPOCH | retried
@@ -229,7 +233,7 @@ def test_init_with_what_is_not_the_producers(
 def test_init_bumps_the_epoch_of_who_names_the_right_one(
     in_state: Callable[[str], RawProducer], shared_topic: str
 ) -> None:
-    """KIP-360: a producer goes on after an error; its retry is answered alike, and what was open is aborted."""
+    """KIP-360: a producer goes on after an error, and what was open is aborted."""
     one = in_state("ongoing")
     producer_id, producer_epoch = one.producer_id, one.producer_epoch
     assert one.init(5, producer_id=producer_id, producer_epoch=producer_epoch) == "none"

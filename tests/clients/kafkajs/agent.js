@@ -207,6 +207,113 @@ const operations = {
   },
 };
 
+// Transactional producers that the test drives call by call.
+const producers = new Map();
+
+Object.assign(operations, {
+  async txn_open(request) {
+    const producer = kafka.producer({
+      transactionalId: request.transactional_id,
+      transactionTimeout: request.timeout_ms,
+      maxInFlightRequests: 1,
+      idempotent: true,
+    });
+    await producer.connect();
+    producers.set(request.producer, { producer, transaction: null, codec: CODECS[request.codec || "none"] });
+    return true;
+  },
+  async txn_init() {
+    return true; // KafkaJS asks for its producer id when the first transaction begins
+  },
+  async txn_begin(request) {
+    const one = producers.get(request.producer);
+    one.transaction = await one.producer.transaction();
+    return true;
+  },
+  async txn_send(request) {
+    const { transaction, codec } = producers.get(request.producer);
+    const messages = request.values.map((value) => ({ value: bytes(value), partition: request.partition }));
+    await transaction.send({ topic: request.topic, acks: -1, compression: codec, messages });
+    return true;
+  },
+  async txn_flush() {
+    return true; // a send has waited already
+  },
+  async txn_offsets(request) {
+    const topics = request.offsets.map(([topic, partition, offset]) => ({
+      topic,
+      partitions: [{ partition, offset: String(offset) }],
+    }));
+    await producers.get(request.producer).transaction.sendOffsets({ consumerGroupId: request.group, topics });
+    return true;
+  },
+  async txn_commit(request) {
+    await producers.get(request.producer).transaction.commit();
+    return true;
+  },
+  async txn_abort(request) {
+    await producers.get(request.producer).transaction.abort();
+    return true;
+  },
+  async txn_close(request) {
+    await producers.get(request.producer).producer.disconnect();
+    producers.delete(request.producer);
+    return true;
+  },
+
+  // Reads until each partition has given its last record, which the test names: KafkaJS tells no position.
+  async txn_read(request) {
+    const waiting = new Set(request.places.map(([topic, partition]) => `${topic} ${partition}`));
+    const taken = [];
+    const consumer = kafka.consumer({
+      groupId: `kafkajs-read-${process.pid}-${Math.random()}`,
+      readUncommitted: !request.committed,
+      maxWaitTimeInMs: 100,
+    });
+    await consumer.connect();
+    await consumer.subscribe({ topics: [...new Set(request.places.map(([topic]) => topic))], fromBeginning: true });
+    await consumer.run({
+      autoCommit: false,
+      eachMessage: async ({ topic, partition, message: one }) => {
+        taken.push([topic, partition, text(one.value)]);
+        if (text(one.value) === request.last) waiting.delete(`${topic} ${partition}`);
+      },
+    });
+    for (const deadline = Date.now() + 20000; waiting.size && Date.now() < deadline; ) await sleep(20);
+    await consumer.disconnect();
+    return taken;
+  },
+
+  // Consume, transform, produce: every batch is a transaction; the second one fails, and is done again.
+  async txn_transform(request) {
+    const { producer } = producers.get(request.producer);
+    const consumer = kafka.consumer({ groupId: request.group, heartbeatInterval: 300, maxWaitTimeInMs: 100 });
+    let wanted = request.count;
+    let transactions = 0;
+    await consumer.connect();
+    await consumer.subscribe({ topics: [request.source], fromBeginning: true });
+    await consumer.run({
+      autoCommit: false,
+      eachBatch: async ({ batch }) => {
+        const messages = batch.messages.map((one) => ({ value: `${one.value}'`, partition: batch.partition }));
+        const offset = String(Number(batch.lastOffset()) + 1);
+        const topics = [{ topic: batch.topic, partitions: [{ partition: batch.partition, offset }] }];
+        for (let settled = false; !settled; ) {
+          const transaction = await producer.transaction();
+          await transaction.send({ topic: request.sink, acks: -1, messages });
+          await transaction.sendOffsets({ consumerGroupId: request.group, topics });
+          settled = ++transactions % 3 !== 2;
+          await (settled ? transaction.commit() : transaction.abort());
+        }
+        wanted -= messages.length;
+      },
+    });
+    for (const deadline = Date.now() + 20000; wanted > 0 && Date.now() < deadline; ) await sleep(20);
+    await consumer.disconnect();
+    return transactions;
+  },
+});
+
 async function answer(request) {
   const reply = { id: request.id };
   try {

@@ -35,6 +35,7 @@ public final class Agent {
         Records.register(operations, bootstrap);
         Members.register(operations, bootstrap);
         Administration.register(operations, bootstrap);
+        Transactions.register(operations, bootstrap);
         ExecutorService threads = Executors.newCachedThreadPool();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
