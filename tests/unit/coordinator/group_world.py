@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from moldau.coordinator.group.shard import GroupShard
+from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
+from moldau.coordinator.markers import Marker
+from moldau.coordinator.result import Producer
 from moldau.coordinator.service import GroupCoordinator
 from moldau.core.clock import ManualClock
 from moldau.core.settings.broker import BrokerSettings
@@ -28,8 +31,17 @@ from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from moldau.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from moldau.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 GROUP = "crew"
 
@@ -82,25 +94,42 @@ class MemoryLog:
     """The offsets topic as a list of records for each partition."""
 
     def __init__(self) -> None:
-        self.records: dict[int, list[tuple[bytes, bytes | None]]] = {}
+        self.records: dict[int, list[Loaded]] = {}
         self.batches: list[int] = []
+        self.markers: list[Marker] = []
         self.in_flight: list[PendingAppend] = []
         self.hold = False
         self.fail = 0
 
     def append_records(
-        self, topic: str, index: int, records: Sequence[tuple[bytes, bytes | None]]
+        self,
+        topic: str,
+        index: int,
+        records: Sequence[tuple[bytes, bytes | None]],
+        producer: Producer | None = None,
     ) -> PendingAppend:
         assert topic == GROUP_OFFSETS_TOPIC
         self.batches.append(len(records))
-        pending = PendingAppend(lambda: self.records.setdefault(index, []).extend(records))
+        rows: list[Loaded] = list(records)
+        if producer is not None:
+            rows = [TransactionalRecord(producer, *record) for record in records]
+        return self._append(index, rows)
+
+    def append_marker(self, topic: str, index: int, marker: Marker) -> PendingAppend:
+        assert topic == GROUP_OFFSETS_TOPIC
+        self.batches.append(0)
+        self.markers.append(marker)
+        return self._append(index, [EndedTransaction(marker.producer_id, marker.committed)])
+
+    def _append(self, index: int, rows: list[Loaded]) -> PendingAppend:
+        pending = PendingAppend(lambda: self.records.setdefault(index, []).extend(rows))
         if self.hold:
             self.in_flight.append(pending)
         else:
             pending.finish(self.fail)
         return pending
 
-    def committed_records(self, topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+    def committed_records(self, topic: str, index: int) -> Iterator[Loaded]:
         return iter(list(self.records.get(index, [])))
 
     def finish(self, error_code: int = 0, *, lands: bool | None = None) -> None:
@@ -308,6 +337,59 @@ class World:
             topics=[OffsetCommitRequestTopic(name=topic, partitions=[row])],
         )
         return self.call("offset_commit", request, version)
+
+    def commit_pending(
+        self,
+        offset: int,
+        producer: int = 7,
+        *,
+        epoch: int = 0,
+        group: str = GROUP,
+        topic: str = "beer",
+        partition: int = 0,
+        member_id: str = "",
+        instance: str | None = None,
+        generation: int = -1,
+        metadata: str | None = "",
+        version: int = 5,
+    ) -> Call:
+        """Commit an offset in a producer's transaction."""
+        row = TxnOffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_metadata=metadata
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=f"tx-{producer}",
+            group_id=group,
+            producer_id=producer,
+            producer_epoch=epoch,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[row])],
+        )
+        return self.call("txn_offset_commit", request, version)
+
+    def end(self, producer: int = 7, *, committed: bool = True, epoch: int = 0, partition: int = 0) -> Call:
+        """A marker comes; the response is the error code."""
+
+        async def send() -> Any:
+            outcome = self.coordinator.end_transaction(partition, producer, epoch, 3, committed, 2)
+            return (outcome,)
+
+        (outcome,) = self.loop.run_until_complete(send())
+        call = Call(self.loop, outcome)
+        self.settle()
+        return call
+
+    def stable(self, group: str = GROUP, topic: str = "beer", partition: int = 0) -> int | ErrorCode:
+        """What a reader of stable offsets is told: an offset, or an error."""
+        topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])]
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=True
+        )
+        (found,) = self.call("offset_fetch", request, 8).response.groups
+        row = found.topics[0].partitions[0]
+        return ErrorCode(row.error_code) if row.error_code else row.committed_offset
 
     def committed(self, call: Call) -> ErrorCode | None:
         """The outcome of a commit of one partition."""
