@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,6 +148,24 @@ def test_a_known_transaction_is_ended_as_a_whole_and_its_producer_fenced(
         producer.commit_transaction(30)
     assert caught.value.args[0].name() in ("_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
     assert moldau("consume", topic, "-e", "--read-committed").stdout == b""
+
+
+def test_a_file_is_produced_whole_or_not_at_all(
+    moldau: Run, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, topic, max_message_bytes="1000")
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    good.write_text("1\n2\n")
+    bad.write_text("3\n" + "x" * 5_000 + "\n")
+    name = ("--transactional-id", topic)
+    assert b"needs --acks all" in moldau("produce", topic, str(good), *name, "-a", "1", code=2).stderr
+    moldau("produce", topic, str(good), *name)
+    refused = moldau("produce", topic, str(bad), *name, code=1).stderr
+    assert b"MSG_SIZE_TOO_LARGE" in refused
+    assert b"the transaction is aborted" in refused
+    assert moldau("consume", topic, "-e", "--read-committed").stdout == b"1\n2\n"
+    (described,) = as_json(moldau("transactions", "describe", topic, "--json"))
+    assert described["state"] == "CompleteAbort"
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from typing import Any
 from moldau.log.snapshots import decode_snapshot
 from moldau.metadata.embedded import FILE_NAME as METADATA_NAME
 from moldau.records.batch import HEADER_BYTES, BatchView, CorruptBatch, TimestampType, batch_size_bytes
+from moldau.records.control import control_type, parse_end_transaction_marker
 from moldau.records.record import Record
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -138,6 +139,8 @@ def _record_fields(batch: BatchView, record: Record, content: Content) -> dict[s
         else batch.base_sequence + record.offset - batch.base_offset,
         "headerKeys": f"[{','.join(name for name, _ in record.headers)}]",
     }
+    if batch.is_control:
+        fields |= _control_fields(record)
     if not content.payload:
         return fields
     if content.decoder is not None and not batch.is_control:
@@ -147,6 +150,17 @@ def _record_fields(batch: BatchView, record: Record, content: Content) -> dict[s
     if record.value is not None:
         fields["payload"] = bytes(record.value)
     return fields
+
+
+def _control_fields(record: Record) -> dict[str, Any]:
+    """Give what a marker says; of other control records their type."""
+    try:
+        marker = parse_end_transaction_marker(record)
+        if marker is None:
+            return {"controlType": control_type(record.key).name}
+    except ValueError as problem:
+        return {"damaged": str(problem)}
+    return {"endTxnMarker": marker.control_type.name, "coordinatorEpoch": marker.coordinator_epoch}
 
 
 def dump_offset_index(path: Path, content: Content) -> Iterator[Row]:

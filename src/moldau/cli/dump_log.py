@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moldau.cli.errors import CommandError
+from moldau.cli.errors import CommandError, UsageError
 from moldau.cli.options import teach
 
 if TYPE_CHECKING:
-    from moldau.cli.dump_files import Row
+    from moldau.cli.dump_files import Decoder, Row
 
 HELP = """Print segments, indexes, producer snapshots and checkpoints of a data directory.
 
@@ -27,6 +27,8 @@ Examples:
 * moldau dump-log data/orders-0                        the headers of every batch, and the small files
 * moldau dump-log data/orders-0/*.log --print-data-log --max-records 10
 * moldau dump-log data/__consumer_offsets-3 --offsets-decoder
+* moldau dump-log data/__transaction_state-7 --transaction-log-decoder
+* moldau dump-log data/orders-0 --deep                 every record; the markers that end transactions
 
 The exit code is 1 if something is damaged: a wrong crc, a torn end, an index entry that points nowhere.
 """
@@ -49,6 +51,10 @@ def dump_log(
     offsets_decoder: Annotated[
         bool, typer.Option("--offsets-decoder", help="Print the records as those of __consumer_offsets.")
     ] = False,
+    transaction_log_decoder: Annotated[
+        bool,
+        typer.Option("--transaction-log-decoder", help="Print the records as those of __transaction_state."),
+    ] = False,
     max_records: Annotated[
         int, typer.Option("--max-records", "-n", help="Stop after this many records.")
     ] = 0,
@@ -56,12 +62,13 @@ def dump_log(
 ) -> None:
     """Print the files of a data directory (see HELP)."""
     from moldau.cli.dump_files import Content, dump_file
-    from moldau.cli.offsets_decoder import decode_offsets_record
 
+    if offsets_decoder and transaction_log_decoder:
+        raise UsageError("--offsets-decoder and --transaction-log-decoder read different topics: choose one")
     content = Content(
-        records=print_data_log or deep or offsets_decoder,
-        payload=print_data_log or offsets_decoder,
-        decoder=decode_offsets_record if offsets_decoder else None,
+        records=print_data_log or deep or offsets_decoder or transaction_log_decoder,
+        payload=print_data_log or offsets_decoder or transaction_log_decoder,
+        decoder=_decoder(offsets_decoder, transaction_log_decoder),
     )
     damaged = 0
     for path in _files(paths):
@@ -82,6 +89,12 @@ def dump_log(
         print()
     if damaged:
         raise CommandError(f"{damaged} damaged places were found (they are marked above)")
+
+
+def _decoder(offsets: bool, transactions: bool) -> Decoder | None:
+    from moldau.cli.coordinator_decoder import decode_offsets_record, decode_transaction_record
+
+    return decode_offsets_record if offsets else decode_transaction_record if transactions else None
 
 
 def _files(paths: list[Path]) -> Iterator[Path]:

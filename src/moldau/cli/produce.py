@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -44,6 +44,7 @@ Examples:
 * moldau produce orders -f '%k\t%v\t%h{%k=%v;}\n'      %H before %h says how many headers there are
 * moldau produce orders -k customer-7 --tombstone      one record without a value
 * moldau produce orders -H source=shop -p 3 < lines
+* moldau produce orders orders.jsonl --transactional-id import-7     all of the file or nothing of it
 * moldau consume a -e -f '%K{big32}%V{big32}%k%v' | moldau produce b -f '%K{big32}%V{big32}%k%v'
 
 -f: %k key, %v value, %t topic, %p partition, %d timestamp, %h{...} headers; %K %V %T %H sizes that come
@@ -89,6 +90,14 @@ def produce(
     compression: Annotated[
         str, typer.Option("--compression", "-z", help=f"One of {', '.join(CODECS)}.")
     ] = "none",
+    transactional_id: Annotated[
+        str,
+        typer.Option(
+            "--transactional-id",
+            help="Send the whole input as one transaction under this id (-X transaction.timeout.ms=... if it "
+            "takes longer than a minute).",
+        ),
+    ] = "",
     output_format: Annotated[
         str, typer.Option("--output-format", help="Print each acknowledged record so (as consume's -f).")
     ] = "",
@@ -107,6 +116,8 @@ def produce(
         raise UsageError(f"-z {compression!r} is not a codec: take one of {', '.join(CODECS)}")
     if acks not in ("all", "-1", "0", "1"):
         raise UsageError(f"--acks {acks!r} is not known: take all, 1 or 0")
+    if transactional_id and acks not in ("all", "-1"):
+        raise UsageError("a transaction needs --acks all: leave --acks away")
     if key_separator:
         if form != r"%v\n":
             raise UsageError("-K and -f cannot be given together: write the separator into the format")
@@ -119,6 +130,7 @@ def produce(
         partitioner="murmur2_random",
         topic_metadata_propagation_max_ms=3_000,
         message_timeout_ms=int(timeout * 1_000),
+        **({"transactional_id": transactional_id} if transactional_id else {}),
     )
     sender = _Sender(
         producer,
@@ -133,13 +145,35 @@ def produce(
     paths = files or []
     shown = None if quiet else Progress("sent", sum(path.stat().st_size for path in paths if path.is_file()))
     started_at = time.monotonic()
-    with shown or nullcontext():
+    with _transaction(producer, timeout) if transactional_id else nullcontext(), shown or nullcontext():
         for record, consumed_bytes in _input(paths, form, lone_tombstone=tombstone and key is not None):
             sender.send(record)
             if shown is not None and sender.sent % PROGRESS_EVERY_RECORDS == 0:
                 shown.show(sender.sent, consumed_bytes)
         sender.finish(timeout)
+        _require_all(sender)
     _summarise(sender, time.monotonic() - started_at, quiet)
+
+
+@contextmanager
+def _transaction(producer: Any, timeout_seconds: float) -> Iterator[None]:
+    """Commit what is sent meanwhile, or abort it when anything goes wrong (Ctrl-C too)."""
+    producer.init_transactions(timeout_seconds)
+    producer.begin_transaction()
+    try:
+        yield
+        producer.commit_transaction(timeout_seconds)
+    except BaseException:
+        try:
+            producer.abort_transaction(timeout_seconds)
+        except Exception:
+            # The broker does it when the transaction's time is over; what went wrong first is to be said.
+            note(
+                "moldau: the transaction is not aborted yet: the broker does it after transaction.timeout.ms"
+            )
+        else:
+            note("moldau: the transaction is aborted: read_committed readers see nothing of it")
+        raise
 
 
 def _input(paths: list[Path], form: str, *, lone_tombstone: bool) -> Iterator[tuple[InputRecord, int]]:
@@ -249,12 +283,15 @@ class _Sender:
             sys.stdout.buffer.write(self._renderer(message, self.acknowledged))
 
 
-def _summarise(sender: _Sender, seconds: float, quiet: bool) -> None:
+def _require_all(sender: _Sender) -> None:
     sys.stdout.flush()
     if sender.failed:
         raise CommandError(
             f"{sender.failed:,} of {sender.sent:,} records were not accepted: {sender.first_failure}"
         )
+
+
+def _summarise(sender: _Sender, seconds: float, quiet: bool) -> None:
     if not quiet:
         rate = f", {sender.sent / seconds:,.0f} records/s" if sender.sent >= 1_000 else ""
         records = "1 record" if sender.sent == 1 else f"{sender.sent:,} records"

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cli.coordinator_decoder import decode_offsets_record, decode_transaction_record
 from moldau.cli.dump_files import Content, Row, dump_file
 from moldau.cli.main import main
-from moldau.cli.offsets_decoder import decode_offsets_record
 from moldau.log.producers import ProducerBatch, ProducerState
 from moldau.log.snapshots import encode_snapshot
 from moldau.protocol.messages.coordinator_records import OffsetCommitKey, OffsetCommitValue
+from moldau.protocol.messages.transaction_records import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
 from moldau.records.builder import build_batch
+from moldau.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
 from moldau.records.record import Record
 
 ALL = Content(records=True, payload=True)
@@ -107,6 +113,39 @@ def test_the_offsets_decoder_names_group_and_offset() -> None:
     assert decode_offsets_record(Record(0, 0, key, None, ()))["payload"] is None
     assert decode_offsets_record(Record(0, 0, b"\0\x63rest", None, ()))["key"]["type"] == 99
     assert "damaged" in decode_offsets_record(Record(0, 0, key[:5], value, ()))
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_transaction_log_decoder_names_id_producer_state_and_places(version: int) -> None:
+    key = struct.pack(">h", 0) + TransactionLogKey(transactional_id="billing").encode(0)
+    value = struct.pack(">h", version) + TransactionLogValue(
+        producer_id=7,
+        producer_epoch=3,
+        transaction_timeout_ms=60_000,
+        transaction_status=2,
+        transaction_partitions=[PartitionsSchema(topic="orders", partition_ids=[0, 1])],
+    ).encode(version)
+    shown = decode_transaction_record(Record(0, 0, key, value, ()))
+    assert shown["key"] == {"type": 0, "name": "TransactionLog", "transactional_id": "billing"}
+    payload = shown["payload"]
+    assert (payload["version"], payload["producer_id"], payload["producer_epoch"]) == (version, 7, 3)
+    assert payload["state"] == "PrepareCommit"
+    assert payload["transaction_partitions"] == [{"topic": "orders", "partition_ids": [0, 1]}]
+    assert decode_transaction_record(Record(0, 0, key, None, ()))["payload"] is None
+    assert "damaged" in decode_transaction_record(Record(0, 0, key, value[:9], ()))
+
+
+@pytest.mark.parametrize("kind", [ControlType.COMMIT, ControlType.ABORT])
+def test_a_marker_says_what_it_decides(kind: ControlType, tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(
+        build_end_transaction_marker(
+            EndTransactionMarker(kind, 5), producer_id=7, producer_epoch=3, timestamp_ms=1_000
+        )
+    )
+    *_, head, marker = rows(path, Content(records=True))
+    assert (head.fields["isControl"], head.fields["producerId"]) == (True, 7)
+    assert (marker.fields["endTxnMarker"], marker.fields["coordinatorEpoch"]) == (kind.name, 5)
 
 
 def test_the_command_prints_json_and_fails_on_damage(
