@@ -247,8 +247,8 @@ class TransactionShard:
         """Every partition of `prepared` has its marker: write that down."""
 
         def complete(shard: TransactionShard, now_ms: int) -> Result[None]:
-            if shard is not self or self.transactions.get(prepared.transactional_id) is not prepared:
-                return Result()
+            if shard.transactions.get(prepared.transactional_id) is not prepared:
+                return Result()  # the shard has been loaded anew, and delivers anew
             return Result(
                 records=[Record(prepared.transactional_id, prepared.completed(now_ms))],
                 on_commit=lambda: self.delivery.completed(prepared),

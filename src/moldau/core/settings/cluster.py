@@ -185,49 +185,39 @@ class TransactionSettings(SettingsObject):
     """Transactions: the coordinator's log and its timeouts."""
 
     transaction_state_log_num_partitions: int = integer(
-        50, "How many partitions __transaction_state gets.", at_least(1), effective=False
+        50, "How many partitions __transaction_state gets.", at_least(1)
     )
     transaction_state_log_replication_factor: int = short(
         3,
         "How many replicas __transaction_state gets; at most as many as there are live brokers.",
         at_least(1),
-        effective=False,
     )
     transaction_state_log_min_isr: int = integer(
-        2, "min.insync.replicas of __transaction_state.", at_least(1), effective=False
+        2, "min.insync.replicas of __transaction_state.", at_least(1)
     )
     transaction_state_log_segment_bytes: int = integer(
-        104_857_600, "segment.bytes of __transaction_state.", at_least(1), effective=False
+        104_857_600, "segment.bytes of __transaction_state.", at_least(1)
     )
     transaction_max_timeout_ms: int = integer(
-        900_000,
-        "The longest transaction timeout that a producer may ask for, in milliseconds.",
-        at_least(1),
-        effective=False,
+        900_000, "The longest transaction timeout that a producer may ask for, in milliseconds.", at_least(1)
     )
     transactional_id_expiration_ms: int = integer(
-        604_800_000,
-        "How long an unused transactional id is remembered, in milliseconds.",
-        at_least(1),
-        effective=False,
+        604_800_000, "How long an unused transactional id is remembered, in milliseconds.", at_least(1)
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = integer(
         10_000,
-        "How often transactions past their timeout are aborted, in milliseconds.",
+        "How often transactions past their timeout are aborted, in milliseconds; Moldau aborts each at its "
+        "deadline.",
         at_least(1),
         effective=False,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = integer(
-        3_600_000,
-        "How often expired transactional ids are removed, in milliseconds.",
-        at_least(1),
-        effective=False,
+        3_600_000, "How often expired transactional ids are removed, in milliseconds.", at_least(1)
     )
     transaction_partition_verification_enable: bool = boolean(
         True,
         "Whether a leader asks the coordinator before it accepts a transactional write (KIP-890).",
         scope=_CLUSTER,
-        effective=False,
     )
     transaction_two_phase_commit_enable: bool = boolean(
         False, "Whether external transaction managers may take part (KIP-939).", effective=False
