@@ -1,4 +1,5 @@
-"""Classic groups and offsets under random requests, time, restarts and failing appends.
+"""Classic groups and offsets, in transactions and without, under random requests, time, restarts and failing
+appends.
 
 After every step in which nothing is in flight, the log alone must rebuild the persisted state; no generation
 falls; a group has one leader, who is a member; a stable group's record holds every member's assignment. In
@@ -19,6 +20,7 @@ from group_world import GROUP, Call, World
 from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.classic_state import ClassicState
 from moldau.coordinator.group.shard import GroupShard
+from moldau.coordinator.loading import Gathering
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 
@@ -45,6 +47,9 @@ STEPS = st.one_of(
     st.tuples(st.just("forget"), st.sampled_from(CLIENTS), st.just(0)),
     st.tuples(st.just("commit"), st.sampled_from(CLIENTS), st.integers(0, 99)),
     st.tuples(st.just("simple"), st.sampled_from(CLIENTS), st.integers(0, 99)),
+    st.tuples(st.just("pend"), st.sampled_from(CLIENTS), st.integers(0, 99)),
+    st.tuples(st.just("pend simple"), st.sampled_from(CLIENTS), st.integers(0, 99)),
+    st.tuples(st.just("end"), st.sampled_from(CLIENTS), st.booleans()),
     st.tuples(st.just("delete"), st.sampled_from(CLIENTS), st.just(0)),
     st.tuples(st.just("advance"), st.just(0), st.sampled_from([5, 200, 5000, 11_000, 600_000])),
     st.tuples(st.just("fail"), st.just(0), st.sampled_from(FAILURES)),
@@ -116,6 +121,16 @@ class Story:
                 self.calls.append(call)
             case "simple":
                 self.calls.append(world.commit(value, group=f"simple-{number}", partition=value % 3))
+            case "pend":
+                call = world.commit_pending(
+                    value, number, member_id=member.member_id, generation=member.generation
+                )
+                self.calls.append(call)
+            case "pend simple":
+                call = world.commit_pending(value, number, group=f"simple-{value % 4}", partition=value % 3)
+                self.calls.append(call)
+            case "end":
+                self.calls.append(world.end(number, committed=value))
             case "delete":
                 names = [GROUP, f"simple-{number}"]
                 self.calls.append(world.call("delete_groups", DeleteGroupsRequest(groups_names=names), 2))
@@ -179,15 +194,16 @@ class Story:
         runtime = self.world.coordinator.runtime
         rebuilt = runtime._make_state(0)
         rebuilt.journal.recording = False
-        latest: dict[bytes, bytes] = {}
-        for key, value in self.world.log.records.get(0, []):
-            latest.pop(key, None)
-            if value is not None:
-                latest[key] = value
-        for key, value in latest.items():
+        gathering = Gathering()
+        gathering.take(self.world.log.records.get(0, []))
+        for key, value in gathering.latest.items():
             rebuilt.load(key, value)
+        for producer, key, pending in gathering.pending():
+            rebuilt.load_pending(producer, key, pending)
         assert persisted(rebuilt) == persisted(shard)
         assert rebuilt.offsets.by_group == shard.offsets.by_group
+        assert rebuilt.offsets.pending.epochs == shard.offsets.pending.epochs
+        assert values(rebuilt) == values(shard)
 
     def finish(self) -> None:
         self.heal()
@@ -199,11 +215,25 @@ class Story:
         self.world.close()
 
 
+def values(shard: GroupShard) -> dict[int, dict[Any, Any]]:
+    """The pending offsets of every producer; how they are numbered does not matter."""
+    pending = shard.offsets.pending.by_producer
+    return {
+        producer: {place: offset.value for place, offset in offsets.items()}
+        for producer, offsets in pending.items()
+    }
+
+
 def persisted(shard: GroupShard) -> dict[str, Any]:
     return {
         group_id: group.persisted
         for group_id, group in shard.groups.items()
-        if isinstance(group, ClassicGroup) and (group.persisted or group_id in shard.offsets.by_group)
+        if isinstance(group, ClassicGroup)
+        and (
+            group.persisted
+            or group_id in shard.offsets.by_group
+            or group_id in shard.offsets.pending.by_group
+        )
     }
 
 
@@ -234,7 +264,9 @@ def test_a_long_life(seed: int) -> None:
             if failing:
                 story.step("fail", 0, source.choice(FAILURES))
             elif source.random() < 0.05:
-                kind = source.choice(("leave", "restart", "simple", "hold", "delete", "forget"))
+                kind = source.choice(
+                    ("leave", "restart", "simple", "hold", "delete", "forget", "pend", "pend simple", "end")
+                )
             story.step(kind, number, source.choice((200, 61_000)) if kind == "advance" else 0)
             failed += failing and before is ClassicState.COMPLETING_REBALANCE
             if source.random() < 0.7:

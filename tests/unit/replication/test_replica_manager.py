@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from moldau.coordinator.machine import EndedTransaction, TransactionalRecord
+from moldau.coordinator.markers import Marker
+from moldau.coordinator.result import Producer
 from moldau.core.clock import ManualClock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
@@ -88,6 +91,47 @@ def test_what_a_coordinator_appends_is_read_back_once_committed(tmp_path: Path) 
         with pytest.raises(ReplicaError) as refused:
             await world.replicas.append_records("nowhere", 0, written)
         assert refused.value.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    asyncio.run(scene())
+
+
+def test_a_transaction_is_read_back_as_one(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.apply(CREATED)
+        producer = Producer(7, 2)
+        replicas = world.replicas
+        replicas.append_records("t", 0, [(b"a", b"1")])
+        replicas.append_records("t", 0, [(b"a", b"2"), (b"b", b"2")], producer)
+        replicas.append_records("t", 0, [(b"b", b"3")])
+        replicas.append_marker("t", 0, Marker(7, 2, 5, True, 0))
+        await asyncio.wait_for(replicas.append_marker("t", 0, Marker(8, 0, 5, False, 0)), 5)
+        assert list(replicas.committed_records("t", 0)) == [
+            (b"a", b"1"),
+            TransactionalRecord(producer, b"a", b"2"),
+            TransactionalRecord(producer, b"b", b"2"),
+            (b"b", b"3"),
+            EndedTransaction(7, True),
+            EndedTransaction(8, False),
+        ]
+        for outdated, error in (
+            (replicas.append_marker("t", 0, Marker(7, 1, 5, True, 0)), ErrorCode.INVALID_PRODUCER_EPOCH),
+            (
+                replicas.append_marker("t", 0, Marker(7, 2, 4, True, 0)),
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+            ),
+            (
+                replicas.append_records("t", 0, [(b"a", b"4")], Producer(7, 1)),
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+            ),
+            (
+                replicas.append_marker("nowhere", 0, Marker(7, 2, 5, True, 0)),
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ),
+        ):
+            with pytest.raises(ReplicaError) as refused:
+                await outdated
+            assert refused.value.error_code == error
 
     asyncio.run(scene())
 
