@@ -11,6 +11,8 @@ offset is the end offset at the moment it was begun; the last segment is the onl
 Not here: opening and recovery (recovery.py), many logs (manager.py).
 """
 
+from collections.abc import Sequence
+
 from moldau.log import retention, timestamps
 from moldau.log.appender import CLIENT, Origin, is_disk_full
 from moldau.log.descriptors import DescriptorLimit
@@ -133,7 +135,7 @@ class Log(TransactionalAppender):
         self.flush_staged()
         if offset >= self.log_end_offset:
             return
-        if offset <= self._segments[0].base_offset:
+        if offset < self._segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return
         self._begin_cut()
@@ -240,12 +242,40 @@ class Log(TransactionalAppender):
             last = index + 1 == len(self._segments)
             end_offset = self.log_end_offset if last else self._segments[index + 1].base_offset
             newest_ms = segment.max_timestamp_ms
-            if newest_ms < 0:
+            if newest_ms < 0 and (segment.size_bytes or last):
+                # (One that compaction has emptied is as old as can be.)
                 newest_ms = self._files.modified_ms(segment.path(LOG_SUFFIX))
             stretches.append(
                 retention.Stretch(segment.base_offset, end_offset, segment.size_bytes, newest_ms)
             )
         return stretches
+
+    # -- compaction --------------------------------------------------------------------------------
+
+    @property
+    def generation(self) -> int:
+        """How often the log's end has been cut: what was found out about its segments before is void."""
+        return self._generation
+
+    def replace_segments(self, old: Sequence[Segment], fresh: Segment) -> None:
+        """Compaction has made `fresh` of these neighbours; the files are its business (compaction/swap.py).
+
+        The start offset stays: `fresh` has the first one's base offset, whatever is left in it. A producer
+        snapshot belongs to a segment's beginning, so those of the other beginnings go; the states that they
+        held can be had from an earlier one and the batches after it.
+        """
+        place = self._segments.index(old[0])
+        for segment in old:
+            segment.close_descriptor()
+        self._reader.forget()
+        self._segments[place : place + len(old)] = [fresh]
+        self._aborts_unsynced = [each for each in self._aborts_unsynced if each in self._segments]
+        self._directory_changes += 1
+        for segment in old[1:]:
+            if segment.base_offset in self._snapshot_offsets:
+                self._remove_snapshot(segment.base_offset)
+
+    # -- producers ---------------------------------------------------------------------------------
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that have not written for so long; not in the middle of a turn."""

@@ -142,9 +142,8 @@ class Reader:
         while place is None:
             index += 1
             if index == len(self.segments):
-                raise CorruptSegment(
-                    f"no batch at or after offset {offset}, below the end offset {self.end_offset}"
-                )
+                # Compaction has taken all that was at or after this offset: there will be more at the end.
+                return self.segments[-1], self.segments[-1].size_bytes
             place = next(self.segments[index].walk(0), None)
         return self.segments[index], place.position
 

@@ -348,7 +348,7 @@ class Tail:
         """
         segment = self._active
         settings = self.settings
-        age_ms = max(0, settings.segment_ms - self.roll_jitter_ms)
+        age_ms = max(0, settings.segment_age_max_ms - self.roll_jitter_ms)
         self._roll_bytes = settings.internal_segment_bytes or settings.segment_bytes
         self._roll_above_ms = self._roll_after_ms = _FAR
         if not self._position:

@@ -240,6 +240,11 @@ class TopicSettings(SettingsObject):
         return "compact" in self.cleanup_policy
 
     @property
+    def segment_age_max_ms(self) -> int:
+        """When a segment is closed at the latest; only a closed one can be compacted in time (KIP-354)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
+    @property
     def deletes(self) -> bool:
         """Whether old segments go by age and size."""
         return "delete" in self.cleanup_policy
