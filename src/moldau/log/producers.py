@@ -102,7 +102,7 @@ class Producers:
                     return batch
         refusal = self.judge_epoch(state, producer_id, producer_epoch) if state is not None else None
         if refusal is None and transactional and not self.is_open(producer_id, producer_epoch):
-            refusal = self._judge_guard(state, producer_id, base_sequence, guard)
+            refusal = self._judge_guard(state, producer_id, producer_epoch, base_sequence, guard)
         if refusal is not None or state is None:
             return refusal
         refusal = self._judge_sequence(state, producer_id, producer_epoch, base_sequence)
@@ -123,14 +123,21 @@ class Producers:
         )
 
     def _judge_guard(
-        self, state: ProducerState | None, producer_id: int, base_sequence: int, guard: Verification | None
+        self,
+        state: ProducerState | None,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        guard: Verification | None,
     ) -> Outcome | None:
         """Whether the batch may begin a transaction."""
-        if guard is None or not self.verifications.is_current(guard):
+        if guard is None or not self.verifications.is_current(guard, producer_id):
             return Outcome(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {producer_id} has no open transaction here, and the batch may not begin one",
             )
+        if guard.producer_epoch != producer_epoch:
+            return None
         if guard.bumps_epoch and base_sequence and (state is None or not state.batches):
             return Outcome(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

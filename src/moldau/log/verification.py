@@ -9,10 +9,10 @@ a batch with a broken guard is refused.
     begin(7, epoch 0) ─── question ─────────────────── answer: yes ──> is_current? no: refused
                               marker of producer 7 ──┘ breaks the guard
 
-A producer has one guard, shared by all its batches that wait; a later epoch takes a new one. It lives until
-the marker, so that a failed write leaves the batches behind the first as verified as they were. A guard also
-remembers the lowest sequence number that was asked for: while that batch is being tried again, none behind
-it may take its place.
+A producer has one guard, shared by all its batches that wait. It lives until the marker, so that a failed
+write leaves the batches behind the first as verified as they were. A guard also remembers the lowest sequence
+number that was asked for in the latest epoch: while that batch is being tried again, none behind it may take
+its place.
 
 Guards live in memory only, and there is a limit to them: the oldest are broken first, and a batch that is
 refused for that is asked for again. Not here: asking the coordinator (handlers/).
@@ -30,7 +30,7 @@ class Verification:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.lowest_sequence = -1
-        """The lowest base sequence asked for, or -1 when nobody said."""
+        """The lowest base sequence asked for in this epoch, or -1 when nobody said."""
         self.bumps_epoch = False
         """Every transaction has an epoch of its own (transaction version 2), and so begins at sequence 0."""
         self.swept = False
@@ -53,25 +53,25 @@ class Verifications:
     def begin(
         self, producer_id: int, producer_epoch: int, base_sequence: int, bumps_epoch: bool
     ) -> Verification:
-        """The producer's guard; one that is broken already when a later epoch has taken its own."""
+        """The producer's guard, made when there is none."""
         guard = self._by_producer.get(producer_id)
-        if guard is None or producer_epoch != guard.producer_epoch:
-            newer = guard is None or producer_epoch > guard.producer_epoch
-            guard = Verification(producer_id, producer_epoch)
-            if newer:
-                self._by_producer.pop(producer_id, None)
-                self._by_producer[producer_id] = guard
-                if len(self._by_producer) > GUARDS_MAX:
-                    del self._by_producer[next(iter(self._by_producer))]
-        if base_sequence >= 0 and not 0 <= guard.lowest_sequence <= base_sequence:
-            guard.lowest_sequence = base_sequence
-        guard.bumps_epoch = guard.bumps_epoch or bumps_epoch
+        if guard is None:
+            guard = self._by_producer[producer_id] = Verification(producer_id, producer_epoch)
+            if len(self._by_producer) > GUARDS_MAX:
+                del self._by_producer[next(iter(self._by_producer))]
+        if producer_epoch > guard.producer_epoch:
+            # Nobody knows yet whether the later epoch is a lie, so the guard also serves the earlier one.
+            guard.producer_epoch, guard.lowest_sequence, guard.bumps_epoch = producer_epoch, -1, False
+        if producer_epoch == guard.producer_epoch:
+            if base_sequence >= 0 and not 0 <= guard.lowest_sequence <= base_sequence:
+                guard.lowest_sequence = base_sequence
+            guard.bumps_epoch = guard.bumps_epoch or bumps_epoch
         guard.swept = False
         return guard
 
-    def is_current(self, guard: Verification) -> bool:
-        """Whether nothing has broken the guard."""
-        return self._by_producer.get(guard.producer_id) is guard
+    def is_current(self, guard: Verification, producer_id: int) -> bool:
+        """Whether this is the producer's guard, and nothing has broken it."""
+        return self._by_producer.get(producer_id) is guard
 
     def end(self, producer_id: int) -> None:
         """A marker has come: break the producer's guard."""
