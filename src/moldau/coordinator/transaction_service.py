@@ -5,19 +5,14 @@ coroutine of it where it has to wait.
 
     partition of an id = java_hash(transactional id) mod number of partitions of __transaction_state
 
-Some decisions need a producer id, which takes a while to get. Then nothing is decided; the id is fetched,
-and the same question put to whatever the state has become by then.
-
 Not here: what a request means (transaction/), how records get written (runtime.py), who may do it and
 whether the partitions exist (handlers), how a marker gets to a partition (markers.py).
 """
 
-import asyncio
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from moldau.coordinator.group.regex import InvalidPattern
 from moldau.coordinator.machine import CoordinatorLog
@@ -27,6 +22,7 @@ from moldau.coordinator.runtime import CoordinatorRuntime
 from moldau.coordinator.service import java_hash, together
 from moldau.coordinator.transaction import queries
 from moldau.coordinator.transaction.delivery import Delivery
+from moldau.coordinator.transaction.fresh_ids import FreshIds, ProducerIdSource
 from moldau.coordinator.transaction.init_producer import Identity
 from moldau.coordinator.transaction.metadata import (
     EPOCH_BUMPING_VERSION,
@@ -36,6 +32,7 @@ from moldau.coordinator.transaction.metadata import (
     Transaction,
 )
 from moldau.coordinator.transaction.shard import TransactionShard
+from moldau.coordinator.transaction.words import Words, spoken, words_for_broker, words_for_producer
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import TimerHandle, Timers
@@ -61,25 +58,8 @@ from moldau.protocol.messages.list_transactions import ListTransactionsRequest, 
 
 R = TypeVar("R")
 
-PRODUCER_FENCED_FROM = {"init_producer_id": 4, "add_partitions": 2, "add_offsets": 2, "end_transaction": 2}
-"""The first version of each API that knows PRODUCER_FENCED; before, the word was INVALID_PRODUCER_EPOCH."""
-
 NEW_EPOCH_FROM = 5
 """The first version of EndTxn with which the end gives a new epoch: transactions version 2."""
-
-ABORTABLE_FROM = 5
-"""The first version of AddPartitionsToTxn that knows TRANSACTION_ABORTABLE."""
-
-RETRY_MS = 1000
-
-_log = logging.getLogger(__name__)
-
-
-class ProducerIdSource(Protocol):
-    """Whoever gives producer ids (replication/producer_ids.py)."""
-
-    async def next(self) -> int:
-        """An id that was never given before. Raises OSError if none can be given now."""
 
 
 class TransactionCoordinator:
@@ -102,17 +82,16 @@ class TransactionCoordinator:
         self._settings = settings
         self._clock = clock
         self._timers = timers
-        self._producer_ids = producer_ids
         self._markers = markers
         self._transaction_version = transaction_version
         self._leader_epochs: dict[int, int] = {}
         self._expiry: TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self.ended: Counter[str] = Counter()
         """Transactions decided here since the start, by how: committed, aborted, fenced, timed-out."""
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC, log=log, make_state=self._make_state, clock=clock, timers=timers
         )
+        self._ids = FreshIds(self.runtime, producer_ids, timers)
 
     # Life.
 
@@ -125,8 +104,7 @@ class TransactionCoordinator:
         """Give up all shards; whoever waits is told that the coordinator is not available."""
         if self._expiry is not None:
             self._expiry.cancel()
-        for task in list(self._tasks):
-            task.cancel()
+        self._ids.stop()
         for partition in self.runtime.partitions():
             self.runtime.stop(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -170,7 +148,7 @@ class TransactionCoordinator:
 
         def respond(outcome: Outcome) -> InitProducerIdResponse:
             return InitProducerIdResponse(
-                error_code=_spoken("init_producer_id", api_version, outcome.error_code),
+                error_code=spoken(InitProducerIdRequest, api_version, outcome.error_code),
                 producer_id=outcome.producer_id,
                 producer_epoch=outcome.producer_epoch,
             )
@@ -189,14 +167,14 @@ class TransactionCoordinator:
             timeout_ms = request.transaction_timeout_ms
             return shard.init_producer_id(transactional_id, timeout_ms, expected, fresh_id, now_ms, answer)
 
-        return self._decide_with_id(transactional_id, operation, respond)
+        return self._ids.decide(self.partition_for(transactional_id), operation, respond)
 
     def end_transaction(self, request: EndTxnRequest, api_version: int) -> Any:
         """EndTxn; answered once the decision is committed."""
 
         def respond(outcome: Outcome) -> EndTxnResponse:
             return EndTxnResponse(
-                error_code=_spoken("end_transaction", api_version, outcome.error_code),
+                error_code=spoken(EndTxnRequest, api_version, outcome.error_code),
                 producer_id=outcome.producer_id,
                 producer_epoch=outcome.producer_epoch,
             )
@@ -212,7 +190,7 @@ class TransactionCoordinator:
             committed, name = request.committed, request.transactional_id
             return shard.end(name, identity, committed, client_version, fresh_id, now_ms, answer)
 
-        return self._decide_with_id(request.transactional_id, operation, respond)
+        return self._ids.decide(self.partition_for(request.transactional_id), operation, respond)
 
     # Partitions.
 
@@ -227,7 +205,7 @@ class TransactionCoordinator:
         """AddPartitionsToTxn as clients send it (versions 0-3): one error code for all partitions, or a
         future of it. All are added or none."""
         identity = Identity(producer_id, producer_epoch)
-        return self._add(transactional_id, identity, partitions, 0, "add_partitions", api_version)
+        return self._add(transactional_id, identity, partitions, 0, AddPartitionsToTxnRequest, api_version)
 
     def add_offsets(self, request: AddOffsetsToTxnRequest, api_version: int) -> Any:
         """AddOffsetsToTxn: the partition of __consumer_offsets that holds the group takes part."""
@@ -239,7 +217,7 @@ class TransactionCoordinator:
             identity,
             [(GROUP_OFFSETS_TOPIC, partition)],
             0,
-            "add_offsets",
+            AddOffsetsToTxnRequest,
             api_version,
         )
         return together([outcome], lambda codes: AddOffsetsToTxnResponse(error_code=codes[0]))
@@ -259,24 +237,21 @@ class TransactionCoordinator:
 
         The codes are meant for the producer: it knows an outdated epoch as INVALID_PRODUCER_EPOCH here, and
         where it does not know TRANSACTION_ABORTABLE, INVALID_TXN_STATE."""
-        spoken = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
-        if not supports_abortable:
-            spoken[ErrorCode.TRANSACTION_ABORTABLE] = ErrorCode.INVALID_TXN_STATE
+        words = words_for_producer(supports_abortable=supports_abortable)
         identity = Identity(producer_id, producer_epoch)
-        return self._verify(transactional_id, identity, partitions, add, spoken)
+        return self._verify(transactional_id, identity, partitions, add, words)
 
     def add_partitions_of_brokers(self, request: AddPartitionsToTxnRequest, api_version: int) -> Any:
         """AddPartitionsToTxn as brokers send it (versions 4 and up): several transactions, to verify or to
         add (KIP-890)."""
-        abortable = api_version >= ABORTABLE_FROM
-        spoken = {} if abortable else {ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
+        words = words_for_broker(api_version)
         outcomes = [
             self._verify(
                 row.transactional_id,
                 Identity(row.producer_id, row.producer_epoch),
                 [(topic.name, index) for topic in row.topics for index in topic.partitions],
                 not row.verify_only,
-                spoken,
+                words,
             )
             for row in request.transactions
         ]
@@ -295,11 +270,11 @@ class TransactionCoordinator:
         identity: Identity,
         partitions: Sequence[TopicPartition],
         client_version: int,
-        api: str,
+        kind: type,
         api_version: int,
     ) -> Any:
         def respond(outcome: Outcome) -> int:
-            return _spoken(api, api_version, outcome.error_code)
+            return spoken(kind, api_version, outcome.error_code)
 
         if not transactional_id:
             return respond(Outcome(ErrorCode.INVALID_REQUEST))
@@ -317,10 +292,10 @@ class TransactionCoordinator:
         identity: Identity,
         partitions: Sequence[TopicPartition],
         add: bool,
-        spoken: dict[Any, Any],
+        words: Words,
     ) -> Any:
         def for_all(error_code: int) -> dict[TopicPartition, int]:
-            return dict.fromkeys(partitions, spoken.get(error_code, error_code))
+            return dict.fromkeys(partitions, words.get(error_code, error_code))
 
         def operation(shard: TransactionShard, now_ms: int) -> Result[dict[TopicPartition, int]]:
             if add:
@@ -334,7 +309,7 @@ class TransactionCoordinator:
                     lambda outcome: for_all(outcome.error_code),
                 )
             codes = shard.verify(transactional_id, identity, partitions)
-            return Result({partition: spoken.get(code, code) for partition, code in codes.items()})
+            return Result({partition: words.get(code, code) for partition, code in codes.items()})
 
         if not transactional_id:
             return for_all(ErrorCode.INVALID_REQUEST)
@@ -436,66 +411,9 @@ class TransactionCoordinator:
             server_version=self._transaction_version,
             make_delivery=make_delivery,
             submit=partial(self.runtime.submit, partition),
-            replace_producer=partial(self._replace_producer, partition),
+            replace_producer=partial(self._ids.abort_overdue, partition),
             count_end=self._count_end,
         )
-
-    def _decide_with_id(
-        self,
-        transactional_id: str,
-        operation: Callable[[TransactionShard, int, int | None, Callable[[Outcome], R]], Result[R]],
-        respond: Callable[[Outcome], R],
-    ) -> Any:
-        """Decide, and if that takes a producer id, get one and decide anew."""
-        partition = self.partition_for(transactional_id)
-        wanted = False
-
-        def answer(outcome: Outcome) -> R:
-            nonlocal wanted
-            wanted = outcome.needs_producer_id
-            return respond(outcome)
-
-        def refuse(error_code: int) -> R:
-            return respond(Outcome(error_code))
-
-        def decide(fresh_id: int | None) -> Any:
-            return self.runtime.decide(
-                partition, lambda shard, now_ms: operation(shard, now_ms, fresh_id, answer), refuse
-            )
-
-        async def decide_with_fresh_id() -> R:
-            try:
-                fresh_id = await self._producer_ids.next()
-            except OSError as error:
-                # The block could not be written down. This is the code that clients take as "try again".
-                _log.error("no producer id can be given: %s", error)
-                return refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            decided = decide(fresh_id)
-            response: R = await decided if isinstance(decided, asyncio.Future) else decided
-            return response
-
-        outcome = decide(None)
-        return decide_with_fresh_id() if wanted else outcome
-
-    def _replace_producer(self, partition: int, transactional_id: str) -> None:
-        """A transaction is overdue, and its producer id has no epoch left: abort it, and let another id take
-        over."""
-
-        async def abort() -> None:
-            try:
-                fresh_id = await self._producer_ids.next()
-            except OSError as error:
-                _log.error("no producer id can be given: %s", error)
-                again = partial(self._replace_producer, partition, transactional_id)
-                self._timers.call_later(RETRY_MS, again)
-                return
-            self.runtime.submit(
-                partition, lambda shard, now_ms: shard.abort_overdue(transactional_id, fresh_id, now_ms)
-            )
-
-        task = asyncio.get_running_loop().create_task(abort())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _expire(self) -> None:
         """Forget what has expired: one shard a turn of the loop."""
@@ -510,13 +428,6 @@ class TransactionCoordinator:
             self._timers.call_later(1, partial(self._expire_shard, partition))
 
         self.runtime.submit(partition, lambda shard, now_ms: shard.expire(expiration_ms, now_ms, more))
-
-
-def _spoken(api: str, api_version: int, error_code: int) -> int:
-    """The error code in the words of the request's version."""
-    if error_code == ErrorCode.PRODUCER_FENCED and api_version < PRODUCER_FENCED_FROM[api]:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    return error_code
 
 
 def _result(
