@@ -3,12 +3,13 @@ protocol.
 
 The exit code tells a script: 0 ok, 1 degraded, 2 failing or gone. Against brokers without our HTTP port
 (Apache Kafka), the verdict is made of what the protocol tells: partitions without a leader, partitions with
-a copy out of sync.
+a copy out of sync, transactions that nobody will end.
 """
 
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
@@ -60,11 +61,13 @@ class Cluster:
     under_replicated: list[str] = field(default_factory=list)
     offline: list[str] = field(default_factory=list)
     groups: int | None = None
+    open_transactions: int | None = None
+    hanging: list[str] = field(default_factory=list)
 
     @property
     def severity(self) -> int:
         """Give 0 ok, 1 degraded, 2 failing."""
-        return 2 if self.offline else 1 if self.under_replicated else 0
+        return 2 if self.offline else 1 if self.under_replicated or self.hanging else 0
 
 
 def register(root: typer.Typer) -> None:
@@ -94,7 +97,9 @@ def status(
 
     health = ask_health(http)
     try:
-        cluster = load_cluster(Connection(bootstrap, client_settings, timeout))
+        connection = Connection(bootstrap, client_settings, timeout)
+        cluster = load_cluster(connection)
+        load_transactions(cluster, connection, search=health is None)
     except (CommandError, KafkaException) as problem:
         failure = explain_kafka_failure(problem) or problem
         # A broker in recovery answers over HTTP long before it serves clients: its own words come first.
@@ -164,6 +169,26 @@ def load_cluster(connection: Connection) -> Cluster:
     return cluster
 
 
+def load_transactions(cluster: Cluster, connection: Connection, *, search: bool) -> None:
+    """Count the open transactions, and `search` for hanging ones where no health page names them.
+
+    What is refused (an old broker, no plaintext, no permission) is left out: it is no verdict.
+    """
+    from moldau.cli.routing import routing_of
+    from moldau.cli.transaction_facts import list_transactions
+    from moldau.cli.transaction_hanging import LONGEST_TIMEOUT_MS, choose_places, find_hanging
+
+    try:
+        routing = routing_of(connection)
+        cluster.open_transactions = len(list_transactions(routing, states=["Ongoing"]))
+        if search:
+            places = choose_places(routing, None, None, None)
+            found = find_hanging(routing, places, LONGEST_TIMEOUT_MS, time.time_ns() // 1_000_000)
+            cluster.hanging = [f"{each.place[0]}-{each.place[1]}" for each in found]
+    except CommandError:
+        return
+
+
 def _as_json(cluster: Cluster | None) -> dict[str, Any] | None:
     if cluster is None:
         return None
@@ -176,6 +201,8 @@ def _as_json(cluster: Cluster | None) -> dict[str, Any] | None:
         "under_replicated_partitions": sorted(cluster.under_replicated),
         "offline_partitions": sorted(cluster.offline),
         "groups": cluster.groups,
+        "open_transactions": cluster.open_transactions,
+        "hanging_transactions": sorted(cluster.hanging),
     }
 
 
@@ -192,10 +219,13 @@ def _show(severity: int, health: dict[str, Any] | None, http: str, cluster: Clus
     if cluster is None:
         return
     counts = f"{cluster.topics} topics, {cluster.partitions} partitions, {cluster.groups} groups"
+    if cluster.open_transactions is not None:
+        counts += f", {cluster.open_transactions} open transactions"
     print(f"cluster {cluster.cluster_id}: {counts}")
     for words, places in (
         ("without a leader", cluster.offline),
         ("with a replica out of sync", cluster.under_replicated),
+        ("held back by a hanging transaction (moldau transactions find-hanging)", cluster.hanging),
     ):
         if places:
             more = " ..." if len(places) > PLACES_SHOWN else ""

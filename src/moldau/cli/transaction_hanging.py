@@ -24,6 +24,9 @@ from moldau.cli.transaction_facts import (
 )
 
 MS_A_MINUTE = 60_000
+LONGEST_TIMEOUT_MINUTES = 15
+"""transaction.max.timeout.ms as brokers have it."""
+LONGEST_TIMEOUT_MS = LONGEST_TIMEOUT_MINUTES * MS_A_MINUTE
 
 
 @dataclass(frozen=True, slots=True)
