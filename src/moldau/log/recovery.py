@@ -10,8 +10,8 @@ appended, as long as everything forced to disk, at least.
     ....batch batch|batch batch ba~~~            |: recovery point, checked from here
                                 ^ cut here
 
-Kafka's left-overs are dealt with: `.deleted` and `.cleaned` files go; a `.swap` (a finished compaction whose
-renaming was cut short) replaces the segments it was made from; preallocated indexes lose their padding.
+What was half done is finished or forgotten first (leftovers.py); Kafka's preallocated indexes lose their
+padding. Between two segments of a log that has ever been compacted there may be a gap.
 
 Runs in recovery threads, before the log is known to the event loop. Not here: many logs at once (manager.py).
 """
@@ -26,13 +26,12 @@ from moldau.core.settings.topic import TopicSettings
 from moldau.log.checkpoints import read_topic_id
 from moldau.log.descriptors import DescriptorLimit
 from moldau.log.epochs import LeaderEpochs
+from moldau.log.leftovers import Leftovers
 from moldau.log.log import Log
 from moldau.log.producers import Producers
 from moldau.log.scan import index_segment, rebuild_producers
 from moldau.log.segment import (
-    DELETED_SUFFIX,
     LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     Segment,
     file_name,
@@ -41,9 +40,6 @@ from moldau.log.transaction_index import DamagedIndex
 from moldau.records.batch import HEADER, HEADER_BYTES, LENGTH_MIN, LENGTH_OVERHEAD, MAGIC, NO_TIMESTAMP
 
 _CHUNK_BYTES = 4 * 1024 * 1024
-_CLEANED_SUFFIX = ".cleaned"
-_SWAP_SUFFIX = ".swap"
-_TEMPORARY_SUFFIX = ".tmp"
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +72,7 @@ def open_log(
     *,
     descriptors: DescriptorLimit | None = None,
     clean: bool = False,
+    compacted: bool = False,
     recovery_point: int = 0,
     log_start_offset: int = 0,
     now_ms: int = 0,
@@ -83,13 +80,15 @@ def open_log(
 ) -> Recovered:
     """Open the partition's directory, creating it when it is missing.
 
-    `clean`: the broker stopped in order. `recovery_point` and `log_start_offset` are those of the checkpoints
+    `clean`: the broker stopped in order. `compacted`: the log has been compacted, whatever its policy is now.
+    `recovery_point` and `log_start_offset` are those of the checkpoints
     (0: unknown). OSError when the disk fails; UnreadableLog when the directory holds formats older than magic
     2.
     """
     opening = _Opening(
         files, directory, f"{topic}-{partition}", settings, descriptors or DescriptorLimit(), now_ms
     )
+    opening.gaps_allowed = compacted or settings.compacts
     if not clean or recovery_point < 0:
         recovery_point = max(0, recovery_point)
     opening.list_files()
@@ -163,6 +162,7 @@ class _Opening:
         self.snapshot_offsets: list[int] = []
         self.bytes_truncated = 0
         self.reason = ""
+        self.gaps_allowed = settings.compacts
         self._unindexed: set[Segment] = set()
         """Segments whose index of aborted transactions has to be built anew."""
         self._rescanned: set[Segment] = set()
@@ -174,44 +174,12 @@ class _Opening:
         """Read the directory; finish or forget what was under way when the broker stopped."""
         if not self.files.is_directory(self.directory):
             self.files.make_directory(self.directory)
-        swaps: list[int] = []
-        for name in self.files.list_directory(self.directory):
-            if name.endswith((DELETED_SUFFIX, _CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
-                self.files.remove(f"{self.directory}/{name}")
-            elif name.endswith(LOG_SUFFIX + _SWAP_SUFFIX):
-                swaps.append(_offset_in(name))
-            else:
-                self._names.append(name)
-        for base_offset in swaps:
-            self._finish_swap(base_offset)
+        self._names = Leftovers(self.files, self.directory).settle()
         self.snapshot_offsets = sorted(
             _offset_in(name)
             for name in self._names
             if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdecimal()
         )
-
-    def _finish_swap(self, base_offset: int) -> None:
-        """A compacted segment takes the place of those whose offsets it covers."""
-        swap = self._segment(base_offset)
-        swap_path = swap.path(LOG_SUFFIX) + _SWAP_SUFFIX
-        fd = self.files.open(swap_path)
-        try:
-            swap.size_bytes, last_offset = self.files.size_bytes(fd), base_offset - 1
-            swap.fd = self.files.duplicate(fd)
-            for place in swap.walk(0):
-                last_offset = place.last_offset
-        finally:
-            self.files.close(fd)
-            swap.release_descriptor()
-        for name in [name for name in self._names if name.endswith(LOG_SUFFIX) and name[:20].isdecimal()]:
-            if base_offset <= _offset_in(name) <= last_offset:
-                self._names.remove(name)
-                self._segment(_offset_in(name)).remove()
-        for suffix in SEGMENT_SUFFIXES:
-            if self.files.exists(swap.path(suffix) + _SWAP_SUFFIX):
-                self.files.rename(swap.path(suffix) + _SWAP_SUFFIX, swap.path(suffix))
-        self._names.append(file_name(base_offset, LOG_SUFFIX))
-        logger.info("%s: finished a compaction that was interrupted, at offset %d", self.name, base_offset)
 
     def _segment(self, base_offset: int) -> Segment:
         return Segment(self.files, self.directory, base_offset, self.descriptors, self.now_ms)
@@ -372,7 +340,7 @@ class _Opening:
         """Whether the segment follows on the one before; only compaction may leave a gap between two."""
         if segment.base_offset < end_offset:
             return Damage(0, f"it begins below the end {end_offset} of the segment before it")
-        if segment.base_offset > end_offset and not self.settings.compacts:
+        if segment.base_offset > end_offset and not self.gaps_allowed:
             return Damage(0, f"the segment before it has lost its end, from offset {end_offset} on")
         return None
 
