@@ -16,6 +16,7 @@ from moldau.core.crc import crc32c
 from moldau.core.files import Files, read_file, write_atomically
 from moldau.log.producers import ProducerBatch, ProducerState
 from moldau.log.segment import SNAPSHOT_SUFFIX, file_name
+from moldau.records.batch import NO_SEQUENCE
 
 _HEAD = struct.Struct(">hII")
 _CRC_START = 6
@@ -68,7 +69,9 @@ def decode_snapshot(data: bytes) -> dict[int, ProducerState]:
         ) = fields
         batches: tuple[ProducerBatch, ...] = ()
         if last_offset >= 0:
-            base_sequence = (last_sequence - delta) & 0x7FFFFFFF
+            # Batches that a coordinator wrote have no numbers.
+            numbered = last_sequence != NO_SEQUENCE
+            base_sequence = (last_sequence - delta) & 0x7FFFFFFF if numbered else NO_SEQUENCE
             batches = (
                 ProducerBatch(base_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms),
             )
