@@ -17,7 +17,7 @@ from functools import partial
 from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import AnswerFrame, Exchange, Slot
 from moldau.handlers.produce_repeat import remember
-from moldau.handlers.produce_transactional import Done, is_open
+from moldau.handlers.produce_transactional import Done, is_open, producer_of
 from moldau.handlers.registry import serves_frames
 from moldau.log.log import AppendResult
 from moldau.protocol.errors import ErrorCode
@@ -93,7 +93,13 @@ def produce(
     broker: Broker, exchange: Exchange, view: memoryview, body: int, version: int, correlation_id: int
 ) -> AnswerFrame | None:
     transactional_id, acks, _timeout_ms, topics = decode_produce(view, body, version)
-    refused = ErrorCode.INVALID_REQUIRED_ACKS if not -1 <= acks <= 1 else 0
+    refused = 0
+    if not -1 <= acks <= 1:
+        refused = ErrorCode.INVALID_REQUIRED_ACKS
+    elif transactional_id is None and any(
+        producer_of(records) for _, rows in topics for _, records in rows if records is not None
+    ):
+        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     lookup = broker.replicas.by_topic_id if version >= _TOPIC_ID_FROM else broker.replicas.by_name_bytes
     unknown = (
         ErrorCode.UNKNOWN_TOPIC_ID if version >= _TOPIC_ID_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -26,6 +26,7 @@ from moldau.protocol.hot_produce import ProduceTopic, encode_produce_response
 from moldau.protocol.hot_wire import frame_answer, uvarint
 from moldau.protocol.wire import MalformedMessage
 from moldau.protocol.wire import uvarint as write_uvarint
+from moldau.records.batch import CRC_START, TRANSACTIONAL
 from moldau.replication.partition import Partition
 
 _I32 = struct.Struct(">i").unpack_from
@@ -39,6 +40,7 @@ _OFFSETS_BYTES = 24
 _SPARE_MAX = 8
 _PREFIX_BYTES_MAX = 4096  # it is kept for as long as the connection lives
 _PRODUCE = 0
+_ATTRIBUTES_AT = CRC_START + 1  # their lower byte
 _SAMPLED = 16  # one request in so many is timed, and counts for all of them
 _TAKEN_BACK = "the write failed and was taken back: see the broker's log and its /health page"
 
@@ -148,13 +150,14 @@ class RepeatedProduce:
                 stop = end
                 if size_bytes != stop - start or size_bytes < 0:
                     return False
+            in_transaction = view[start + _ATTRIBUTES_AT] & TRANSACTIONAL
         except (MalformedMessage, IndexError, struct.error):
             return False
         partition = self.partition
         if not partition.writable:
             exchange.shortcut = None
             return False
-        if self._transactional and not is_open(partition, view[start:stop]):
+        if in_transaction and not (self._transactional and is_open(partition, view[start:stop])):
             return False
         result = partition.append(view[start:stop], self._now_ms(), self._acks)
         self._counts[self._count_key] += 1
