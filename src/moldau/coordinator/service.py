@@ -293,6 +293,9 @@ class GroupCoordinator:
     ) -> Any:
         """Append a marker to `partition` of __consumer_offsets, in order with its records, and settle what
         the producer has pending there. The error code, or a future of it."""
+        topic = self._image().topics.get(GROUP_OFFSETS_TOPIC)
+        if topic is None or not 0 <= partition < len(topic.partitions):
+            return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         marker = Marker(producer_id, producer_epoch, coordinator_epoch, committed, transaction_version)
         return self.runtime.decide(
             partition,

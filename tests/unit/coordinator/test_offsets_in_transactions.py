@@ -345,6 +345,7 @@ def test_who_is_outdated_is_told_so_and_nobody_else_is(world: World, error: Erro
 def test_a_marker_for_a_shard_that_is_elsewhere_is_sent_again(world: World) -> None:
     world.coordinator.resigned(0)
     assert world.end().response == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.end(partition=1).response == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_guard_is_broken_by_a_marker_and_by_giving_up_the_shard(world: World) -> None:
