@@ -69,6 +69,9 @@ class Files(Protocol):
     def modified_ms(self, path: str) -> int:
         """When the file was last written: milliseconds since the Unix epoch."""
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Let the file count as last written at this time."""
+
     def make_directory(self, path: str) -> None:
         """Create the directory and what it lacks above; nothing happens when it exists."""
 
@@ -121,6 +124,9 @@ class OsFiles:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)

@@ -226,6 +226,11 @@ class SimulatedFiles:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         return self._names[path].modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        if path not in self._names:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        self._names[path].modified_ms = modified_ms
+
     def make_directory(self, path: str) -> None:
         # Directories are taken to survive; the log syncs what it puts into them.
         while path not in self._directories:
