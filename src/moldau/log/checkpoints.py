@@ -1,7 +1,7 @@
 """The small text files beside the logs, in Kafka's own forms, each replaced atomically.
 
-    recovery-point-offset-checkpoint, replication-offset-checkpoint, log-start-offset-checkpoint  (one a log
-    directory):
+    recovery-point-offset-checkpoint, replication-offset-checkpoint, log-start-offset-checkpoint,
+    cleaner-offset-checkpoint  (one a log directory):
         0                    version
         2                    how many lines follow
         flights 0 1234       topic, partition, offset
@@ -24,6 +24,8 @@ from moldau.core.ids import uuid_from_text, uuid_to_text
 RECOVERY_POINT_NAME = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_NAME = "replication-offset-checkpoint"
 LOG_START_NAME = "log-start-offset-checkpoint"
+CLEANER_OFFSETS_NAME = "cleaner-offset-checkpoint"
+"""Up to which offset each compacted log has been cleaned."""
 PARTITION_METADATA_NAME = "partition.metadata"
 META_PROPERTIES_NAME = "meta.properties"
 _VERSION = "0"

@@ -78,6 +78,8 @@ class Housekeeping:
         """Take old segments out of the logs; their files go after file.delete.delay.ms."""
 
         def work(log: Log) -> None:
+            if log in self._manager.being_cleaned:
+                return
             try:
                 removed = log.apply_retention(self._manager.clock.now_ms(), self._high_watermark(log))
             except OSError as error:

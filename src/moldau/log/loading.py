@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from moldau.core.settings.topic import TopicSettings
+from moldau.log.checkpoints import CLEANER_OFFSETS_NAME
 from moldau.log.directory import LOG_START_NAME, RECOVERY_POINT_NAME, LogDirectory
 from moldau.log.recovery import Recovered, UnreadableLog, open_log
 
@@ -88,10 +89,12 @@ def load_directories(
     """
     work: list[tuple[LogDirectory, str, tuple[str, int], int, int]] = []
     leftovers: list[str] = []
+    cleaned: dict[tuple[str, int], LogDirectory] = {}
     for directory in directories:
         try:
             recovery_points = directory.read_checkpoint(RECOVERY_POINT_NAME)
             starts = directory.read_checkpoint(LOG_START_NAME)
+            cleaned.update(dict.fromkeys(directory.read_checkpoint(CLEANER_OFFSETS_NAME), directory))
             names = sorted(directory.files.list_directory(directory.path))
         except OSError as error:
             directory.report(error)
@@ -122,6 +125,7 @@ def load_directories(
                 partition,
                 topic_settings(topic),
                 clean=directory.was_clean,
+                compacted=cleaned.get((topic, partition)) is directory,
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
                 now_ms=now_ms,

@@ -26,7 +26,7 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.timers import Timers
 from moldau.log.background import Background, InlineBackground
-from moldau.log.checkpoints import write_topic_id
+from moldau.log.checkpoints import CLEANER_OFFSETS_NAME, write_topic_id
 from moldau.log.descriptors import DEFAULT_LIMIT, DescriptorLimit
 from moldau.log.directory import (
     HIGH_WATERMARK_NAME,
@@ -88,7 +88,7 @@ class LogManager:
         self.recovery = RecoveryProgress()
         self.on_offline: Callable[[LogDirectory, list[Log]], None] = lambda directory, logs: None
         """Told once for each directory that goes offline, with the logs it takes along."""
-        self._files = files or OsFiles()
+        self.files = self._files = files or OsFiles()
         self._random = source or random.Random()
         self._descriptors = DescriptorLimit(descriptor_limit)
         self._directories = [LogDirectory(self._files, path) for path in paths or settings.data_directories]
@@ -96,6 +96,13 @@ class LogManager:
         self._homes: dict[tuple[str, int], LogDirectory] = {}
         self._syncing: set[Log] = set()
         self._high_watermarks: dict[tuple[str, int], int] = {}
+        self.cleaned_offsets: dict[tuple[str, int], int] = {}
+        """Up to where compaction has come in each log (its first dirty offset)."""
+        self.being_cleaned: set[Log] = set()
+        """Logs that are being compacted: retention leaves them alone meanwhile."""
+        self.on_removed: Callable[[Log], None] = lambda log: None
+        """Told of each log that is taken away, before its files are."""
+        self._cleaned_offsets_stale: dict[LogDirectory, bool] = {}
 
     # -- starting and stopping ---------------------------------------------------------------------
 
@@ -123,11 +130,19 @@ class LogManager:
         for directory in usable:
             try:
                 self._high_watermarks.update(directory.read_checkpoint(HIGH_WATERMARK_NAME))
+                self._take_up_cleaned_offsets(directory)
                 directory.clear_clean_mark()
             except OSError as error:
                 self._report(directory, error)
         for path in leftovers:
             self._remove_later(path, 0)
+
+    def _take_up_cleaned_offsets(self, directory: LogDirectory) -> None:
+        for key, offset in directory.read_checkpoint(CLEANER_OFFSETS_NAME).items():
+            log = self._logs.get(key)
+            if log is not None and self._homes[key] is directory:
+                # Recovery may have cut the log: what is appended there now has not been looked at.
+                self.cleaned_offsets[key] = min(offset, log.log_end_offset)
 
     def _usable(self) -> list[LogDirectory]:
         usable = [directory for directory in self._directories if not directory.offline]
@@ -303,6 +318,10 @@ class LogManager:
         directory = self._homes.pop(key)
         directory.log_count -= 1
         log.go_offline()
+        self.on_removed(log)
+        if self.cleaned_offsets.pop(key, None) is not None:
+            # A topic of this name may be made again, and none of it will have been cleaned.
+            self.save_cleaned_offsets(directory)
         suffix = f"-{log.partition}.{self._random.getrandbits(128):032x}{kind}"
         target = f"{directory.path}/{log.topic[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
         try:
@@ -407,6 +426,26 @@ class LogManager:
                 key: offset for key, offset in high_watermarks.items() if self._homes.get(key) is directory
             }
             self.write_in_background(directory, HIGH_WATERMARK_NAME, own)
+
+    def save_cleaned_offsets(self, directory: LogDirectory) -> None:
+        """Write down how far compaction has come, behind the scenes, one write after the other."""
+        if directory in self._cleaned_offsets_stale:
+            self._cleaned_offsets_stale[directory] = True
+            return
+        if directory.offline:
+            return
+        self._cleaned_offsets_stale[directory] = False
+        own = {
+            key: offset for key, offset in self.cleaned_offsets.items() if self._homes.get(key) is directory
+        }
+
+        def done(error: BaseException | None) -> None:
+            if isinstance(error, OSError):
+                self._report(directory, error)
+            if self._cleaned_offsets_stale.pop(directory):
+                self.save_cleaned_offsets(directory)
+
+        self.background.run(lambda: directory.write_checkpoint(CLEANER_OFFSETS_NAME, own), done)
 
     def write_in_background(
         self, directory: LogDirectory, name: str, offsets: Mapping[tuple[str, int], int]

@@ -52,8 +52,8 @@ def swap_in(
     """Replace `sources`, which are neighbours in the log, by what they have become.
 
     Adds to `retired` the names of the old files, now `.deleted`, to be removed after file.delete.delay.ms.
-    CleanError when what was prepared cannot be used, OSError when the disk refuses; the groups before that one
-    have been swapped then. When the disk refuses in the middle of a group, the log goes offline: what its
+    CleanError when what was prepared cannot be used, OSError when the disk refuses; the groups before that
+    one have been swapped then. When the disk refuses in the middle of a group, the log goes offline: what its
     directory holds now is for recovery to finish.
     """
     discard(files, log.directory, keep={group.base_offset for group in groups})
