@@ -93,7 +93,7 @@ class FreshIds:
         async def abort() -> None:
             try:
                 fresh_id = await self._source.next()
-            except OSError as error:
+            except Exception as error:  # whatever it is: the transaction must not stay open for ever
                 _log.error("no producer id can be given: %s", error)
                 self._timers.call_later(RETRY_MS, partial(self.abort_overdue, partition, transactional_id))
                 return

@@ -45,8 +45,7 @@ def add(
     error_code = check_producer(current, producer_id, producer_epoch)
     if error_code or current is None:
         return Outcome(error_code)
-    ongoing = current.state is TransactionState.ONGOING
-    if not partitions or (ongoing and partitions <= current.partitions):
+    if current.state is TransactionState.ONGOING and partitions <= current.partitions:
         return Outcome()
     return Outcome(ErrorCode.NONE, current.extended(partitions, client_version, now_ms))
 

@@ -89,6 +89,28 @@ def test_partitions_may_come_one_by_one(world: World) -> None:
     assert transaction.start_ms == start_ms, "the first partition begins the transaction"
 
 
+def test_a_transaction_may_begin_with_nothing(world: World) -> None:
+    identity = world.init().identity
+    assert world.add(identity, []).error == ErrorCode.NONE
+    assert (world.state(), world.transaction().partitions) == ("Ongoing", frozenset())
+    assert world.end(identity, True, version=4).error == ErrorCode.NONE
+    assert (world.state(), world.markers.attempts) == ("CompleteCommit", [])
+
+
+def test_ends_are_counted_by_how_they_came_about(world: World) -> None:
+    world.end(world.begin(transactional_id="a"), True, transactional_id="a")
+    world.end(world.begin(transactional_id="b"), False, transactional_id="b")
+    world.begin(transactional_id="c")
+    world.init("c")
+    world.begin(transactional_id="d")
+    world.advance(TIMEOUT_MS)
+    empty = world.init("e").identity
+    world.end(empty, False, transactional_id="e")
+    expected = {"committed": 1, "aborted": 1, "fenced": 1, "timed-out": 1}
+    assert dict(world.coordinator.ended) == expected, "an abort of nothing is the end of nothing"
+    assert list(world.coordinator.undecided()) == []
+
+
 def test_offsets_are_one_more_partition(world: World) -> None:
     identity = world.init().identity
     assert world.offsets(identity, "crew").error == ErrorCode.NONE
