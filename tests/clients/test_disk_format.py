@@ -14,10 +14,17 @@ from pathlib import Path
 import pytest
 from client_confluent import ConfluentClient, create_topic
 from client_model import CODECS, Message, eventually
+from confluent_kafka import Producer
 from conftest import KIND, SETTINGS, start_broker
 
 from bench import apache_kafka
 from bench.brokers import ApacheKafka, BrokerProcess
+from moldau.core.files import OsFiles
+from moldau.core.settings.topic import TopicSettings
+from moldau.log.recovery import open_log
+from moldau.records.builder import build_batch
+from moldau.records.control import ControlType, EndTransactionMarker
+from moldau.records.record import Record
 
 reason = apache_kafka.available() or ("only of interest for Moldau" if KIND != "moldau" else None)
 pytestmark = pytest.mark.skipif(reason is not None, reason=str(reason))
@@ -100,12 +107,72 @@ def test_kafka_reads_the_committed_offsets(written: Path) -> None:
     assert f'"offset":{len(MESSAGES) * len(CODECS)}' in said.replace(" ", "")
 
 
+def test_kafka_reads_the_index_of_aborted_transactions(tmp_path: Path) -> None:
+    log = open_log(OsFiles(), str(tmp_path), "t", 0, TopicSettings()).log
+    for producer_id, ended in ((7, False), (8, True)):
+        record = Record(0, 1_700_000_000_000, b"k", b"v")
+        batch = build_batch(
+            [record], producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        guard = log.begin_verification(producer_id, 0)
+        assert not log.append_verified(memoryview(batch), 0, record.timestamp_ms, guard).error_code
+        if ended:
+            marker = EndTransactionMarker(ControlType.ABORT, 3)
+            assert not log.append_marker(marker, producer_id, 0, 0, record.timestamp_ms).error_code
+    log.close()
+    (index,) = tmp_path.glob("*.txnindex")
+    said = dump("--files", str(index))
+    assert "version: 0 producerId: 8 firstOffset: 1 lastOffset: 2 lastStableOffset: 0" in said
+
+
+def write_transactions(broker: BrokerProcess, topic: str) -> None:
+    """Transactions of three producers that overlap, several segments long; some are left open."""
+    create_topic(broker.address, topic, 1, segment_bytes="1048576")
+    source = random.Random(3)
+    servers = {"bootstrap.servers": broker.address}
+    producers = [Producer({**servers, "transactional.id": f"{topic}-{index}"}) for index in range(3)]
+    for producer in producers:
+        producer.init_transactions(30)
+    begun: set[int] = set()
+    for _ in range(400):
+        index = source.randrange(3)
+        producer = producers[index]
+        if index not in begun:
+            producer.begin_transaction()
+            begun.add(index)
+        for _ in range(source.randint(1, 4)):
+            producer.produce(topic, source.randbytes(3000), b"k")
+        producer.flush(20)
+        choice = source.random()
+        if choice < 0.4:
+            begun.discard(index)
+            (producer.abort_transaction if choice < 0.25 else producer.commit_transaction)(20)
+
+
+def check_transactions(theirs: Path, copy: Path) -> None:
+    """What Kafka's index says of aborted transactions is what the records say, and what Moldau finds."""
+    shutil.copytree(theirs, copy)
+    kept = open_log(OsFiles(), str(copy), "t", 0, TopicSettings(), clean=True).log
+    aborted, ongoing = kept.aborted_in(0, kept.log_end_offset), dict(kept.producers.ongoing)
+    kept.close()
+    assert len(aborted) > 20
+    for path in copy.glob("*.txnindex"):
+        path.unlink()
+    anew = open_log(OsFiles(), str(copy), "t", 0, TopicSettings(), clean=False).log
+    assert (anew.aborted_in(0, anew.log_end_offset), dict(anew.producers.ongoing)) == (aborted, ongoing)
+    anew.close()
+    written = {path.name: path.read_bytes() for path in copy.glob("*.txnindex")}
+    assert written == {path.name: path.read_bytes() for path in theirs.glob("*.txnindex")}
+
+
 def test_moldau_opens_a_folder_that_kafka_wrote(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     kafka = ApacheKafka(tmp_path / "kafka", SETTINGS).start()
     try:
         write_some(kafka, "moved", "moving-group")
+        write_transactions(kafka, "undone")
     finally:
         kafka.stop()
+    check_transactions(Path(kafka.log_dir()) / "undone-0", tmp_path / "undone-0")
     shutil.copytree(kafka.log_dir(), tmp_path / "moldau" / "data")
     moldau = start_broker(tmp_path / "moldau")
     request.addfinalizer(moldau.kill)

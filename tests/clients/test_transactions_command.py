@@ -77,6 +77,7 @@ def test_a_transaction_is_seen_from_its_beginning_to_its_end(moldau: Run, bootst
 
     (listed,) = as_json(moldau("transactions", "list", "--pattern", topic, "--json"))
     assert (listed["transactional_id"], listed["state"]) == (topic, "Ongoing")
+    assert as_json(moldau("status", "--json", "--http", "127.0.0.1:1"))["cluster"]["open_transactions"] >= 1
     number = str(listed["producer_id"])
     assert as_json(moldau("transactions", "list", "-s", "Ongoing", "--producer-id", number, "--json")) == [
         listed
@@ -196,7 +197,6 @@ def test_a_hanging_transaction_is_found_and_freed(unverified: BrokerProcess, top
     moldau, bootstrap = runner(unverified.address), unverified.address
     create_topic(bootstrap, topic)
     leave_hanging(bootstrap, topic, age_ms=20 * 60_000)
-    moldau("transactions", "find-hanging", "--max-transaction-timeout", "30")
     young = moldau("transactions", "find-hanging", "--topic", topic, "--max-transaction-timeout", "30")
     assert young.stdout == b""
 
@@ -211,8 +211,13 @@ def test_a_hanging_transaction_is_found_and_freed(unverified: BrokerProcess, top
     remedy = f"moldau transactions abort --topic {topic} --partition 0 --start-offset 0"
     assert f"free it with: {remedy}" in said
 
+    nowhere = ("--http", "127.0.0.1:1")
+    judged = as_json(moldau("status", "--json", *nowhere, code=1))
+    assert (judged["status"], judged["cluster"]["hanging_transactions"]) == ("degraded", [f"{topic}-0"])
+
     moldau(*remedy.split()[1:])
     assert as_json(moldau("transactions", "find-hanging", "--json")) == []
+    assert as_json(moldau("status", "--json", *nowhere))["cluster"]["hanging_transactions"] == []
     offsets = moldau("consume", topic, "-e", "--read-committed", "-f", "%o:%k ").stdout
     assert offsets == b"1:key "
 
