@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "coordinator"))
-from group_world import GROUP, World
+from group_world import GROUP, Call, World
 
 from moldau.coordinator.group.shard import GroupShard
 from moldau.coordinator.loading import Gathering
@@ -142,6 +142,7 @@ class Story:
     def __init__(self) -> None:
         self.world = World()
         self.next_offset = 0
+        self.calls: list[Call] = []
 
     def step(self, kind: str, first: Any, second: Any) -> None:
         world, log = self.world, self.world.log
@@ -158,7 +159,7 @@ class Story:
                 topics = [OffsetDeleteRequestTopic(name="beer", partitions=rows)]
                 world.call("offset_delete", OffsetDeleteRequest(group_id=GROUP, topics=topics), 0)
             case "delete group":
-                world.call("delete_groups", DeleteGroupsRequest(groups_names=[GROUP]), 2)
+                self.calls.append(world.call("delete_groups", DeleteGroupsRequest(groups_names=[GROUP]), 2))
             case "hold":
                 log.hold = True
             case "finish":
@@ -167,6 +168,7 @@ class Story:
                     log.finish(first, lands=second if unknown else None)
             case "restart":
                 self.heal()
+                assert all(call.response is not None for call in self.calls)
                 world.restart()
         world.settle()
         if not log.in_flight:
@@ -216,6 +218,7 @@ class Story:
     def finish(self) -> None:
         self.heal()
         self.check()
+        assert all(call.response is not None for call in self.calls), "somebody was left without an answer"
         self.world.close()
 
 
