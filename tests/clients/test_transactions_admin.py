@@ -188,7 +188,21 @@ def test_the_dump_tool_reads_what_transactions_leave(tmp_path: Path) -> None:
 
 # Status, epoch, topics, whether it has begun, and the version of transactions that the client speaks.
 BOTH = ["__consumer_offsets", "dumped"]
-DUMPED: list[tuple[int, int, list[str], bool, int]] = []
+DUMPED: list[tuple[int, int, list[str], bool, int]] = [
+    (EMPTY, 0, [], False, 0),
+    (ONGOING, 0, ["dumped"], True, 0),
+    (ONGOING, 0, BOTH, True, 0),
+    (PREPARE_COMMIT, 0, BOTH, True, 0),
+    (COMPLETE_COMMIT, 0, [], True, 0),
+    (ONGOING, 0, ["dumped"], True, 0),
+    (ONGOING, 0, BOTH, True, 0),
+    (PREPARE_ABORT, 0, BOTH, True, 0),
+    (COMPLETE_ABORT, 0, [], True, 0),
+    (ONGOING, 0, ["dumped"], True, 2),
+    (PREPARE_COMMIT, 1, ["dumped"], True, 2),
+    (COMPLETE_COMMIT, 1, [], True, 2),
+    (EMPTY, 2, [], False, 2),
+]
 
 
 @pytest.mark.parametrize("name", ["confluent", "java"])
