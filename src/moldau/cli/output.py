@@ -7,6 +7,7 @@ cut columns from their output keep working. Rich is imported only where a termin
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -56,13 +57,16 @@ def _print_rich_table(rows: Sequence[Row], columns: Mapping[str, str], title: st
     table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, header_style="bold cyan")
     for key, heading in columns.items():
         numeric = all(isinstance(row.get(key), int | float | None) for row in rows)
-        table.add_column(
-            heading.lower().replace("-", " "), justify="right" if numeric else "left", overflow="fold"
-        )
+        table.add_column(words_of(heading), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         # Brackets in names and values are text, not rich's markup.
         table.add_row(*(_cell(row.get(key)).replace("[", "\\[") or "[dim]-[/dim]" for key in columns))
     Console().print(table)
+
+
+def words_of(heading: str) -> str:
+    """Write LOG-END-OFFSET and TransactionalId as words, which a terminal has room to break."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", heading).lower().replace("-", " ")
 
 
 def _cell(value: object) -> str:

@@ -26,6 +26,7 @@ from moldau.cli.options import (
     Timeout,
     teach,
 )
+from moldau.cli.compaction_status import show_compaction
 from moldau.cli.output import note, on_terminal, print_json, print_table
 
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ def _show(severity: int, health: dict[str, Any] | None, http: str, cluster: Clus
     for cause in (health or {}).get("causes", ()):
         print(f"  {cause.get('name')}: {cause.get('message')}")
         print(f"    {cause.get('remedy')}")
+    show_compaction((health or {}).get("compaction"))
     if cluster is None:
         return
     counts = f"{cluster.topics} topics, {cluster.partitions} partitions, {cluster.groups} groups"

@@ -15,7 +15,7 @@ import typer
 from moldau.cli.app import COMMANDS, READER_GONE, build
 from moldau.cli.document import SHARED, document
 from moldau.cli.main import main
-from moldau.cli.output import plain_table
+from moldau.cli.output import plain_table, words_of
 
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "commands.md"
 
@@ -134,3 +134,11 @@ def test_a_reader_that_went_away_is_no_fault() -> None:
 def test_a_plain_table_aligns_and_marks_what_is_absent() -> None:
     rows = [{"a": "x", "b": None}, {"a": "long", "b": [1, 2]}]
     assert plain_table(rows, {"a": "A", "b": "B"}) == "A     B\nx     -\nlong  1,2"
+
+
+@pytest.mark.parametrize(
+    ("heading", "words"),
+    [("LOG-END-OFFSET", "log end offset"), ("TransactionalId", "transactional id"), ("#MEMBERS", "#members")],
+)
+def test_headings_of_kafkas_tools_are_words_on_a_terminal(heading: str, words: str) -> None:
+    assert words_of(heading) == words
