@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.cli.compaction_status import show_compaction
 from moldau.cli.errors import CommandError, explain_kafka_failure
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -26,7 +27,6 @@ from moldau.cli.options import (
     Timeout,
     teach,
 )
-from moldau.cli.compaction_status import show_compaction
 from moldau.cli.output import note, on_terminal, print_json, print_table
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from moldau.cli.errors import CommandError
 from moldau.cli.routing import Place, Routing
+from moldau.cli.transaction_ends import write_abort_marker
 from moldau.cli.transaction_facts import (
     Description,
     Producer,
     coordinated,
     describe_producers,
-    write_abort_marker,
 )
 
 MS_A_MINUTE = 60_000

@@ -336,7 +336,8 @@ def terminate(
 
     The producer that had it gets PRODUCER_FENCED and must begin anew; a new one may take the id at once.
     """
-    from moldau.cli.transaction_facts import fence, require_description
+    from moldau.cli.transaction_ends import fence
+    from moldau.cli.transaction_facts import require_description
 
     routing = _routing(bootstrap, client_settings, timeout)
     before = require_description(routing, transactional_id)

@@ -15,13 +15,12 @@ import pytest
 from moldau.cli.errors import CommandError, UsageError
 from moldau.cli.raw_request import ask_message
 from moldau.cli.routing import Address, Copies, Routing
+from moldau.cli.transaction_ends import fence, write_abort_marker
 from moldau.cli.transaction_facts import (
     describe_producers,
     describe_transactions,
-    fence,
     list_transactions,
     require_description,
-    write_abort_marker,
 )
 from moldau.cli.transaction_hanging import abort_hanging, choose_places, find_hanging, producer_at
 from moldau.protocol.declare import Message
