@@ -17,7 +17,7 @@ import logging
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.core.clock import Clock
 from moldau.core.files import Files, OsFiles
@@ -40,6 +40,9 @@ from moldau.log.loading import DELETE_SUFFIX, STRAY_SUFFIX, RecoveryProgress, lo
 from moldau.log.log import Log
 from moldau.log.recovery import open_log
 from moldau.log.tail import Tail
+
+if TYPE_CHECKING:
+    from moldau.log.compaction.report import CompactionReport
 
 _NAME_BYTES_MAX = 255
 _CLOSING_THREADS = 8
@@ -98,6 +101,8 @@ class LogManager:
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self.cleaned_offsets: dict[tuple[str, int], int] = {}
         """Up to where compaction has come in each log (its first dirty offset)."""
+        self.compaction: CompactionReport | None = None
+        """What compaction says of itself, once it runs."""
         self.being_cleaned: set[Log] = set()
         """Logs that are being compacted: retention leaves them alone meanwhile."""
         self.on_removed: Callable[[Log], None] = lambda log: None

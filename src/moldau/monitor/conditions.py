@@ -120,6 +120,17 @@ CONDITIONS: dict[str, Kind] = {
         "Transactions are decided, but partitions do not know it yet, and read_committed readers wait there.",
         "Look at offline-partitions and the disks first; `moldau transactions describe` names the places.",
     ),
+    "log-uncleanable": Kind(
+        _WARN,
+        "A compacted log could not be cleaned: it grows, and old values and deleted keys stay in it.",
+        "The message has the cause. It is tried again by itself; a damaged segment needs a restored replica, "
+        "or the topic written anew.",
+    ),
+    "compaction-behind": Kind(
+        _WARN,
+        "A compacted log has been waiting for its clean for more than an hour.",
+        "Raise log.cleaner.threads or log.cleaner.io.max.bytes.per.second, or give the broker more CPU.",
+    ),
     "file-descriptors": Kind(
         _WARN,
         "The process has nearly as many files and connections open as it may; at the limit both fail.",

@@ -106,6 +106,21 @@ STRIMZI = {
     "kafka_log_log_numlogsegments": _gauge("Segments of the partition's log."),
     "kafka_log_log_logstartoffset": _gauge("The log's first offset."),
     "kafka_log_log_logendoffset": _gauge("The offset that the next record gets."),
+    "kafka_log_logcleanermanager_uncleanable_partitions_count": _gauge("Logs that could not be compacted."),
+    "kafka_log_logcleanermanager_uncleanable_bytes": _gauge("Their bytes that wait for compaction."),
+    "kafka_log_logcleanermanager_max_dirty_percent": _gauge("Uncompacted share of the dirtiest log, 0-100."),
+    "kafka_log_logcleanermanager_time_since_last_run_ms": _gauge(
+        "How long ago it was last looked which logs need compaction."
+    ),
+    "kafka_log_logcleaner_max_buffer_utilization_percent": _gauge(
+        "How full the map of keys was in the last clean, 0-100."
+    ),
+    "kafka_log_logcleaner_cleaner_recopy_percent": _gauge("What the last clean has kept, in % of its bytes."),
+    "kafka_log_logcleaner_max_clean_time_secs": _gauge("How long the longest clean took."),
+    "kafka_log_logcleaner_max_compaction_delay_secs": _gauge(
+        "How far max.compaction.lag.ms is exceeded in some log."
+    ),
+    "kafka_log_logcleaner_deadthreadcount": _gauge("Worker processes of compaction that have died."),
     "kafka_log_logmanager_offlinelogdirectorycount": _gauge("Data directories that are offline."),
     "kafka_coordinator_group_groupmetadatamanager_numgroups": _gauge("Groups that this broker coordinates."),
     "kafka_coordinator_group_groupmetadatamanager_numoffsets": _gauge(
@@ -154,6 +169,19 @@ MOLDAU = {
         "1 if produce requests to the data directory fail because its disk is full."
     ),
     "moldau_recovery_logs": _gauge("Logs to open at the start: state=done and state=total."),
+    "moldau_compaction_progress": _gauge("How much of a running clean is done, 0 to 1."),
+    "moldau_compaction_bytes_per_second": _gauge("How fast a running clean reads and writes."),
+    "moldau_compaction_backlog_partitions": _gauge("Logs that are due for compaction and wait."),
+    "moldau_compaction_backlog_bytes": _gauge("What cleaning them has to read."),
+    "moldau_compaction_cleans_total": _counter("Cleans that have been put in place."),
+    "moldau_compaction_failures_total": _counter("Cleans that have failed."),
+    "moldau_compaction_read_bytes_total": _counter("Bytes read by compaction."),
+    "moldau_compaction_written_bytes_total": _counter("Bytes written by compaction."),
+    "moldau_compaction_read_records_total": _counter("Records that compaction has looked at."),
+    "moldau_compaction_written_records_total": _counter("Those of them that it has kept."),
+    "moldau_compaction_seconds_total": _counter("Time spent in cleans."),
+    "moldau_compaction_last_seconds": _gauge("How long the last clean took."),
+    "moldau_compaction_last_timestamp_seconds": _gauge("When it ended, in seconds since 1970; 0: never."),
     "moldau_groups": _gauge("Groups by protocol (classic, consumer) and state."),
     "moldau_transactional_ids": _gauge("Transactional ids that this broker coordinates, by state."),
     "moldau_transactions_ended_total": _counter(

@@ -50,6 +50,10 @@ class Metrics:
         yield from broker_metrics.connections(list(sources.listeners))
         if sources.log_manager is not None:
             yield from broker_metrics.directories(sources.log_manager)
+            if sources.log_manager.compaction is not None:
+                from moldau.monitor.compaction_metrics import compaction
+
+                yield from compaction(sources.log_manager.compaction)
         if sources.replicas is not None:
             yield from self._traffic.render(sources.replicas.stats)
         yield from partition_metrics.cluster(image, sources.node_id)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from moldau.core.clock import Clock
 from moldau.core.timers import Timers
+from moldau.monitor.compaction_probe import compaction
 from moldau.monitor.health import Health
 from moldau.monitor.loop_lag import LoopLag
 from moldau.monitor.metrics import Metrics
@@ -44,6 +45,7 @@ class Monitor:
         self.metrics = Metrics(sources, self.health, self.lag, watch)
         self._timers = timers
         self.health.register(*standard_probes(sources, self.lag, clock, min_free_ratio))
+        self.health.register(compaction(lambda: sources.log_manager))
         self.health.register(transactions(watch, lambda: sources.transactions, transaction_age_ms_max))
 
     def start(self) -> None:
@@ -76,4 +78,6 @@ def _standard_facts(sources: Sources) -> dict[str, object]:
     if sources.log_manager is not None:
         progress = sources.log_manager.recovery
         facts["recovery"] = {"done": progress.done, "total": progress.total, "current": progress.current}
+        if sources.log_manager.compaction is not None:
+            facts["compaction"] = sources.log_manager.compaction.document()
     return facts

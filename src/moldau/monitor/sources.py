@@ -8,10 +8,13 @@ do.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.metadata.image import EMPTY_IMAGE, Image
 from moldau.monitor.request_times import RequestTimes
+
+if TYPE_CHECKING:
+    from moldau.log.compaction.report import CompactionReport
 
 
 class SegmentsSettings(Protocol):
@@ -148,6 +151,9 @@ class LogManagerSource(Protocol):
 
     @property
     def recovery(self) -> RecoverySource: ...
+
+    @property
+    def compaction(self) -> "CompactionReport | None": ...
 
 
 class GroupSource(Protocol):

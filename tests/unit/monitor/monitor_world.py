@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 from moldau.core.clock import ManualClock
 from moldau.core.timers import ManualTimers
+from moldau.log.compaction.job import Progress
+from moldau.log.compaction.report import CompactionReport, Running
 from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
 from moldau.monitor.health import Phase
 from moldau.monitor.monitor import Monitor
@@ -86,12 +88,19 @@ class FakeRecovery:
     current: str = ""
 
 
+def running_compaction() -> CompactionReport:
+    report = CompactionReport(ManualClock())
+    report.running["accounts", 0] = Running(("accounts", 0), 0.0, Progress("cleaning", 25, 100))
+    return report
+
+
 @dataclass
 class FakeLogManager:
     directories: list[FakeDirectory] = field(default_factory=list)
     offline_dirs: list[str] = field(default_factory=list)
     full_dirs: list[str] = field(default_factory=list)
     recovery: FakeRecovery = field(default_factory=FakeRecovery)
+    compaction: CompactionReport = field(default_factory=running_compaction)
 
 
 @dataclass

@@ -87,28 +87,24 @@ class TopicDefaults(SettingsObject):
         _TOPIC["delete.retention.ms"].documentation,
         at_least(0),
         scope=_CLUSTER,
-        effective=False,
     )
     log_cleaner_min_compaction_lag_ms: int = long(
         0,
         _TOPIC["min.compaction.lag.ms"].documentation,
         at_least(0),
         scope=_CLUSTER,
-        effective=False,
     )
     log_cleaner_max_compaction_lag_ms: int = long(
         MAX_LONG,
         _TOPIC["max.compaction.lag.ms"].documentation,
         at_least(1),
         scope=_CLUSTER,
-        effective=False,
     )
     log_cleaner_min_cleanable_ratio: float = double(
         0.5,
         _TOPIC["min.cleanable.dirty.ratio"].documentation,
         between(0, 1),
         scope=_CLUSTER,
-        effective=False,
     )
     log_segment_delete_delay_ms: int = long(
         60_000, _TOPIC["file.delete.delay.ms"].documentation, at_least(0), scope=_CLUSTER
@@ -186,38 +182,34 @@ class StorageSettings(TopicDefaults):
         at_least(1),
         effective=False,
     )
-    log_cleaner_enable: bool = boolean(True, "Whether compaction runs.", effective=False)
+    log_cleaner_enable: bool = boolean(True, "Whether compaction runs.")
     log_cleaner_threads: int = integer(
-        1, "Threads that compact.", at_least(0), scope=_CLUSTER, effective=False
+        1, "How many processes may compact at once.", at_least(0), scope=_CLUSTER
     )
     log_cleaner_dedupe_buffer_size: int = long(
         134_217_728,
         "Memory for the keys that compaction looks at, in bytes.",
         scope=_CLUSTER,
-        effective=False,
     )
     log_cleaner_io_buffer_size: int = integer(
         524_288,
         "Memory for the records that compaction moves, in bytes.",
         at_least(0),
         scope=_CLUSTER,
-        effective=False,
     )
     log_cleaner_io_buffer_load_factor: float = double(
-        0.9, "How full the table of keys may get.", scope=_CLUSTER, effective=False
+        0.9, "How full the table of keys may get.", scope=_CLUSTER
     )
     log_cleaner_backoff_ms: int = long(
         15_000,
         "How long compaction pauses when nothing needs it.",
         at_least(0),
         scope=_CLUSTER,
-        effective=False,
     )
     log_cleaner_io_max_bytes_per_second: float = double(
         1.7976931348623157e308,
         "The most that compaction reads and writes in a second.",
         scope=_CLUSTER,
-        effective=False,
     )
     producer_id_expiration_ms: int = integer(
         86_400_000,

@@ -24,7 +24,7 @@ class TopicSettings(SettingsObject):
     cleanup_policy: tuple[str, ...] = listing(
         ("delete",),
         "What happens to old segments: delete them by age and size, compact them by key, both, or (empty) "
-        "keep all. In this version compact demands keys but keeps every record: compaction does not run yet.",
+        "keep all.",
         each_of("compact", "delete"),
         synonyms=("log.cleanup.policy",),
     )
@@ -135,28 +135,24 @@ class TopicSettings(SettingsObject):
         "How long a tombstone or transaction marker outlives compaction, in milliseconds.",
         at_least(0),
         synonyms=("log.cleaner.delete.retention.ms",),
-        effective=False,
     )
     min_compaction_lag_ms: int = long(
         0,
         "How long a record stays exempt from compaction, in milliseconds.",
         at_least(0),
         synonyms=("log.cleaner.min.compaction.lag.ms",),
-        effective=False,
     )
     max_compaction_lag_ms: int = long(
         MAX_LONG,
         "How long a record may wait, in milliseconds, before compaction has to consider it.",
         at_least(1),
         synonyms=("log.cleaner.max.compaction.lag.ms",),
-        effective=False,
     )
     min_cleanable_dirty_ratio: float = double(
         0.5,
         "The share of a log that must be uncompacted before compaction takes it up.",
         between(0, 1),
         synonyms=("log.cleaner.min.cleanable.ratio",),
-        effective=False,
     )
     file_delete_delay_ms: int = long(
         60_000,

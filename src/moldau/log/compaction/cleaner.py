@@ -86,6 +86,7 @@ class Cleaner:
     def start(self) -> None:
         """Look for the first time now."""
         self._manager.on_removed = self._removed
+        self._manager.compaction = self.report
         self._schedule(0)
 
     def stop(self) -> None:

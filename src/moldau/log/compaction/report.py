@@ -31,11 +31,6 @@ class Running:
             else 0.0
         )
 
-    def bytes_per_second(self, now_ms: float) -> float:
-        """How fast, since it began."""
-        elapsed_ms = now_ms - self.started_ms
-        return self.progress.bytes_done * 1000 / elapsed_ms if elapsed_ms > 0 else 0.0
-
 
 class LastClean(NamedTuple):
     """One clean that has been swapped in."""
@@ -164,9 +159,13 @@ class CompactionReport:
         key = min(self._due_since_ms, key=self._due_since_ms.__getitem__)
         return key, self._clock.monotonic_ms() - self._due_since_ms[key]
 
+    def bytes_per_second(self, running: Running) -> float:
+        """How fast this one reads and writes, since it began."""
+        elapsed_ms = self._clock.monotonic_ms() - running.started_ms
+        return running.progress.bytes_done * 1000 / elapsed_ms if elapsed_ms > 0 else 0.0
+
     def document(self) -> dict[str, object]:
         """As the health page shows it; rates in bytes a second, shares from 0 to 1."""
-        now_ms = self._clock.monotonic_ms()
         logs, waiting_bytes = self.backlog()
         last = self.last
         return {
@@ -177,7 +176,7 @@ class CompactionReport:
                     "progress": round(each.share, 4),
                     "bytes_done": each.progress.bytes_done,
                     "bytes_total": each.progress.bytes_total,
-                    "bytes_per_second": round(each.bytes_per_second(now_ms)),
+                    "bytes_per_second": round(self.bytes_per_second(each)),
                 }
                 for each in list(self.running.values())
             ],
