@@ -42,6 +42,8 @@ That is over in no time, so it is asked again a few times here, before the clien
 
 _PRODUCER = struct.Struct(">qh")
 _PRODUCER_AT = 43  # | ... max timestamp 8 | producer id 8 | producer epoch 2 | base sequence 4 | ...
+_SEQUENCE = struct.Struct(">i")
+_SEQUENCE_AT = 53
 
 _ASK_LATER = frozenset(
     {
@@ -115,10 +117,12 @@ class Verifications:
         self, transactional_id: str, version: int, producer: Producer, queues: "list[_Queue]", retry_ms: int
     ) -> None:
         broker = self._broker
+        adds = version >= ADDS_PARTITIONS_SINCE
         for queue in queues:
             # Taken before every question: the marker of the former transaction makes an earlier one stale.
-            queue.verification = queue.partition.log.begin_verification(*producer)
-        adds = version >= ADDS_PARTITIONS_SINCE
+            queue.verification = queue.partition.log.begin_verification(
+                *producer, queue.base_sequence, bumps_epoch=adds
+            )
         if not adds and not broker.settings.transaction_partition_verification_enable:
             self._settle(queues, {}, version)
             return
@@ -183,6 +187,12 @@ class _Queue:
         self.partition = partition
         self.producer = producer
         self.waiting = [first]
+
+    @property
+    def base_sequence(self) -> int:
+        """The first batch's: none behind it may get ahead when it has to come again."""
+        sequence: int = _SEQUENCE.unpack_from(self.waiting[0].records, _SEQUENCE_AT)[0]
+        return sequence
 
     @property
     def place(self) -> tuple[str, int]:

@@ -216,7 +216,6 @@ class Log(TransactionalAppender):
 
         Returns the names of their files, renamed to `.deleted`, to be removed after file.delete.delay.ms.
         """
-        self.settle_transactions(high_watermark)
         count = retention.expendable(
             self._stretches(), self.settings, self.log_start_offset, high_watermark, now_ms
         )

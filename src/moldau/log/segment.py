@@ -140,6 +140,7 @@ class Segment:
         """Close the descriptor because others need one."""
         self.offset_index.release_memory()
         self.time_index.release_memory()
+        self.transaction_index.release_memory()
         fd, self.fd = self.fd, -1
         if fd >= 0:
             self._files.close(fd)

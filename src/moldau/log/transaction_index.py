@@ -25,11 +25,13 @@ Not here: when an entry is due (appender.py), several segments (log.py).
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from moldau.core.files import Files, write_fully
 
 ENTRY = struct.Struct(">hqqqq")
+_last_offset = attrgetter("last_offset")
 VERSION = 0
 TAIL_ENTRIES_MAX = 1024
 """How many entries stay in memory before they are written to the file."""
@@ -62,7 +64,7 @@ class _Block(NamedTuple):
 class TransactionIndex:
     """The index of one segment. OSError comes through from the files."""
 
-    __slots__ = ("_blocks", "_files", "_tail", "file_entries", "last_offset", "path")
+    __slots__ = ("_blocks", "_files", "_tail", "_window", "file_entries", "last_offset", "path")
 
     def __init__(self, files: Files, path: str) -> None:
         """An index without entries; `load` takes up what the file holds."""
@@ -73,6 +75,7 @@ class TransactionIndex:
         """The largest last offset, or -1."""
         self._blocks: list[_Block] = []
         self._tail: list[AbortedTransaction] = []
+        self._window: tuple[int, list[AbortedTransaction]] | None = None
 
     def __len__(self) -> int:
         return self.file_entries + len(self._tail)
@@ -97,20 +100,27 @@ class TransactionIndex:
         """The transactions that have an offset in the range, and whether no later segment can hold more."""
         found: list[AbortedTransaction] = []
         blocks = self._blocks
-        number = bisect_left(blocks, start_offset, key=lambda block: block.last_offset)
+        number = bisect_left(blocks, start_offset, key=_last_offset)
         for place in range(number, len(blocks)):
             block = blocks[place]
             if block.first_offset_min < end_offset:
-                first = place * _BLOCK_ENTRIES
-                stop = min(first + _BLOCK_ENTRIES, self.file_entries)
-                if _collect(self._in_file(first, stop), start_offset, end_offset, found):
+                if _collect(self._block(place), start_offset, end_offset, found):
                     return found, True
             elif block.last_stable_offset >= end_offset:
                 return found, True
-        tail = self._tail
-        # At the tail of the log nearly all entries lie before what is read.
-        begin = bisect_left(tail, start_offset, key=lambda entry: entry.last_offset)
-        return found, _collect(tail[begin:] if begin else tail, start_offset, end_offset, found)
+        return found, _collect(self._tail, start_offset, end_offset, found)
+
+    def _block(self, place: int) -> list[AbortedTransaction]:
+        """A block of the file; the last one asked for stays in memory, since a reader goes forward."""
+        if self._window is None or self._window[0] != place:
+            first = place * _BLOCK_ENTRIES
+            stop = min(first + _BLOCK_ENTRIES, self.file_entries)
+            self._window = place, list(self._in_file(first, stop))
+        return self._window[1]
+
+    def release_memory(self) -> None:
+        """Nobody reads the segment any more: keep only the summary of the file in memory."""
+        self._window = None
 
     # -- the file ----------------------------------------------------------------------------------
 
@@ -156,6 +166,7 @@ class TransactionIndex:
 
     def _summarize(self, entry: AbortedTransaction) -> None:
         """An entry now is the file's last."""
+        self._window = None
         if self.file_entries % _BLOCK_ENTRIES:
             first_offset = min(self._blocks[-1].first_offset_min, entry.first_offset)
             self._blocks[-1] = _Block(first_offset, entry.last_offset, entry.last_stable_offset)
@@ -188,6 +199,7 @@ class TransactionIndex:
         self.last_offset = -1
         self._blocks = []
         self._tail = []
+        self._window = None
 
     def truncate(self, end_offset: int) -> None:
         """Forget aborts from this offset on. The file follows at the next `write`."""
@@ -203,14 +215,15 @@ class TransactionIndex:
 
 
 def _collect(
-    entries: Iterator[AbortedTransaction] | Sequence[AbortedTransaction],
+    entries: list[AbortedTransaction],
     start_offset: int,
     end_offset: int,
     found: list[AbortedTransaction],
 ) -> bool:
     """Add what overlaps the range; whether nothing after these can."""
-    for entry in entries:
-        if entry.last_offset >= start_offset and entry.first_offset < end_offset:
+    begin = bisect_left(entries, start_offset, key=_last_offset)
+    for entry in entries[begin:] if begin else entries:
+        if entry.first_offset < end_offset:
             found.append(entry)
         if entry.last_stable_offset >= end_offset:
             return True

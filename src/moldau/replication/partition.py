@@ -141,6 +141,7 @@ class Partition:
             marker, producer_id, producer_epoch, self.leader_epoch, now_ms, transaction_version
         )
         self._note(result, MARKER_BYTES)
+        self.log.settle_transactions(self.high_watermark)
         return result
 
     def _refusal(self, acks: int) -> Refused | None:

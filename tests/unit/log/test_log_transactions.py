@@ -249,9 +249,15 @@ def test_a_transaction_whose_beginning_was_deleted_holds_back_at_the_log_start(l
 
 
 def test_a_log_that_nobody_reads_forgets_what_is_decided(log: Log) -> None:
-    abort_some(log, 10)
-    log.apply_retention(NOW_MS, log.written_end_offset)
-    assert not log.producers.transactions.unreplicated
+    transactions = log.producers.transactions
+    for number in range(5):
+        abort_some(log, 200, first_sequence=200 * number)
+        log.settle_transactions(log.written_end_offset)
+        assert len(transactions.unreplicated) <= 256
+    high_watermark = log.written_end_offset
+    abort_some(log, 400, producer_id=2)
+    log.settle_transactions(high_watermark)
+    assert log.last_stable_offset(high_watermark + 1) == high_watermark
 
 
 def test_an_open_transaction_keeps_its_producer(log: Log) -> None:
