@@ -143,23 +143,36 @@ def kafkajs_missing() -> str | None:
     return f"not on the PATH: {', '.join(missing)}" if missing else None
 
 
-def java_command(bootstrap: str) -> list[str]:
-    """Fetch the jars and compile the agent, each once for their content, and give the command line."""
+def java_command(bootstrap: str, old_version: str = "") -> list[str]:
+    """Fetch the jars and compile the agent, each once for their content, and give the command line.
+
+    `old_version` of kafka-clients runs what was compiled against the newest: it has all that producing and
+    consuming need.
+    """
     project = HERE / "java"
     pom = project / "pom.xml"
-    dependencies = cache_dir() / f"java-{_digest(pom)}"
-    with made_once(dependencies) as missing:
-        if missing:
-            command = ["mvn", "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
-            subprocess.run([*command, f"-DoutputDirectory={dependencies}"], check=True, cwd=cache_dir())
+    dependencies = _java_dependencies(pom)
     sources = sorted((project / "src").rglob("*.java"))
     classes = cache_dir() / f"java-classes-{_digest(pom, *sources)}"
     with made_once(classes) as missing:
         if missing:
             command = ["javac", "-nowarn", "-d", str(classes), "-cp", f"{dependencies}/*"]
             subprocess.run([*command, *map(str, sources)], check=True, stderr=subprocess.DEVNULL)
+    if old_version:
+        dependencies = _java_dependencies(pom, old_version)
     flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     return ["java", *flags, "-cp", f"{dependencies}/*:{classes}", "moldau.Agent", bootstrap]
+
+
+def _java_dependencies(pom: Path, version: str = "") -> Path:
+    """The folder of the jars, of a version of kafka-clients other than the project's where one is named."""
+    folder = cache_dir() / f"java-{_digest(pom)}{version and '-' + version}"
+    with made_once(folder) as missing:
+        if missing:
+            command = ["mvn", "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
+            chosen = [f"-Dkafka.version={version}"] if version else []
+            subprocess.run([*command, *chosen, f"-DoutputDirectory={folder}"], check=True, cwd=cache_dir())
+    return folder
 
 
 def kafkajs_command(bootstrap: str) -> list[str]:

@@ -35,6 +35,7 @@ from client_model import Client
 from bench.brokers import KINDS, BrokerProcess
 
 KIND = os.environ.get("MOLDAU_TEST_BROKER", "moldau")
+OLD_JAVA = "java-3.9.1"  # the last Java client of transactions v1
 CLIENT_NAMES = ("confluent", "kafka-python", "aiokafka", "kcat", "kafkajs", "java")
 # Short intervals, so that a rebalance takes a fraction of a second; everything else is as shipped.
 SETTINGS = {
@@ -142,10 +143,13 @@ def make_client(name: str, bootstrap: str, log_folder: Path) -> Client:
         from client_kcat import KcatClient
 
         return KcatClient(bootstrap)
-    reason = java_missing() if name == "java" else kafkajs_missing()
+    reason = java_missing() if name.startswith("java") else kafkajs_missing()
     if reason:
         pytest.skip(reason)
-    command = java_command(bootstrap) if name == "java" else kafkajs_command(bootstrap)
+    if name.startswith("java"):
+        command = java_command(bootstrap, old_version=name.removeprefix("java").removeprefix("-"))
+    else:
+        command = kafkajs_command(bootstrap)
     return AgentClient(name, Agent(command, log_folder / f"{name}.log"))
 
 

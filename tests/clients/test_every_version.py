@@ -57,9 +57,16 @@ def world(bootstrap: str) -> World:
             topics=[{"topic": topic, "partitions": [place]}],
         )  # fmt: skip
         eventually(lambda: int(raw.call(22, 0, transaction_timeout=1000, producer_id=-1).error_code) == 0)
+        eventually(lambda: _has_transaction_coordinator(raw))
         batch = bytes(fetched.responses[0].partitions[0].records)
     size = 12 + int.from_bytes(batch[8:12], "big")
     return World(topic, metadata.topics[0].topic_id, group, int(metadata.brokers[0].node_id), batch[:size])
+
+
+def _has_transaction_coordinator(raw: RawClient) -> bool:
+    raw.call(10, 1, key="no-one", key_type=1)
+    answer = raw.call(26, 0, transactional_id="no-one", producer_id=1 << 40, producer_epoch=0, committed=True)
+    return int(answer.error_code) == 49
 
 
 Request = Callable[[World, int], dict[str, Any]]
@@ -477,6 +484,80 @@ def _no_reassignments(world: World, version: int, answer: Any) -> None:
     assert (int(answer.error_code), answer.topics) == (0, ())
 
 
+NO_ONE: dict[str, Any] = {"transactional_id": "no-one", "producer_id": 1 << 40, "producer_epoch": 0}
+UNKNOWN_PRODUCER = 49
+
+
+@asked("add_partitions_to_txn")
+def _add_partitions_to_txn(world: World, version: int) -> dict[str, Any]:
+    topics = [{"name": world.topic, "partitions": [0]}]
+    if version >= 4:
+        return {"transactions": [{**NO_ONE, "verify_only": False, "topics": topics}]}
+    return {f"v3_and_below_{name}": value for name, value in {**NO_ONE, "topics": topics}.items()}
+
+
+@checked("add_partitions_to_txn")
+def _partitions_added(world: World, version: int, answer: Any) -> None:
+    by_topic = answer.results_by_topic_v3_and_below if version < 4 else None
+    (topic,) = by_topic or answer.results_by_transaction[0].topic_results
+    assert [int(one.partition_error_code) for one in topic.results_by_partition] == [UNKNOWN_PRODUCER]
+
+
+@asked("add_offsets_to_txn")
+def _add_offsets_to_txn(world: World, version: int) -> dict[str, Any]:
+    return {**NO_ONE, "group_id": world.fresh()}
+
+
+@asked("end_txn")
+def _end_txn(world: World, version: int) -> dict[str, Any]:
+    return {**NO_ONE, "committed": True}
+
+
+@checked("add_offsets_to_txn")
+@checked("end_txn")
+def _unknown_producer(world: World, version: int, answer: Any) -> None:
+    assert int(answer.error_code) == UNKNOWN_PRODUCER
+
+
+@asked("txn_offset_commit")
+def _txn_offset_commit(world: World, version: int) -> dict[str, Any]:
+    place = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "m"}
+    topics = [{"name": world.topic, "partitions": [place]}]
+    return {**NO_ONE, "group_id": world.group, "topics": topics}
+
+
+@checked("txn_offset_commit")
+def _txn_offsets_committed(world: World, version: int, answer: Any) -> None:
+    assert [int(one.error_code) for one in answer.topics[0].partitions] == [UNKNOWN_PRODUCER]
+
+
+@asked("write_txn_markers")
+def _write_txn_markers(world: World, version: int) -> dict[str, Any]:
+    topics = [{"name": world.fresh(), "partition_indexes": [0]}]
+    marker = {"producer_id": 1 << 40, "producer_epoch": 0, "transaction_result": True, "topics": topics}
+    return {"markers": [marker | {"coordinator_epoch": 0}]}
+
+
+@checked("write_txn_markers")
+def _markers_written(world: World, version: int, answer: Any) -> None:
+    assert [int(one.error_code) for one in answer.markers[0].topics[0].partitions] == [3]
+
+
+@asked("describe_transactions")
+def _describe_transactions(world: World, version: int) -> dict[str, Any]:
+    return {"transactional_ids": []}
+
+
+@checked("describe_transactions")
+def _transactions_described(world: World, version: int, answer: Any) -> None:
+    assert answer.transaction_states == ()
+
+
+@checked("list_transactions")
+def _transactions_listed(world: World, version: int, answer: Any) -> None:
+    assert int(answer.error_code) == 0
+
+
 @pytest.fixture(scope="module")
 def ranges(bootstrap: str) -> dict[int, tuple[int, int]]:
     with RawClient(bootstrap) as raw:
@@ -503,6 +584,13 @@ MUST_BE_ADVERTISED = {
     "delete_records": (0, 2),
     "init_producer_id": (0, 5),
     "offset_for_leader_epoch": (2, 4),
+    "add_partitions_to_txn": (0, 5),
+    "add_offsets_to_txn": (0, 4),
+    "end_txn": (0, 5),
+    "write_txn_markers": (1, 2),
+    "txn_offset_commit": (0, 5),
+    "describe_transactions": (0, 0),
+    "list_transactions": (0, 2),
     "describe_configs": (1, 4),
     "alter_configs": (0, 2),
     "describe_log_dirs": (1, 5),
