@@ -31,6 +31,7 @@ from moldau.coordinator.transaction.metadata import (
     Outcome,
     Transaction,
 )
+from moldau.coordinator.transaction.patience import PATIENCE_MS, Patience
 from moldau.coordinator.transaction.shard import TransactionShard
 from moldau.coordinator.transaction.words import Words, spoken, words_for_broker, words_for_producer
 from moldau.core.clock import Clock
@@ -77,11 +78,13 @@ class TransactionCoordinator:
         producer_ids: ProducerIdSource,
         markers: MarkerWriter,
         transaction_version: Callable[[], int] = lambda: EPOCH_BUMPING_VERSION,
+        patience_ms: int = PATIENCE_MS,
     ) -> None:
         self._image = image
         self._settings = settings
         self._clock = clock
         self._timers = timers
+        self._patience = Patience(timers, patience_ms)
         self._markers = markers
         self._transaction_version = transaction_version
         self._leader_epochs: dict[int, int] = {}
@@ -167,7 +170,12 @@ class TransactionCoordinator:
             timeout_ms = request.transaction_timeout_ms
             return shard.init_producer_id(transactional_id, timeout_ms, expected, fresh_id, now_ms, answer)
 
-        return self._ids.decide(self.partition_for(transactional_id), operation, respond)
+        partition = self.partition_for(transactional_id)
+        return self._patience.ask(
+            self.runtime.state(partition),
+            transactional_id,
+            lambda: self._ids.decide(partition, operation, respond),
+        )
 
     def end_transaction(self, request: EndTxnRequest, api_version: int) -> Any:
         """EndTxn; answered once the decision is committed."""
@@ -278,13 +286,18 @@ class TransactionCoordinator:
 
         if not transactional_id:
             return respond(Outcome(ErrorCode.INVALID_REQUEST))
-        return self.runtime.decide(
-            self.partition_for(transactional_id),
-            lambda shard, now_ms: shard.add(
-                transactional_id, identity, partitions, client_version, now_ms, respond
-            ),
-            lambda error_code: error_code,
-        )
+        partition = self.partition_for(transactional_id)
+
+        def question() -> Any:
+            return self.runtime.decide(
+                partition,
+                lambda shard, now_ms: shard.add(
+                    transactional_id, identity, partitions, client_version, now_ms, respond
+                ),
+                lambda error_code: error_code,
+            )
+
+        return self._patience.ask(self.runtime.state(partition), transactional_id, question)
 
     def _verify(
         self,
@@ -313,7 +326,11 @@ class TransactionCoordinator:
 
         if not transactional_id:
             return for_all(ErrorCode.INVALID_REQUEST)
-        return self.runtime.decide(self.partition_for(transactional_id), operation, for_all)
+        partition = self.partition_for(transactional_id)
+        shard = self.runtime.state(partition) if add else None
+        return self._patience.ask(
+            shard, transactional_id, lambda: self.runtime.decide(partition, operation, for_all)
+        )
 
     # Questions.
 

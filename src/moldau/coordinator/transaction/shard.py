@@ -66,6 +66,7 @@ class TransactionShard:
         self._replace_producer = replace_producer
         self._count_end = count_end
         self.delivery = make_delivery(self._all_written)
+        self._waiting: dict[str, list[Callable[[], None]]] = {}
 
     # What the runtime needs.
 
@@ -243,6 +244,16 @@ class TransactionShard:
         if transaction is not None and transaction.state is TransactionState.ONGOING:
             self.deadlines.set((transactional_id,), max(transaction.deadline_ms, earliest_ms))
 
+    def is_decided(self, transactional_id: str) -> bool:
+        """Whether the id's transaction is being carried out."""
+        transaction = self.transactions.get(transactional_id)
+        return transaction is not None and transaction.state in DECIDED
+
+    def when_complete(self, transactional_id: str, tell: Callable[[], None]) -> None:
+        """Call `tell` once the transaction that is being carried out now is complete; never, if the shard is
+        given up before."""
+        self._waiting.setdefault(transactional_id, []).append(tell)
+
     def _all_written(self, prepared: Transaction) -> None:
         """Every partition of `prepared` has its marker: write that down."""
 
@@ -251,8 +262,13 @@ class TransactionShard:
                 return Result()  # the shard has been loaded anew, and delivers anew
             return Result(
                 records=[Record(prepared.transactional_id, prepared.completed(now_ms))],
-                on_commit=lambda: self.delivery.completed(prepared),
+                on_commit=lambda: self._complete(prepared),
                 on_failure=lambda _error_code: self.delivery.again(prepared),
             )
 
         self._submit(complete)
+
+    def _complete(self, prepared: Transaction) -> None:
+        self.delivery.completed(prepared)
+        for tell in self._waiting.pop(prepared.transactional_id, ()):
+            tell()

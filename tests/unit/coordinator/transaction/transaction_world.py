@@ -203,13 +203,16 @@ class World:
     """One coordinator, one partition of the transaction topic (or more); "beer" and "wine" have three
     partitions."""
 
-    def __init__(self, *, partitions: int = 1, transaction_version: int = 2, **settings: Any) -> None:
+    def __init__(
+        self, *, partitions: int = 1, transaction_version: int = 2, patience_ms: int = 0, **settings: Any
+    ) -> None:
         self.loop = asyncio.new_event_loop()
         self.clock = ManualClock()
         self.log = MemoryLog()
         self.markers = Partitions(self.loop)
         self.producer_ids = ProducerIdCounter()
         self.transaction_version = transaction_version
+        self.patience_ms = patience_ms
         self.leader_epoch = 0
         self.settings = BrokerSettings(**settings)
         self.image = Image()
@@ -246,6 +249,7 @@ class World:
             producer_ids=self.producer_ids,
             markers=self.markers,
             transaction_version=lambda: self.transaction_version,
+            patience_ms=self.patience_ms,
         )
         self.coordinator.start()
         for partition in range(len(self.image.topics[TRANSACTION_STATE_TOPIC].partitions)):
