@@ -1,0 +1,151 @@
+"""Deciding what becomes of one batch: it stays as it is, loses records, stays as an empty shell, or goes.
+
+| | records that go |
+| --- | --- |
+| aborted | all |
+| data below the map's end | with a later record of their key; without a key; tombstones past their horizon |
+| data behind the map's end | none: the next round looks at them |
+| control | a marker of whose transaction no batch is left, past its horizon |
+| not decided yet (from `first_uncleanable_offset` on) | none |
+
+A batch without records stays as a shell where its header is still needed: the last batch of a live producer
+holds the sequence number that must be expected next; the round's last batch holds the offset at which the log
+goes on. A marker that is needed for one of these stays whole, because without its record it says nothing.
+
+A tombstone's horizon is set when the round that covers it is through with the batch: from now on nobody who
+begins at offset 0 finds an older value, and whoever began before has delete.retention.ms to come by. (Kafka
+also sets it on batches behind the map's end, which a reader may then be robbed of.)
+"""
+
+from moldau.core.files import Buffer
+from moldau.log.compaction.job import NO_DATA_OFFSET, CleanJob, LastRecord
+from moldau.log.compaction.offset_map import GONE, LATEST, LATEST_TOMBSTONE, OffsetMap
+from moldau.log.compaction.rewrite import keep_none, keep_some, payload_of
+from moldau.log.compaction.scanning import judge_keys, verdicts_by_offset
+from moldau.log.compaction.source import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    COUNT,
+    LAST_OFFSET_DELTA,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    Batch,
+)
+from moldau.log.compaction.transactions import AbortedRanges, Markers
+from moldau.log.transaction_index import AbortedTransaction
+from moldau.records.batch import CONTROL, DELETE_HORIZON
+
+_WITHOUT_TOMBSTONES = bytes.maketrans(bytes([LATEST_TOMBSTONE]), bytes([GONE]))
+
+
+class BatchFilter:
+    """One job's decisions; to be given every batch of the sources, in order."""
+
+    def __init__(self, job: CleanJob, keys: OffsetMap, map_end_offset: int) -> None:
+        """`keys` covers [job.first_dirty_offset, map_end_offset)."""
+        self._keys = keys
+        self._map_start = job.first_dirty_offset
+        self._map_end = map_end_offset
+        self._window_end = min(keys.window_end, map_end_offset)
+        self._end = job.first_uncleanable_offset
+        self._now_ms = job.now_ms
+        self._horizon_ms = job.now_ms + job.delete_retention_ms
+        self._aborted = AbortedRanges(job.aborted)
+        self._markers = Markers(self._aborted)
+        self._last_records: dict[int, LastRecord] = {last.producer_id: last for last in job.last_records}
+        self.aborted_entry: AbortedTransaction | None = None
+        """What the transaction index needs for the batch that was judged last."""
+        self.records_out = 0
+
+    def judge(self, batch: Batch) -> Buffer | None:
+        """The bytes that stay of the batch, if any. CorruptBatch when it cannot be understood."""
+        header = batch[0]
+        self.aborted_entry = None
+        last_offset = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA]
+        if header[ATTRIBUTES] & CONTROL:
+            return self._judge_control(batch, last_offset)
+        self._markers.data_seen(header)
+        if last_offset >= self._end:
+            return self._whole(batch)
+        if self._aborted.contains(header):
+            return self._empty(batch, last_offset)
+        return self._judge_data(batch, last_offset)
+
+    def _whole(self, batch: Batch) -> memoryview:
+        header, data, start, end = batch
+        self.records_out += header[COUNT]
+        return memoryview(data)[start:end]
+
+    def _empty(self, batch: Batch, last_offset: int) -> Buffer | None:
+        """Nothing in the batch stays: a shell of it, where that is needed."""
+        header = batch[0]
+        last = self._last_records.get(header[PRODUCER_ID])
+        if last_offset + 1 != self._end and (last is None or last.last_data_offset != last_offset):
+            return None
+        return keep_none(batch) if header[COUNT] else self._whole(batch)
+
+    # -- data --------------------------------------------------------------------------------------
+
+    def _judge_data(self, batch: Batch, last_offset: int) -> Buffer | None:
+        header = batch[0]
+        base_offset, count = header[BASE_OFFSET], header[COUNT]
+        if base_offset >= self._map_end:
+            return self._whole(batch)
+        covered = last_offset < self._map_end
+        has_horizon = bool(header[ATTRIBUTES] & DELETE_HORIZON)
+        horizon_is_due = covered and not has_horizon
+        tombstones_go = covered and has_horizon and header[BASE_TIMESTAMP] <= self._now_ms
+        payload = None
+        if self._map_start <= base_offset and last_offset < self._window_end:
+            window = self._keys.window
+            first, stop = base_offset - self._map_start, last_offset + 1 - self._map_start
+            latest = window.count(LATEST, first, stop)
+            tombstones = window.count(LATEST_TOMBSTONE, first, stop)
+            remaining = latest if tombstones_go else latest + tombstones
+            if not remaining:
+                return self._empty(batch, last_offset)
+            if remaining == count and not (tombstones and horizon_is_due):
+                return self._whole(batch)
+            payload = payload_of(batch)
+            verdicts = verdicts_by_offset(window, self._map_start, *payload, count, base_offset)
+        else:
+            payload = payload_of(batch)
+            verdicts = judge_keys(self._keys, *payload, count, base_offset, self._map_end)
+        if tombstones_go:
+            verdicts = verdicts.translate(_WITHOUT_TOMBSTONES)
+        remaining = count - verdicts.count(GONE)
+        if not remaining:
+            return self._empty(batch, last_offset)
+        sets_horizon = horizon_is_due and LATEST_TOMBSTONE in verdicts
+        if remaining == count and not sets_horizon:
+            return self._whole(batch)
+        self.records_out += remaining
+        return keep_some(batch, payload, verdicts, self._horizon_ms if sets_horizon else None)
+
+    # -- markers -----------------------------------------------------------------------------------
+
+    def _judge_control(self, batch: Batch, last_offset: int) -> Buffer | None:
+        header = batch[0]
+        needed, self.aborted_entry = self._markers.marker_seen(batch)
+        if needed or last_offset >= self._end:
+            return self._whole(batch)
+        if not header[ATTRIBUTES] & DELETE_HORIZON:
+            if not header[COUNT]:
+                return self._empty(batch, last_offset)
+            self.records_out += header[COUNT]
+            return keep_some(batch, payload_of(batch), bytes([LATEST]) * header[COUNT], self._horizon_ms)
+        if header[BASE_TIMESTAMP] > self._now_ms or self._marker_must_stay(header, last_offset):
+            return self._whole(batch)
+        return None
+
+    def _marker_must_stay(self, header: tuple[int, ...], last_offset: int) -> bool:
+        """Whether the marker is the last sign of a live producer's epoch, or of where the round ends."""
+        if last_offset + 1 == self._end:
+            return True
+        last = self._last_records.get(header[PRODUCER_ID])
+        return (
+            last is not None
+            and last.last_data_offset == NO_DATA_OFFSET
+            and last.producer_epoch == header[PRODUCER_EPOCH]
+        )
