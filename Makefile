@@ -2,6 +2,7 @@
 #
 #   make demo    a broker, 336,776 real records through it, a consumer group, and a check of it all
 #   make test    everything that must hold before a change is taken
+#   make torture kill -9 in a loop, for MINUTES=10 or ROUNDS=n, from SEED=n; one SCENARIO= if named
 #
 # Each makes its own virtual environment in .venv and installs what it needs; the second run is quick.
 # PYTHON=/path/to/python3.12 chooses the interpreter; KEEP=1 make demo leaves the broker running.
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tools check format clean
+.PHONY: help demo test torture tools check format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -21,6 +22,11 @@ demo: $(VENV)/.installed-demo
 
 test: $(VENV)/.installed-dev tools check
 	$(BIN)/pytest -n 2 -rs
+
+# The long form of tests/torture: a broker and its clients are killed at random; what was promised must be there.
+torture: $(VENV)/.installed-dev
+	@PYTHONPATH=tests $(BIN)/python -m torture $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+		$(if $(MINUTES),--minutes $(MINUTES)) $(if $(SCENARIO),--scenario $(SCENARIO))
 
 # What can be judged without running anything.
 check: $(VENV)/.installed-dev

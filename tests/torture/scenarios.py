@@ -1,0 +1,50 @@
+"""The scenarios by name, short (for the test suite) and long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torture import round_compaction, round_loop, round_transactions
+from torture.round_compaction import CompactionSize
+from torture.round_loop import LoopSize
+from torture.round_transactions import Size
+from torture.rounds import Round
+
+
+class Scenario(NamedTuple):
+    """How to run it; each returns one line about what happened, or raises `Failure`."""
+
+    short: Callable[[Round], str]
+    long: Callable[[Round], str]
+
+
+def _transactions(size: Size, kill_clients: bool) -> Callable[[Round], str]:
+    return lambda torture: round_transactions.run(torture, size, kill_clients=kill_clients)
+
+
+def _loop(size: LoopSize, protocol: str) -> Callable[[Round], str]:
+    return lambda torture: round_loop.run(torture, size, protocol)
+
+
+def _compaction(size: CompactionSize) -> Callable[[Round], str]:
+    return lambda torture: round_compaction.run(torture, size)
+
+
+_SIZES = (Size(2, 20, 3), Size(4, 150, 8))
+_LOOPS = (LoopSize(500, 2, 3), LoopSize(6000, 3, 10))
+_COMPACTIONS = (CompactionSize(40, 20, 800, 3), CompactionSize(200, 60, 6000, 10))
+
+SCENARIOS: dict[str, Scenario] = {
+    "transactions": Scenario(*(_transactions(size, False) for size in _SIZES)),
+    "dying-producers": Scenario(*(_transactions(size, True) for size in _SIZES)),
+    "copy-classic": Scenario(*(_loop(size, "classic") for size in _LOOPS)),
+    "copy-consumer": Scenario(*(_loop(size, "consumer") for size in _LOOPS)),
+    "compaction": Scenario(*map(_compaction, _COMPACTIONS)),
+}
+DURABILITIES = ("os", "group")
+
+
+def durability(kind: str, choice: str) -> dict[str, str]:
+    """Moldau's own setting; a process that is killed loses nothing with either."""
+    return {"moldau.durability": choice} if kind == "moldau" else {}

@@ -1,0 +1,13 @@
+"""One number decides a round: every part draws from a generator of its own, named after the part.
+
+Parts that share a generator would change each other's draws as soon as one of them asks once more.
+"""
+
+from __future__ import annotations
+
+import random
+
+
+def generator(seed: int, part: str) -> random.Random:
+    """The generator of one part of a round; a text as seed does not depend on the hash seed of the process."""
+    return random.Random(f"{seed}/{part}")

@@ -1,0 +1,202 @@
+"""The judges can fail: each is shown ledgers and readings in which one promise is broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torture.judge_compaction import judge_latest
+from torture.judge_loop import judge_offsets, judge_output
+from torture.judge_transactions import differences, judge
+from torture.kills import BROKER, CLIENT, Kill, Stuck, carry_out, schedule
+from torture.ledger import (
+    ABORTED,
+    COMMITTED,
+    IDEMPOTENT,
+    TOMBSTONE,
+    TRANSACTION,
+    UNKNOWN,
+    Attempt,
+    Entry,
+    Ledger,
+    read_ledger,
+    value_of,
+)
+from torture.offsets_load import expected, judge_groups
+from torture.reading import Seen
+from torture.seeds import generator
+from torture.worker import transformed
+
+ENTRIES = [Entry("left", 0, "a", 40), Entry("right", 1, "b", 30), Entry("left", 0, "c", 50)]
+
+
+def attempt(number: int, outcome: str | None, commit: bool | None = True, mode: str = TRANSACTION) -> Attempt:
+    offsets: list[int | None] = [10 * number, 10 * number, 10 * number + 1]
+    return Attempt("t0", number, mode, ENTRIES, commit, outcome, offsets if outcome else [])
+
+
+def records(number: int) -> list[Seen]:
+    """The records of an attempt as they should be found."""
+    at = (10 * number, 10 * number, 10 * number + 1)
+    return [
+        Seen(one.topic, one.partition, at[i], one.key.encode(), value_of("t0", number, i, one.size_bytes))
+        for i, one in enumerate(ENTRIES)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("attempts", "seen"),
+    [
+        ([attempt(0, COMMITTED), attempt(1, COMMITTED)], records(0) + records(1)),
+        ([attempt(0, COMMITTED), attempt(1, ABORTED, False)], records(0)),
+        ([attempt(0, UNKNOWN)], records(0)),
+        ([attempt(0, UNKNOWN)], []),
+        ([attempt(0, None)], records(0)),
+        ([attempt(0, None, None)], []),
+        ([attempt(0, COMMITTED, None, IDEMPOTENT)], records(0)),
+        ([attempt(0, None, None, IDEMPOTENT)], records(0)[:2]),
+    ],
+)
+def test_what_was_promised_passes(attempts: list[Attempt], seen: list[Seen]) -> None:
+    assert judge(attempts, seen) == []
+
+
+@pytest.mark.parametrize(
+    ("attempts", "seen", "complaint"),
+    [
+        ([attempt(0, COMMITTED)], [], "lost"),
+        ([attempt(0, COMMITTED)], records(0)[:2], "lost"),
+        ([attempt(0, COMMITTED)], records(0)[1:], "half"),
+        ([attempt(0, COMMITTED)], records(0) + records(0)[:1], "twice"),
+        ([attempt(0, COMMITTED)], [records(0)[0]._replace(offset=7), *records(0)[1:]], "moved"),
+        ([attempt(0, COMMITTED)], [records(0)[0]._replace(partition=1), *records(0)[1:]], "nobody wrote"),
+        ([attempt(0, COMMITTED)], [records(0)[0]._replace(key=b"b"), *records(0)[1:]], "nobody wrote"),
+        (
+            [attempt(0, COMMITTED)],
+            [records(0)[0]._replace(value=b"t0|0|0|x"), *records(0)[1:]],
+            "nobody wrote",
+        ),
+        ([attempt(0, COMMITTED)], [*records(0), Seen("left", 0, 99, b"k", None)], "nobody wrote"),
+        ([attempt(0, ABORTED, False)], records(0), "aborted and yet seen"),
+        ([attempt(0, None, None)], records(0), "aborted and yet seen"),
+        ([attempt(0, None, False)], records(0), "aborted and yet seen"),
+        ([attempt(0, UNKNOWN)], records(0)[:1], "half"),
+        ([attempt(0, None)], records(0)[:1], "half"),
+        ([attempt(0, COMMITTED), attempt(1, COMMITTED)], records(1) + records(0), "order"),
+        ([attempt(0, COMMITTED, None, IDEMPOTENT)], records(0)[:2], "lost"),
+    ],
+)
+def test_a_broken_promise_is_named(attempts: list[Attempt], seen: list[Seen], complaint: str) -> None:
+    assert any(complaint in one for one in judge(attempts, seen)), judge(attempts, seen)
+
+
+def test_two_readings_are_compared_record_by_record() -> None:
+    assert differences("two", records(0), records(0)) == []
+    assert differences("two", records(0), records(0)[:2])
+    assert differences("two", records(0), [*records(0)[:2], records(0)[2]._replace(value=b"x")])
+    assert any("twice" in one for one in differences("two", records(0), records(0) * 2))
+    assert any("after a higher" in one for one in differences("two", records(0), records(0)[::-1]))
+
+
+def test_a_copy_is_neither_missing_nor_double_nor_invented() -> None:
+    values = [b"0", b"1"]
+    out = [Seen("out", 0, i, value, transformed(value)) for i, value in enumerate(values)]
+    assert judge_output(values, transformed, out) == []
+    assert "lost" in judge_output(values, transformed, out[:1])[0]
+    assert "2 times" in judge_output(values, transformed, out + out[:1])[0]
+    assert "nobody" in judge_output(values, transformed, [*out, out[0]._replace(value=b"0|")])[0]
+    assert judge_offsets({("in", 0): 2}, {("in", 0): 2}) == []
+    assert judge_offsets({("in", 0): 1}, {("in", 0): 2})
+    assert judge_offsets({}, {("in", 0): 2})
+
+
+def keyed(number: int, outcome: str | None, *sizes: int, commit: bool | None = True) -> Attempt:
+    """An attempt that writes key k once for each size."""
+    entries = [Entry("map", 0, "k", size) for size in sizes]
+    offsets: list[int | None] = [number * 10 + i for i in range(len(sizes))]
+    return Attempt("c0", number, TRANSACTION, entries, commit, outcome, offsets)
+
+
+def found(number: int, index: int, size: int) -> Seen:
+    return Seen("map", 0, number * 10 + index, b"k", value_of("c0", number, index, size))
+
+
+@pytest.mark.parametrize(
+    ("attempts", "seen", "tombstones_stay", "complaint"),
+    [
+        ([keyed(0, COMMITTED, 20, 30)], [found(0, 1, 30)], True, None),
+        ([keyed(0, COMMITTED, 20), keyed(1, ABORTED, 30)], [found(0, 0, 20)], True, None),
+        ([keyed(0, COMMITTED, 20), keyed(1, None, 30)], [found(0, 0, 20)], True, None),
+        ([keyed(0, COMMITTED, 20), keyed(1, None, 30)], [found(1, 0, 30)], True, None),
+        ([keyed(0, COMMITTED, 20, TOMBSTONE)], [found(0, 1, TOMBSTONE)], True, None),
+        ([keyed(0, COMMITTED, 20, TOMBSTONE)], [], False, None),
+        ([keyed(0, COMMITTED, 20, TOMBSTONE)], [], True, "tombstone"),
+        ([keyed(0, COMMITTED, 20, TOMBSTONE)], [found(0, 0, 20)], False, "latest"),
+        ([keyed(0, COMMITTED, 20, 30)], [found(0, 0, 20)], True, "latest"),
+        ([keyed(0, COMMITTED, 20, 30)], [], True, "latest"),
+        ([keyed(0, COMMITTED, 20), keyed(1, ABORTED, 30)], [found(1, 0, 30)], True, "aborted"),
+        ([keyed(0, COMMITTED, 20)], [found(0, 0, 20)._replace(offset=3)], True, "moved"),
+        ([keyed(0, COMMITTED, 20)], [found(0, 0, 20), found(0, 0, 20)._replace(offset=3)], True, "twice"),
+        ([keyed(0, COMMITTED, 20)], [found(0, 0, 20)._replace(value=b"c0|0|0|y")], True, "nobody wrote"),
+        ([keyed(0, COMMITTED, 20)], [found(0, 0, 20)._replace(offset=3, value=None)], True, "nobody wrote"),
+    ],
+)
+def test_the_latest_value_of_each_key_survives(
+    attempts: list[Attempt], seen: list[Seen], tombstones_stay: bool, complaint: str | None
+) -> None:
+    complaints = judge_latest(attempts, seen, tombstones_stay=tombstones_stay)
+    if complaint is None:
+        assert complaints == []
+    else:
+        assert any(complaint in one for one in complaints), complaints
+
+
+def test_a_group_stands_where_it_was_put(tmp_path: Path) -> None:
+    path = tmp_path / "o"
+    path.write_text(
+        '{"ask": ["a", 1]}\n{"told": ["a", 1]}\n{"ask": ["a", 4]}\n{"ask": ["b", 2]}\n{"told": ["b", 2]}\n'
+    )
+    wanted = expected(path)
+    assert judge_groups(wanted, {"a": 1, "b": 2}) == judge_groups(wanted, {"a": 4, "b": 2}) == []
+    assert "a stands at 0" in judge_groups(wanted, {"a": 0, "b": 2})[0]
+    assert "b stands at -1" in judge_groups(wanted, {"a": 1})[0]
+
+
+def test_a_ledger_survives_its_writer(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "t0")
+    for number in range(3):
+        ledger.begin(number, TRANSACTION, ENTRIES)
+    ledger.decide(1, True)
+    ledger.decide(2, True)
+    ledger.told(2, COMMITTED, [5, 6, 7])
+    with (tmp_path / "t0").open("ab") as file:
+        file.write(b'{"told": 1, "outc')  # killed in the middle of a line
+    first, second, third = read_ledger("t0", tmp_path / "t0")
+    assert [one.fate(0) for one in (first, second, third)] == [ABORTED, UNKNOWN, COMMITTED]
+    assert third.offset(2) == 7
+    assert third.records == ENTRIES
+
+
+def test_a_schedule_follows_from_its_seed() -> None:
+    one, two, other = (schedule(generator(s, "k"), 6, 100, {BROKER: 1, CLIENT: 1}) for s in (1, 1, 2))
+    assert one == two != other
+    assert one[0].who == BROKER
+    assert all(5 <= kill.at < 90 for kill in one)
+
+
+def test_kills_come_at_their_moment_and_a_standstill_is_noticed() -> None:
+    steps = iter(range(100))
+    now = 0
+
+    def progress() -> int:
+        nonlocal now
+        now = next(steps)
+        return now
+
+    struck: list[tuple[int, int]] = []
+    plan = [Kill(at, BROKER, 0.5) for at in (3, 3, 8)]
+    assert carry_out(plan, progress, lambda kill: struck.append((kill.at, now)), lambda: now > 20) == 3
+    assert struck == [(3, 3), (3, 4), (8, 8)]
+    with pytest.raises(Stuck):
+        carry_out([], lambda: 5, lambda kill: None, lambda: False, stuck_after_s=0.02)

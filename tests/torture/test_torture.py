@@ -1,0 +1,36 @@
+"""The short form: every scenario once, in both durabilities taken together; `make torture` is the long one.
+
+MOLDAU_TEST_BROKER=kafka pytest tests/torture      whether a scenario is right in the first place
+MOLDAU_TORTURE_SEED=7 pytest tests/torture         other seeds
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from torture.rounds import Round
+from torture.scenarios import SCENARIOS, durability
+from torture.victim import KIND
+
+SEED = int(os.environ.get("MOLDAU_TORTURE_SEED", "1"))
+
+
+@pytest.mark.client
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for child processes in /proc")
+@pytest.mark.parametrize(
+    ("scenario", "choice"),
+    [
+        ("transactions", "group"),
+        ("dying-producers", "os"),
+        ("copy-classic", "os"),
+        ("copy-consumer", "group"),
+        ("compaction", "os"),
+    ],
+)
+def test_promises_survive_kill_9(scenario: str, choice: str, tmp_path: Path) -> None:
+    with Round(SEED, tmp_path, durability(KIND, choice)) as torture:
+        print(SCENARIOS[scenario].short(torture))
