@@ -22,6 +22,7 @@ from client_raw_transactions import (
     INIT_PRODUCER_ID,
     LIST_TRANSACTIONS,
     OFFSET_COMMIT,
+    PRODUCE,
     WRITE_MARKERS,
     RawProducer,
     active_producers,
@@ -33,7 +34,7 @@ from client_raw_transactions import (
     write_marker,
 )
 from conftest import KIND
-from raw_client import RawClient
+from raw_client import RawClient, parse_response, request_frame
 
 from moldau.records.builder import build_batch
 from moldau.records.record import Record
@@ -160,6 +161,74 @@ def test_with_transactions_v2_a_late_retry_has_an_old_epoch(
     assert one.end(committed, 5, producer_epoch=epoch) == "none"
     assert one.producer_epoch == epoch + 1
     assert standing(one, places) == before
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_the_first_batches_of_a_transaction_may_come_all_at_once(
+    version: int, one: RawProducer, places: list[Place]
+) -> None:
+    """Five requests in flight, as the Java client has them, while the coordinator is still being asked."""
+    for committed in (True, False, True):
+        start = ends(one.raw, places[0])[0][1]
+        if version < 12:
+            assert one.add(places[0]) == "none"
+        frames = []
+        for sequence in range(5):
+            batch = build_batch(
+                [Record(0, now_ms(), b"k", b"%d" % sequence, ())],
+                producer_id=one.producer_id,
+                producer_epoch=one.producer_epoch,
+                base_sequence=one.sequences.get(places[0], 0) + sequence,
+                transactional=True,
+            )
+            data = [{"name": places[0][0], "partition_data": [{"index": 0, "records": batch}]}]
+            values = {"acks": -1, "timeout": 5000, "topic_data": data}
+            values["transactional_id"] = one.transactional_id
+            frames.append(request_frame(PRODUCE, version, sequence, values))
+        one.raw.send(b"".join(frames))
+        found = []
+        for sequence in range(5):
+            answer = parse_response(one.raw.receive(), PRODUCE, version, sequence)
+            (partition,) = answer.responses[0].partition_responses
+            found.append((partition.error_code.name, partition.base_offset))
+        assert found == [("none", start + number) for number in range(5)]
+        one.sequences[places[0]] = one.sequences.get(places[0], 0) + 5
+        one.finish(committed, 5 if version >= 12 else 4)
+        assert ends(one.raw, places[0]) == [(start + 6, start + 6)]
+
+
+def test_a_broker_asks_for_several_transactions_at_once(raw: RawClient, places: list[Place]) -> None:
+    """AddPartitionsToTxn 4 and 5: each transaction has its own answer, and one's error is not another's."""
+    topic = places[0][0]
+    asked = [RawProducer(raw, f"{topic}-{number}") for number in range(3)]
+    assert [one.init() for one in asked] == ["none"] * 3
+    assert asked[2].add(*places) == "none"
+    topics = [{"name": topic, "partitions": [0, 1]}]
+    for version in (4, 5):
+        transactions = [
+            {
+                "transactional_id": one.transactional_id,
+                "producer_id": one.producer_id,
+                "producer_epoch": one.producer_epoch + (number == 1),
+                "verify_only": number == 2,
+                "topics": topics,
+            }
+            for number, one in enumerate(asked)
+        ]
+        answer = raw.call(ADD_PARTITIONS, version, transactions=transactions)
+        assert answer.error_code.name == "none"
+        found = {
+            one.transactional_id: [
+                row.partition_error_code.name
+                for each in one.topic_results
+                for row in each.results_by_partition
+            ]
+            for one in answer.results_by_transaction
+        }
+        expected = ["none", "producer_fenced", "none"]
+        assert found == {one.transactional_id: [code] * 2 for one, code in zip(asked, expected, strict=True)}
+    assert [one.describe()[0] for one in asked] == ["Ongoing", "Empty", "Ongoing"]
+    assert asked[0].describe()[3] == places
 
 
 def test_adding_partitions_is_all_or_nothing(ongoing: RawProducer, places: list[Place]) -> None:
