@@ -33,7 +33,7 @@ from moldau.coordinator.transaction.metadata import (
 )
 from moldau.coordinator.transaction.patience import PATIENCE_MS, Patience
 from moldau.coordinator.transaction.shard import TransactionShard
-from moldau.coordinator.transaction.words import Words, spoken, words_for_broker, words_for_producer
+from moldau.coordinator.transaction.words import Words, spoken, words_for_producer
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import TimerHandle, Timers
@@ -249,17 +249,16 @@ class TransactionCoordinator:
         identity = Identity(producer_id, producer_epoch)
         return self._verify(transactional_id, identity, partitions, add, words)
 
-    def add_partitions_of_brokers(self, request: AddPartitionsToTxnRequest, api_version: int) -> Any:
+    def add_partitions_of_brokers(self, request: AddPartitionsToTxnRequest) -> Any:
         """AddPartitionsToTxn as brokers send it (versions 4 and up): several transactions, to verify or to
         add (KIP-890)."""
-        words = words_for_broker(api_version)
         outcomes = [
             self._verify(
                 row.transactional_id,
                 Identity(row.producer_id, row.producer_epoch),
                 [(topic.name, index) for topic in row.topics for index in topic.partitions],
                 not row.verify_only,
-                words,
+                {},
             )
             for row in request.transactions
         ]

@@ -33,7 +33,7 @@ def add_partitions_to_txn(
     broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
     if context.api_version >= SEVERAL_SINCE:
-        return _several(broker, context, request)
+        return _several(broker, request)
     topics = request.v3_and_below_topics
     places = _places(topics)
     unknown = _unknown(broker.metadata.image, places)
@@ -61,9 +61,7 @@ async def _wait(
     return _answer(topics, await outcome)
 
 
-async def _several(
-    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse:
+async def _several(broker: Broker, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     known, results = [], {}
     for each in request.transactions:
         unknown = _unknown(broker.metadata.image, _places(each.topics))
@@ -75,9 +73,7 @@ async def _several(
                 transactional_id=each.transactional_id, topic_results=rows
             )
     # Asked in one go, so that what they write goes into one append.
-    outcome = broker.transactions.add_partitions_of_brokers(
-        AddPartitionsToTxnRequest(transactions=known), context.api_version
-    )
+    outcome = broker.transactions.add_partitions_of_brokers(AddPartitionsToTxnRequest(transactions=known))
     response = outcome if isinstance(outcome, AddPartitionsToTxnResponse) else await outcome
     results.update(zip(map(id, known), response.results_by_transaction, strict=True))
     return AddPartitionsToTxnResponse(

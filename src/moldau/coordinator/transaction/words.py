@@ -1,7 +1,8 @@
 """Error codes in the words that a request's version knows.
 
 PRODUCER_FENCED and TRANSACTION_ABORTABLE came later than the requests they answer; before, the same was said
-with INVALID_PRODUCER_EPOCH and INVALID_TXN_STATE, which make a client of that time do what it can.
+with INVALID_PRODUCER_EPOCH and INVALID_TXN_STATE, which make a client of that time do what it can. Brokers
+among themselves say what is: the one that answers the producer chooses the words (as Kafka does).
 """
 
 from collections.abc import Mapping
@@ -20,9 +21,6 @@ PRODUCER_FENCED_FROM: Mapping[type, int] = {
 }
 """The first version of each request that knows PRODUCER_FENCED."""
 
-ABORTABLE_FROM = 5
-"""The first version of AddPartitionsToTxn that knows TRANSACTION_ABORTABLE."""
-
 Words = Mapping[int, int]
 """What to say instead of a code."""
 
@@ -32,13 +30,6 @@ def spoken(request: type, api_version: int, error_code: int) -> int:
     if error_code == ErrorCode.PRODUCER_FENCED and api_version < PRODUCER_FENCED_FROM[request]:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error_code
-
-
-def words_for_broker(api_version: int) -> Words:
-    """What a broker is told that asks with this version of AddPartitionsToTxn."""
-    if api_version >= ABORTABLE_FROM:
-        return {}
-    return {ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
 
 
 def words_for_producer(*, supports_abortable: bool) -> Words:

@@ -130,9 +130,9 @@ def test_a_broker_asks_for_several_producers_at_once(world: World) -> None:
 
     rows = [row("a", first, True), row("b", second, False), row("c", second, True), row("b", (1, 0), False)]
 
-    def ask(version: int) -> list[tuple[str, list[int]]]:
+    def ask() -> list[tuple[str, list[int]]]:
         request = AddPartitionsToTxnRequest(transactions=rows)
-        response = world.call(world.coordinator.add_partitions_of_brokers, request, version).response
+        response = world.call(world.coordinator.add_partitions_of_brokers, request).response
         return [
             (result.transactional_id, [each.partition_error_code for each in topic.results_by_partition])
             for result in response.results_by_transaction
@@ -141,8 +141,7 @@ def test_a_broker_asks_for_several_producers_at_once(world: World) -> None:
 
     mapping, abortable = ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTION_ABORTABLE
     rest = [("b", [0, 0]), ("c", [mapping] * 2), ("b", [mapping] * 2)]
-    assert ask(5) == [("a", [0, abortable]), *rest]
-    assert ask(4) == [("a", [0, ErrorCode.INVALID_TXN_STATE]), *rest]
+    assert ask() == [("a", [0, abortable]), *rest]
     assert world.transaction("a").partitions == {("beer", 0), ("beer", 1)}
     assert world.transaction("b").partitions == {("beer", 0), ("beer", 2)}
 
