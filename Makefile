@@ -1,8 +1,8 @@
-# Two commands, from a fresh clone with nothing but Python 3.11 or newer:
+# Three commands, from a fresh clone with nothing but Python 3.11 or newer:
 #
-#   make demo    a broker, 336,776 real records through it, a consumer group, and a check of it all
-#   make test    everything that must hold before a change is taken
-#   make torture kill -9 in a loop, for MINUTES=10 or ROUNDS=n, from SEED=n; one SCENARIO= if named
+#   make demo     a broker, 336,776 real records through it, a consumer group, and a check of it all
+#   make test     everything that must hold before a change is taken
+#   make torture  kill -9 in a loop, for MINUTES=10 or ROUNDS=n, from SEED=n; one SCENARIO= if named
 #
 # Each makes its own virtual environment in .venv and installs what it needs; the second run is quick.
 # PYTHON=/path/to/python3.12 chooses the interpreter; KEEP=1 make demo leaves the broker running.

@@ -2,8 +2,8 @@
 
 An attempt is a transaction, or a handful of records without one. Three lines a attempt, each one `write`:
 
-    {"begin": 7, "mode": "transaction", "records": [[topic, partition, key, size], ...]}   before anything is sent
-    {"decide": 7, "commit": true}                                                          before commit or abort
+    {"begin": 7, "mode": "transaction", "records": [[topic, partition, key, size], ...]}   before it is sent
+    {"decide": 7, "commit": true}                                                          before its end
     {"told": 7, "outcome": "committed", "offsets": [12, null, ...]}                        after the answer
 
 What a kill leaves out is itself knowledge: without `decide` nobody ever asked for a commit, so that the

@@ -1,4 +1,4 @@
-"""A producer process: so many attempts, each written to the ledger before and after, whatever happens meanwhile.
+"""A producer process: so many attempts, each written to the ledger before and after, come what may.
 
     python -m torture.load '{"address": ..., "name": "t0", "mode": "transaction", ...}'
 

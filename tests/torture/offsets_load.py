@@ -1,4 +1,4 @@
-"""A process that commits offsets for a few groups, over and over, so that `__consumer_offsets` must be compacted.
+"""A process that commits offsets for a few groups, over and over, so that `__consumer_offsets` gets long.
 
     python -m torture.offsets_load '{"address": ..., "name": "o", ...}'
 
@@ -25,6 +25,8 @@ from torture.seeds import generator
 
 OFFSET_COMMIT, FIND_COORDINATOR = 8, 10
 PATIENCE_S = 60.0
+# Long commits fill a segment sooner: it cannot be made smaller than a megabyte.
+NOTE = "n" * 2000
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,12 @@ def run(plan: OffsetsPlan) -> None:
 
 
 def _commit(client: RawClient, topic: str, group: str, offset: int) -> bool:
-    partition = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1}
+    partition = {
+        "partition_index": 0,
+        "committed_offset": offset,
+        "committed_leader_epoch": -1,
+        "committed_metadata": NOTE,
+    }
     answer = client.call(
         OFFSET_COMMIT,
         7,

@@ -27,6 +27,11 @@ from torture.seeds import generator
 TOPICS = {"map": 2}
 SEGMENT_BYTES = 30_000
 CLEANED_WITHIN_S = 20.0
+EAGER = {
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "offsets.topic.segment.bytes": "1048576",
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class CompactionSize:
 def run(torture: Round, size: CompactionSize) -> str:
     """`delete.retention.ms` is a second or an hour, by the seed: tombstones may go, or must stay."""
     tombstones_stay = torture.draw.random() < 0.5
-    victim = torture.victim(_settings(torture.kind))
+    victim = torture.victim(EAGER)
     victim.start()
     torture.create_topics(
         TOPICS,
@@ -97,15 +102,6 @@ def run(torture: Round, size: CompactionSize) -> str:
     )
 
 
-def _settings(kind: str) -> Mapping[str, str]:
-    eager = {
-        "log.cleaner.backoff.ms": "100",
-        "log.cleaner.min.cleanable.ratio": "0.01",
-        "log.cleaner.dedupe.buffer.size": "1048576" if kind == "kafka" else "134217728",
-    }
-    return eager if kind == "kafka" else eager | {"offsets.topic.segment.bytes": str(SEGMENT_BYTES)}
-
-
 def _load(torture: Round, size: CompactionSize, name: str, mode: str) -> ClientProcess:
     plan = Plan(
         torture.address,
@@ -132,7 +128,7 @@ def _offsets_load(torture: Round, size: CompactionSize) -> ClientProcess:
 def _judged(
     torture: Round, attempts: list[Attempt], ends: Mapping[Place, int], tombstones_stay: bool
 ) -> list[Seen]:
-    """Read it all once by a client and once by hand. The cleaner may work in between, so each is judged alone."""
+    """Read it all by a client and by hand. The cleaner may work in between, so each is judged alone."""
     seen = read_committed(torture.address, TOPICS, ends)
     torture.complain(judge_latest(attempts, seen, tombstones_stay=tombstones_stay))
     by_hand, wrong = read_by_hand(torture.address, ends)

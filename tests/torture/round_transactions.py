@@ -1,4 +1,4 @@
-"""Scenario a: transactional, idempotent and plain producers, while broker and producers are killed with kill -9.
+"""Scenario a: transactional, idempotent and plain producers, while they and the broker are killed.
 
 A ghost is a producer that is killed and never comes back: the broker alone must end its transaction.
 """

@@ -1,4 +1,4 @@
-"""What every round has: a seed, a folder, one broker, some clients, and complaints that are collected to the end."""
+"""What every round has: a seed, a folder, one broker, some clients, and a list of complaints."""
 
 from __future__ import annotations
 

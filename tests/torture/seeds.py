@@ -9,5 +9,5 @@ import random
 
 
 def generator(seed: int, part: str) -> random.Random:
-    """The generator of one part of a round; a text as seed does not depend on the hash seed of the process."""
+    """The generator of one part; a text as seed does not depend on the process's hash seed."""
     return random.Random(f"{seed}/{part}")
