@@ -37,7 +37,6 @@ def read_batches(files: Files, path: str, size_bytes: int, buffer_bytes: int, pa
         position, wanted = 0, buffer_bytes
         while position < size_bytes:
             data = files.pread(fd, min(wanted, size_bytes - position), position)
-            pace.read(len(data))
             at = 0
             for batch in _whole_batches(data, path, position):
                 yield batch
@@ -45,6 +44,7 @@ def read_batches(files: Files, path: str, size_bytes: int, buffer_bytes: int, pa
             if not at:
                 wanted = _size_at(data, path, position, size_bytes)
                 continue
+            pace.read(at)
             position += at
             wanted = buffer_bytes
     finally:
