@@ -59,16 +59,22 @@ class Log(TransactionalAppender):
         """What must be synced so that all that is written now is on the disk; None when it is already."""
         changes = self._directory_changes
         directory = self.directory if changes > self._directory_changes_synced else None
-        aborts = list(self._aborts_unsynced)
+        # What compaction has replaced meanwhile was synced by it.
+        aborts = [each for each in self._aborts_unsynced if each in self._segments]
         if self.flushed_end_offset >= self.written_end_offset and directory is None and not aborts:
             return None
         job = FsyncJob(self._files, self.written_end_offset, self._generation, directory, changes)
         try:
             if directory is not None:
                 job.add_file(self.epochs.path)
+            end_offset = self.written_end_offset
             for segment in reversed(self._segments):
-                if segment.synced_bytes >= segment.size_bytes and segment is not self._active:
+                if end_offset <= self.flushed_end_offset and segment is not self._active:
                     break
+                end_offset = segment.base_offset
+                if segment.synced_bytes >= segment.size_bytes and segment is not self._active:
+                    # Recovery syncs what it cuts, and not what comes before.
+                    continue
                 job.add(segment)
                 job.add_file(f"{self.directory}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}")
                 if segment is not self._active:
@@ -92,7 +98,9 @@ class Log(TransactionalAppender):
             return
         for segment, size_bytes in job.sizes:
             segment.synced_bytes = max(segment.synced_bytes, size_bytes)
-        self._aborts_unsynced = [each for each in self._aborts_unsynced if each not in job.aborts]
+        self._aborts_unsynced = [
+            each for each in self._aborts_unsynced if each not in job.aborts and each in self._segments
+        ]
         self.flushed_end_offset = max(self.flushed_end_offset, job.end_offset)
 
     def flush_is_due(self, now_ms: int) -> bool:
@@ -295,7 +303,13 @@ class Log(TransactionalAppender):
             self.epochs.write()
         if self._states or self._snapshot_offsets:
             self._write_snapshot(self.log_end_offset)
-        return self.fsync_job()
+        if len(self._active.transaction_index) and self._active not in self._aborts_unsynced:
+            self._aborts_unsynced.append(self._active)
+        job = self.fsync_job()
+        if job is not None:
+            # Nobody will look into the log again to see which transactions are open.
+            job.add_file(f"{self.directory}/{file_name(self.log_end_offset, SNAPSHOT_SUFFIX)}")
+        return job
 
     def close(self, *, clean: bool = True) -> None:
         """Let go of the files. A clean close leaves nothing for recovery to do; OSError when the disk refuses

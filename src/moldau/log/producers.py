@@ -143,7 +143,8 @@ class Producers:
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} begins its transaction with sequence {base_sequence} instead of 0",
             )
-        if 0 <= guard.lowest_sequence < base_sequence:
+        # Of a known producer the next number is known, too.
+        if state is None and 0 <= guard.lowest_sequence < base_sequence:
             return Outcome(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} sent sequence {base_sequence}, and {guard.lowest_sequence} before "

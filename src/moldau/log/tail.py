@@ -406,5 +406,6 @@ class Tail:
 
     def _write_snapshot(self, offset: int) -> None:
         if offset not in self._snapshot_offsets:
+            self._directory_changes += 1
             write_snapshot(self._files, self.directory, offset, self._states)
             self._snapshot_offsets.append(offset)
