@@ -29,9 +29,10 @@ def read_by_hand(
     with RawClient(address) as client:
         for place, end in ends.items():
             partition = _Partition(place)
-            while partition.position < end and not partition.complaints:
-                partition.take(_fetch(client, place, partition.position, chunk_bytes))
-            if not partition.complaints and partition.open_since:
+            while partition.position < end:
+                if not partition.take(_fetch(client, place, partition.position, chunk_bytes)):
+                    break
+            if partition.open_since:
                 partition.complain(f"transactions without a marker: {partition.open_since}")
             seen += partition.seen
             complaints += partition.complaints
@@ -73,10 +74,11 @@ class _Partition:
     def complain(self, text: str) -> None:
         self.complaints.append(f"{self.place[0]}-{self.place[1]}: {text}")
 
-    def take(self, answer: Any) -> None:
+    def take(self, answer: Any) -> bool:
+        """Go through the batches of an answer; False when it leads no further."""
         if int(answer.error_code) or not answer.records:
             self.complain(f"Fetch at {self.position}: error {answer.error_code}, nothing below the end")
-            return
+            return False
         began_at = self.position
         listed = sorted((one.first_offset, one.producer_id) for one in answer.aborted_transactions or ())
         aborted: set[int] = set()
@@ -98,16 +100,19 @@ class _Partition:
             self.position = last_offset + 1
         if self.position == began_at:
             self.complain(f"Fetch at {began_at} brings no whole batch")
+        return self.position > began_at
 
     def _marker(self, batch: Any, aborted: set[int]) -> None:
-        (record,) = list(batch)
-        abort = int.from_bytes(record.key[2:4], "big") == ABORT_MARKER
+        records = list(batch)
+        if not records:  # compaction has emptied the batch; it stays for its producer's sequence
+            return
+        abort = int.from_bytes(records[0].key[2:4], "big") == ABORT_MARKER
         had_records = self.open_since.pop(batch.producer_id, None) is not None
         listed = batch.producer_id in aborted
         aborted.discard(batch.producer_id)
-        # An abort marker may come alone (a partition was added, and nothing written), and then nothing is
-        # listed.
-        if listed != (abort and had_records) and batch.base_offset >= self.position:
+        # Compaction takes the records of an aborted transaction away and leaves it listed; a partition that
+        # was added to a transaction and not written to has an abort marker and is not listed.
+        if (listed and not abort) or (abort and had_records and not listed):
             kind = "abort" if abort else "commit"
             verb = "lists" if listed else "does not list"
             self.complain(f"{kind} marker of {batch.producer_id} at {batch.base_offset}; Fetch {verb} it")
