@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from moldau.core.settings.topic import TopicSettings
 from moldau.log.checkpoints import CLEANER_OFFSETS_NAME
@@ -25,6 +25,8 @@ KRAFT_LOG = "__cluster_metadata"
 """Where a Kafka controller keeps its metadata, in a directory that was once Kafka's: not a partition of ours.
 """
 _PARTITION_DIRECTORY = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})")
+_ANY = 1 << 62
+_Work: TypeAlias = tuple[LogDirectory, str, tuple[str, int], int, int, int]
 
 logger = logging.getLogger(__name__)
 
@@ -87,14 +89,13 @@ def load_directories(
     fails is marked offline and skipped. UnreadableLog stops everything: the broker must not run over data
     that it cannot read.
     """
-    work: list[tuple[LogDirectory, str, tuple[str, int], int, int]] = []
+    work: list[_Work] = []
     leftovers: list[str] = []
-    cleaned: dict[tuple[str, int], LogDirectory] = {}
     for directory in directories:
         try:
             recovery_points = directory.read_checkpoint(RECOVERY_POINT_NAME)
             starts = directory.read_checkpoint(LOG_START_NAME)
-            cleaned.update(dict.fromkeys(directory.read_checkpoint(CLEANER_OFFSETS_NAME), directory))
+            cleaned = directory.read_checkpoint(CLEANER_OFFSETS_NAME)
             names = sorted(directory.files.list_directory(directory.path))
         except OSError as error:
             directory.report(error)
@@ -107,11 +108,15 @@ def load_directories(
                 continue
             key = partition_name(name)
             if key is not None and key[0] != KRAFT_LOG and directory.files.is_directory(path):
-                work.append((directory, path, key, recovery_points.get(key, 0), starts.get(key, 0)))
+                # Before a log is compacted its recovery point is written down. Where that was lost, any gap
+                # may be compaction's.
+                cleaned_offset = cleaned.get(key, 0) if recovery_points or not cleaned else _ANY
+                offsets = (recovery_points.get(key, 0), starts.get(key, 0), cleaned_offset)
+                work.append((directory, path, key, *offsets))
     progress.total = len(work)
 
-    def open_one(job: tuple[LogDirectory, str, tuple[str, int], int, int]) -> Loaded | None:
-        directory, path, (topic, partition), recovery_point, log_start_offset = job
+    def open_one(job: _Work) -> Loaded | None:
+        directory, path, (topic, partition), recovery_point, log_start_offset, cleaned_offset = job
         if directory.offline:
             progress.end(None)
             return None
@@ -125,8 +130,8 @@ def load_directories(
                 partition,
                 topic_settings(topic),
                 clean=directory.was_clean,
-                compacted=cleaned.get((topic, partition)) is directory,
                 recovery_point=recovery_point,
+                cleaned_offset=cleaned_offset,
                 log_start_offset=log_start_offset,
                 now_ms=now_ms,
                 source=random.Random(f"{seed}/{topic}/{partition}"),
@@ -142,8 +147,8 @@ def load_directories(
 
 
 def _run(
-    open_one: Callable[[tuple[LogDirectory, str, tuple[str, int], int, int]], Loaded | None],
-    work: Sequence[tuple[LogDirectory, str, tuple[str, int], int, int]],
+    open_one: Callable[[_Work], Loaded | None],
+    work: Sequence[_Work],
     threads: int,
 ) -> list[Loaded | None]:
     if all(job[0].was_clean for job in work) or threads <= 1 or len(work) == 1:

@@ -107,7 +107,11 @@ class LogManager:
         """Logs that are being compacted: retention leaves them alone meanwhile."""
         self.on_removed: Callable[[Log], None] = lambda log: None
         """Told of each log that is taken away, before its files are."""
-        self._cleaned_offsets_stale: dict[LogDirectory, bool] = {}
+        self._writing: dict[
+            tuple[LogDirectory, str],
+            tuple[Mapping[tuple[str, int], int], list[Callable[[bool], None]]] | None,
+        ] = {}
+        """Checkpoint files that are being written, and what is to be written next."""
 
     # -- starting and stopping ---------------------------------------------------------------------
 
@@ -433,33 +437,52 @@ class LogManager:
             self.write_in_background(directory, HIGH_WATERMARK_NAME, own)
 
     def save_cleaned_offsets(self, directory: LogDirectory) -> None:
-        """Write down how far compaction has come, behind the scenes, one write after the other."""
-        if directory in self._cleaned_offsets_stale:
-            self._cleaned_offsets_stale[directory] = True
-            return
-        if directory.offline:
-            return
-        self._cleaned_offsets_stale[directory] = False
+        """Write down how far compaction has come, behind the scenes."""
         own = {
             key: offset for key, offset in self.cleaned_offsets.items() if self._homes.get(key) is directory
         }
+        self.write_in_background(directory, CLEANER_OFFSETS_NAME, own)
 
-        def done(error: BaseException | None) -> None:
-            if isinstance(error, OSError):
-                self._report(directory, error)
-            if self._cleaned_offsets_stale.pop(directory):
-                self.save_cleaned_offsets(directory)
-
-        self.background.run(lambda: directory.write_checkpoint(CLEANER_OFFSETS_NAME, own), done)
+    def save_recovery_points(self, directory: LogDirectory, done: Callable[[bool], None]) -> None:
+        """Write the recovery points down, behind the scenes; then `done(whether that worked)`."""
+        points, _ = self.checkpoint_offsets(directory)
+        self.write_in_background(directory, RECOVERY_POINT_NAME, points, done)
 
     def write_in_background(
-        self, directory: LogDirectory, name: str, offsets: Mapping[tuple[str, int], int]
+        self,
+        directory: LogDirectory,
+        name: str,
+        offsets: Mapping[tuple[str, int], int],
+        done: Callable[[bool], None] = lambda worked: None,
     ) -> None:
-        """Replace one of the directory's checkpoint files, behind the scenes."""
+        """Replace one of the directory's checkpoint files, behind the scenes: one write after the other, of
+        several that wait the last.
+        """
+        if (directory, name) in self._writing:
+            waiting = self._writing[directory, name]
+            self._writing[directory, name] = (offsets, [*(waiting[1] if waiting else []), done])
+            return
+        self._writing[directory, name] = None
+        self._write_checkpoint(directory, name, offsets, [done])
 
+    def _write_checkpoint(
+        self,
+        directory: LogDirectory,
+        name: str,
+        offsets: Mapping[tuple[str, int], int],
+        told: list[Callable[[bool], None]],
+    ) -> None:
         def done(error: BaseException | None) -> None:
             if isinstance(error, OSError):
                 self._report(directory, error)
+            waiting = self._writing[directory, name]
+            if waiting is None:
+                del self._writing[directory, name]
+            else:
+                self._writing[directory, name] = None
+                self._write_checkpoint(directory, name, *waiting)
+            for tell in told:
+                tell(error is None)
 
         self.background.run(lambda: directory.write_checkpoint(name, offsets), done)
 

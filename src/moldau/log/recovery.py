@@ -11,7 +11,8 @@ appended, as long as everything forced to disk, at least.
                                 ^ cut here
 
 What was half done is finished or forgotten first (leftovers.py); Kafka's preallocated indexes lose their
-padding. Between two segments of a log that has ever been compacted there may be a gap.
+padding. Between two segments there may be a gap that compaction has left, but only below the recovery point
+or what is known to be compacted: elsewhere a gap is a loss.
 
 Runs in recovery threads, before the log is known to the event loop. Not here: many logs at once (manager.py).
 """
@@ -72,23 +73,21 @@ def open_log(
     *,
     descriptors: DescriptorLimit | None = None,
     clean: bool = False,
-    compacted: bool = False,
     recovery_point: int = 0,
+    cleaned_offset: int = 0,
     log_start_offset: int = 0,
     now_ms: int = 0,
     source: random.Random | None = None,
 ) -> Recovered:
     """Open the partition's directory, creating it when it is missing.
 
-    `clean`: the broker stopped in order. `compacted`: the log has been compacted, whatever its policy is now.
-    `recovery_point` and `log_start_offset` are those of the checkpoints
-    (0: unknown). OSError when the disk fails; UnreadableLog when the directory holds formats older than magic
-    2.
+    `clean`: the broker stopped in order. `recovery_point`, `log_start_offset` and `cleaned_offset` (up to
+    where compaction has come) are those of the checkpoints (0: unknown). OSError when the disk fails;
+    UnreadableLog when the directory holds formats older than magic 2.
     """
     opening = _Opening(
         files, directory, f"{topic}-{partition}", settings, descriptors or DescriptorLimit(), now_ms
     )
-    opening.gaps_allowed = compacted or settings.compacts
     if not clean or recovery_point < 0:
         recovery_point = max(0, recovery_point)
     opening.list_files()
@@ -100,6 +99,7 @@ def open_log(
         opening.trust(opening.segments)
         end_offset = opening.end_offset()
     else:
+        opening.gaps_end_offset = max(recovery_point, cleaned_offset)
         end_offset = opening.recover(recovery_point, epochs)
     segments = opening.segments
     start_offset = max(log_start_offset, segments[0].base_offset)
@@ -162,7 +162,8 @@ class _Opening:
         self.snapshot_offsets: list[int] = []
         self.bytes_truncated = 0
         self.reason = ""
-        self.gaps_allowed = settings.compacts
+        self.gaps_end_offset = 0
+        """Compaction leaves gaps between segments, but only below this offset."""
         self._unindexed: set[Segment] = set()
         """Segments whose index of aborted transactions has to be built anew."""
         self._rescanned: set[Segment] = set()
@@ -340,7 +341,7 @@ class _Opening:
         """Whether the segment follows on the one before; only compaction may leave a gap between two."""
         if segment.base_offset < end_offset:
             return Damage(0, f"it begins below the end {end_offset} of the segment before it")
-        if segment.base_offset > end_offset and not self.gaps_allowed:
+        if segment.base_offset > max(end_offset, self.gaps_end_offset):
             return Damage(0, f"the segment before it has lost its end, from offset {end_offset} on")
         return None
 

@@ -208,9 +208,9 @@ class Cleaner:
 
     def _retire_workers(self, threads: int) -> None:
         """Fewer workers may be allowed than before; those that run finish first."""
-        for worker in [each for each in self._workers if not each.busy][
-            max(0, threads - len(self._rounds)) :
-        ]:
+        taken = {id(each.worker) for each in self._rounds.values()}
+        idle = [each for each in self._workers if id(each) not in taken and not each.busy]
+        for worker in idle[max(0, threads - len(self._rounds)) :]:
             worker.close()
             self._workers.remove(worker)
 
@@ -230,7 +230,8 @@ class Cleaner:
         except CorruptSegment as error:
             self._failed(log, Uncleanable(str(error)))
             return
-        worker = next((each for each in self._workers if not each.busy), None)
+        taken = {id(each.worker) for each in self._rounds.values()}
+        worker = next((each for each in self._workers if id(each) not in taken and not each.busy), None)
         if worker is None:
             worker = self._make_worker()
             self._workers.append(worker)
@@ -248,7 +249,14 @@ class Cleaner:
         def done(outcome: CleanResult | Exception) -> None:
             self._done(one, outcome)
 
-        worker.run(job, progressed, done)
+        def begin(worked: bool) -> None:
+            if worked and self._still_wanted(one) and not self._stopped:
+                worker.run(job, progressed, done)
+            else:
+                done(Cancelled())
+
+        # Recovery takes a gap above the recovery point for a loss, and compaction is about to leave some.
+        self._manager.save_recovery_points(self._manager.directory_of(log), begin)
 
     def _job(self, log: Log, segments: tuple[Segment, ...], found: Range) -> CleanJob:
         settings, broker = log.settings, self._manager.settings

@@ -98,6 +98,7 @@ def _prepared(files: Files, log: Log, group: Group, old: Sequence[Segment]) -> S
         fresh.transaction_index.load(fresh.base_offset)
         if not (fresh.offset_index.load() and fresh.time_index.load()):
             raise CleanError(f"{path} has an index that cannot be one")
+        newest = fresh.time_index.last()
     except DamagedIndex as error:
         raise CleanError(str(error)) from error
     for index in indexes:
@@ -108,7 +109,6 @@ def _prepared(files: Files, log: Log, group: Group, old: Sequence[Segment]) -> S
             f"and should have {group.aborted_count}"
         )
     fresh.size_bytes = fresh.synced_bytes = size_bytes
-    newest = fresh.time_index.last()
     if newest is not None and group.max_timestamp_ms != NO_TIMESTAMP:
         fresh.max_timestamp_ms = group.max_timestamp_ms
         fresh.max_timestamp_offset = fresh.base_offset + newest[1]
