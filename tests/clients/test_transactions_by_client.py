@@ -322,8 +322,8 @@ def test_a_transaction_over_several_segments(
     big = os.urandom(100_000)
     for number in range(15):
         lost.send(made[0], b"lost %d " % number + big)
-        kept.send(made[0], b"kept %d " % number + big)
         lost.flush()
+        kept.send(made[0], b"kept %d " % number + big)
         kept.flush()
     kept.commit()
     assert ends(raw, made[0])[0][0] == 0, "the other transaction still holds readers back"
