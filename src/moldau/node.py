@@ -58,6 +58,7 @@ from moldau.server.listener import Limits, Listener
 if TYPE_CHECKING:
     from moldau.coordinator.service import GroupCoordinator
     from moldau.coordinator.transaction_service import TransactionCoordinator
+    from moldau.log.compaction.cleaner import Cleaner
     from moldau.server.monitoring import Monitoring
 
 log = logging.getLogger("moldau.node")
@@ -65,6 +66,7 @@ log = logging.getLogger("moldau.node")
 _WORKER_THREADS = 4
 _MONITOR_DELAY_MS = 300  # neither may hold up the first clients with its imports
 _COORDINATORS_DELAY_MS = 500
+_CLEANER_DELAY_MS = 1000
 _DESCRIPTORS_MAX = 65_536
 
 
@@ -91,6 +93,7 @@ class Node:
         self.phase = "STARTING"
         self.metadata = MetadataView()
         self._groups: GroupCoordinator | None = None
+        self._cleaner: Cleaner | None = None
         self._transactions: TransactionCoordinator | None = None
         self._monitoring: Monitoring | None = None
         self._monitor_task: asyncio.Task[None] | None = None
@@ -265,7 +268,23 @@ class Node:
         housekeeping = Housekeeping(self.logs, self.replicas.high_watermark_of)
         housekeeping.start()
         self._stops.append(("housekeeping", housekeeping.stop))
+        if self._settings.log_cleaner_enable:
+            self._cleaner_timer = self.timers.call_later(_CLEANER_DELAY_MS, self._begin_compaction)
+            self._stops.append(("compaction", self._stop_compaction))
         self._save_high_watermarks()
+
+    def _begin_compaction(self) -> None:
+        from moldau.log.compaction.cleaner import Cleaner
+        from moldau.log.compaction.process import ProcessWorker
+
+        loop = asyncio.get_running_loop()
+        self._cleaner = Cleaner(self.logs, self.replicas.high_watermark_of, lambda: ProcessWorker(loop))
+        self._cleaner.start()
+
+    def _stop_compaction(self) -> None:
+        self._cleaner_timer.cancel()
+        if self._cleaner is not None:
+            self._cleaner.stop()
 
     def _disk_failed(self, partition: Partition, error: OSError) -> None:
         self.logs.storage_failed(partition.log, error)

@@ -323,7 +323,8 @@ class Cleaner:
             return
         if self._manager.get(*key) is log and not log.offline:
             self._discard(log)
-            if isinstance(outcome, Exception) and not isinstance(outcome, Cancelled):
+            # (A log that was cut under the worker's hands may look damaged to it.)
+            if wanted and isinstance(outcome, Exception) and not isinstance(outcome, Cancelled):
                 self._failed(log, outcome)
         self._finished(log)
 
