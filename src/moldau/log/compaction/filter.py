@@ -2,15 +2,15 @@
 
 | | records that go |
 | --- | --- |
-| aborted | all |
-| data below the map's end | with a later record of their key; without a key; tombstones past their horizon |
-| data behind the map's end | none: the next round looks at them |
-| control | a marker of whose transaction no batch is left, past its horizon |
-| not decided yet (from `first_uncleanable_offset` on) | none |
+| aborted, below the map's end | all |
+| data, below the map's end | with a later record of their key; without a key; tombstones past their horizon |
+| control, below the map's end | a marker of whose transaction no batch is left, past its horizon |
+| anything from the map's end on | none: the next round looks at it, or it is not decided yet |
 
 A batch without records stays as a shell where its header is still needed: the last batch of a live producer
 holds the sequence number that must be expected next; the round's last batch holds the offset at which the log
-goes on. A marker that is needed for one of these stays whole, because without its record it says nothing.
+goes on. (Behind the map's end all stays also so that gaps lie only where the log is known to be clean.) A
+marker that is needed for one of these stays whole, because without its record it says nothing.
 
 A tombstone's horizon is set when the round that covers it is through with the batch: from now on nobody who
 begins at offset 0 finds an older value, and whoever began before has delete.retention.ms to come by. (Kafka
@@ -68,7 +68,7 @@ class BatchFilter:
         self._markers.data_seen(header)
         if last_offset >= self._end:
             return self._whole(batch)
-        if self._aborted.contains(header):
+        if last_offset < self._map_end and self._aborted.contains(header):
             return self._empty(batch, last_offset)
         return self._judge_data(batch, last_offset)
 
@@ -128,7 +128,7 @@ class BatchFilter:
     def _judge_control(self, batch: Batch, last_offset: int) -> Buffer | None:
         header = batch[0]
         needed, self.aborted_entry = self._markers.marker_seen(batch)
-        if needed or last_offset >= self._end:
+        if needed or last_offset >= self._map_end:
             return self._whole(batch)
         if not header[ATTRIBUTES] & DELETE_HORIZON:
             if not header[COUNT]:
