@@ -26,7 +26,7 @@ from torture.seeds import generator
 OFFSET_COMMIT, FIND_COORDINATOR = 8, 10
 PATIENCE_S = 60.0
 # Long commits fill a segment sooner: it cannot be made smaller than a megabyte.
-NOTE = "n" * 2000
+NOTE = "n" * 3500
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,12 @@ from torture.seeds import generator
 TOPICS = {"map": 2}
 SEGMENT_BYTES = 30_000
 CLEANED_WITHIN_S = 20.0
+OFFSETS_BYTES_CLEANED = 1_400_000
 EAGER = {
     "log.cleaner.backoff.ms": "100",
     "log.cleaner.min.cleanable.ratio": "0.01",
     "offsets.topic.segment.bytes": "1048576",
+    "offsets.topic.num.partitions": "1",
 }
 
 
@@ -94,11 +96,11 @@ def run(torture: Round, size: CompactionSize) -> str:
     torture.complain(settled_ends(victim.address, TOPICS, 20)[1])
     _judged(torture, attempts, ends, tombstones_stay)
     _judge_groups(torture, offsets)
-    size_bytes = sum(one.stat().st_size for one in victim.broker.log_dir().glob("__consumer_offsets-*/*.log"))
+    offsets_bytes = _cleaned_offsets_bytes(torture)
     torture.verdict()
     return (
         f"{len(seen)} of {written} records left; tombstones {'stay' if tombstones_stay else 'go'};"
-        f" {victim.deaths} broker, {children} child deaths; __consumer_offsets has {size_bytes} bytes"
+        f" {victim.deaths} broker, {children} child deaths; __consumer_offsets has {offsets_bytes} bytes"
     )
 
 
@@ -136,6 +138,20 @@ def _judged(
     torture.complain(judge_latest(attempts, by_hand, tombstones_stay=tombstones_stay))
     torture.complain(one for one in differences("", seen, seen) if "twice" in one or "after" in one)
     return seen
+
+
+def _cleaned_offsets_bytes(torture: Round) -> int:
+    """The size of `__consumer_offsets`, once it is hardly more than its active segment."""
+    deadline = time.monotonic() + CLEANED_WITHIN_S
+    while True:
+        files = torture.the_victim.broker.log_dir().glob("__consumer_offsets-*/*.log")
+        found = sum(one.stat().st_size for one in files if one.exists())
+        if found < OFFSETS_BYTES_CLEANED:
+            return found
+        if time.monotonic() > deadline:
+            torture.complain([f"__consumer_offsets was not cleaned: {found} bytes"])
+            return found
+        time.sleep(0.2)
 
 
 def _judge_groups(torture: Round, offsets: ClientProcess) -> None:

@@ -33,6 +33,8 @@ SETTINGS: Mapping[str, str] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "auto.create.topics.enable": "false",
 }
+# A cleaning process comes and goes; this long is waited for one that shall be killed.
+CHILD_WITHIN_S = 1.0
 # What a broker must never say, whatever was killed. (Apache Kafka's own words are not judged.)
 ALARM = re.compile(r"Traceback|\bCRITICAL\b|\bERROR\b")
 
@@ -70,10 +72,12 @@ class Victim:
         self.kill()
 
     def kill_child(self, choice: float) -> bool:
-        """kill -9 one of its child processes, if it has any; `choice` in [0, 1) says which."""
-        found = _processes_of(self.broker.pid) - {self.broker.pid}
-        if not found:
-            return False
+        """kill -9 one of its child processes, as soon as it has any; `choice` in [0, 1) says which."""
+        deadline = time.monotonic() + CHILD_WITHIN_S
+        while not (found := _processes_of(self.broker.pid) - {self.broker.pid}):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.002)
         with contextlib.suppress(ProcessLookupError):
             os.kill(sorted(found)[int(choice * len(found))], signal.SIGKILL)
         return True
