@@ -16,7 +16,7 @@ from torture.rounds import Round
 from torture.scenarios import SCENARIOS, durability
 from torture.victim import KIND
 
-SEED = int(os.environ.get("MOLDAU_TORTURE_SEED", "1"))
+SEED = int(os.environ.get("MOLDAU_TORTURE_SEED", "5"))
 
 
 @pytest.mark.client
