@@ -1,6 +1,7 @@
 """The cleaner: what it does with a worker's results, and with logs that change meanwhile."""
 
 import errno
+import itertools
 import random
 from typing import Any
 
@@ -18,6 +19,7 @@ from moldau.log.compaction.job import Cancelled, CleanError, CleanJob, Uncleanab
 from moldau.log.housekeeping import Housekeeping
 from moldau.log.log import Log
 from moldau.log.manager import LogManager
+from moldau.log.recovery import open_log
 from moldau.records.batch import iter_batches
 from moldau.records.builder import build_simple_batch
 
@@ -386,3 +388,41 @@ def test_gaps_between_cleaned_segments_are_no_damage_after_a_kill(policy: tuple[
     opened = again.manager.get("accounts", 0)
     assert opened is not None
     assert (opened.log_end_offset, values(opened)) == (end, before), policy
+
+
+@pytest.mark.parametrize("recovery_point", [0, 1000], ids=["lost", "known"])
+def test_a_gap_below_what_is_compacted_is_no_damage_and_one_above_is(recovery_point: int) -> None:
+    storage = Storage()
+    log = storage.manager.create("accounts", 0, TOPIC_ID, SETTINGS)
+    for number in range(7):
+        batch = build_simple_batch([(b"once%d" % number, b"value")], storage.clock.now_ms())
+        assert not log.append(memoryview(batch), leader_epoch=0, now_ms=storage.clock.now_ms()).error_code
+        log.flush_staged()
+    storage.append(log, 40)
+    storage.look()
+    storage.worker.finish()
+    gaps = [
+        following.base_offset
+        for segment, following in itertools.pairwise(log.segments)
+        if [*segment.walk(0)][-1].last_offset + 1 < following.base_offset
+    ]
+    assert gaps, "the clean was to leave a gap between two segments"
+    before, end = values(log), log.log_end_offset
+    storage.files.process_kill()
+
+    def open_with(cleaned_offset: int) -> Log:
+        return open_log(
+            storage.files,
+            log.directory,
+            "accounts",
+            0,
+            SETTINGS,
+            recovery_point=min(recovery_point, end),
+            cleaned_offset=cleaned_offset,
+        ).log
+
+    opened = open_with(end)
+    assert (opened.log_end_offset, values(opened)) == (end, before)
+    opened.close(clean=False)
+    if not recovery_point:
+        assert open_with(0).log_end_offset < gaps[0]
