@@ -1,0 +1,272 @@
+"""The record batches of a range [start, end) of one partition, once each, in order.
+
+    ask from start ----> answer: batches ----> ask from behind the last one ----> yield the batches ----> ...
+
+One request is on its way while the batches of the one before are worked on, so that network and decoding
+overlap without a thread. A range may hold fewer records than offsets: compaction leaves gaps, markers of
+transactions take offsets, and with `read_committed` the batches of aborted transactions are left out, so that
+the end is reached when a batch at or behind it comes by, not when its last record has been seen.
+
+What holds up: a range that ends above what may be read (the high watermark, or with `read_committed` the
+last stable offset) is waited for. Whatever the reason, after `patience_seconds` without progress the range
+ends with ClusterTimeout; it never goes on silently and never loops for ever.
+
+Not here: what to do about records that are gone (OffsetOutOfRange says what there is); the caller decides.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from moldau.client.cluster import Cluster, PartitionPlace
+from moldau.client.connection import Connection
+from moldau.client.errors import ClusterTimeout, CorruptRecords, OffsetOutOfRange, Retriable, UnknownTopic
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from moldau.records.batch import BatchView, CorruptBatch, batch_size_bytes, iter_batches
+from moldau.records.control import ControlType, control_type
+
+EMPTY_ANSWERS_MAX = 3
+"""So many answers in a row without bytes, although the whole range may be shown: nothing is left in it."""
+FETCH_BYTES_MIN = 64 * 1024
+_BY_NAME = 12
+
+
+class FetchedBatches(NamedTuple):
+    """Whole batches, as they lie in the answer, and who of their producers aborted (None: read all)."""
+
+    batches: list[BatchView]
+    aborted: Sequence[AbortedTransaction] | None
+
+
+def fetch_range(
+    cluster: Cluster,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    *,
+    read_committed: bool,
+    max_bytes: int | None = None,
+) -> Iterator[BatchView]:
+    """The batches with records in [start, end), checked against their crc; a batch may reach beyond the range
+    on both sides. Without markers, and with `read_committed` without aborted transactions.
+
+    OffsetOutOfRange, UnknownTopic (also when the topic is deleted meanwhile), ClusterTimeout, CorruptRecords,
+    RequestRefused.
+    """
+    reader = _RangeReader(cluster, topic, partition, start, end, read_committed, max_bytes)
+    try:
+        for fetched in reader.answers():
+            yield from _visible(fetched, start, end, cluster.options.check_crcs, f"{topic}-{partition}")
+    finally:
+        reader.give_up()
+
+
+class _RangeReader:
+    """Asks for a range, one request ahead of who uses the answers."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        read_committed: bool,
+        max_bytes: int | None,
+    ) -> None:
+        self.cluster, self.topic, self.partition = cluster, topic, partition
+        self.position, self.end = start, end
+        self.read_committed = read_committed
+        self.bytes_max = max_bytes or cluster.options.fetch_bytes
+        self.name = f"{topic}-{partition}"
+        self._connection: Connection | None = None
+        self._topic_id: bytes | None = None
+        self._empty_answers = 0
+        self._bytes_per_offset = 0.0
+        self._progress_at = 0.0
+        self._reason = "no broker answered"
+
+    def answers(self) -> Iterator[FetchedBatches]:
+        """The answers that bring batches, until the range is read."""
+        self._progress_at = time.monotonic()
+        while self.position < self.end:
+            data = self.cluster.persist(f"read {self.name}", self._attempt, self._seconds_left())
+            batches = self._whole_batches(data)
+            self._advance(batches, data)
+            if not batches:
+                self._check_patience()
+                continue
+            self._ask_ahead()
+            yield FetchedBatches(batches, data.aborted_transactions if self.read_committed else None)
+            self._progress_at = time.monotonic()  # what the reader of the batches took does not count
+
+    def give_up(self) -> None:
+        """Hand the connection back; one with an answer on its way that nobody wants is closed."""
+        if self._connection is not None:
+            self.cluster.give_back(self._connection)
+        self._connection = None
+
+    def _attempt(self) -> PartitionData:
+        """Take the answer to the request that is on its way, or send one and wait for it."""
+        try:
+            connection = self._connection = self._connection or self._leader()
+            if not connection.unanswered:
+                self._send(connection)
+            answer: FetchResponse = connection.receive()
+        except OSError:
+            self._connection = None
+            self.cluster.forget_places(self.topic)
+            raise
+        data: PartitionData | None = None
+        if not answer.error_code:
+            data = answer.responses[0].partitions[0]
+        code = answer.error_code if data is None else data.error_code
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise self._out_of_range()
+        if code:
+            self.give_up()  # perhaps another broker leads now
+            self.cluster.check_partition(code, self.topic, self.partition, f"read {self.name}")
+        assert data is not None
+        if answer.throttle_time_ms and not data.records:
+            self._empty_answers = 0  # held back by a quota, which says nothing about the log
+        return data
+
+    def _leader(self) -> Connection:
+        place: PartitionPlace = self.cluster.place(self.topic, self.partition)
+        if self._topic_id is None:
+            self._topic_id = place.topic_id
+        elif self._topic_id != place.topic_id:
+            raise UnknownTopic(f"topic {self.topic} was deleted and created anew while it was read")
+        return self.cluster.borrow_leader(self.topic, self.partition)
+
+    def _send(self, connection: Connection) -> None:
+        options = self.cluster.options
+        bytes_max = min(self.bytes_max, self._bytes_needed())
+        partition = FetchPartition(
+            partition=self.partition, fetch_offset=self.position, partition_max_bytes=bytes_max
+        )
+        by_id = self._topic_id is not None and any(self._topic_id)
+        request = FetchRequest(
+            max_wait_ms=options.fetch_wait_ms,
+            min_bytes=1,
+            max_bytes=bytes_max,
+            isolation_level=int(self.read_committed),
+            topics=[
+                FetchTopic(topic=self.topic, topic_id=self._topic_id or bytes(16), partitions=[partition])
+            ],
+        )
+        connection.send(
+            request,
+            at_most=2**15 if by_id else _BY_NAME,
+            timeout_seconds=options.request_timeout_seconds + options.fetch_wait_ms / 1000,
+        )
+
+    def _bytes_needed(self) -> int:
+        """A generous guess at what the rest of the range takes, so that its end does not bring megabytes."""
+        if not self._bytes_per_offset:
+            return self.bytes_max
+        return int((self.end - self.position) * self._bytes_per_offset * 1.25) + FETCH_BYTES_MIN
+
+    def _ask_ahead(self) -> None:
+        """Send the next request before the answer to this one is worked on; what fails shows later."""
+        connection = self._connection
+        if self.position >= self.end or connection is None or not connection.is_open:
+            return
+        try:
+            self._send(connection)
+        except OSError:
+            self._connection = None
+
+    def _whole_batches(self, data: PartitionData) -> list[BatchView]:
+        """The answer's batches; the last may break off, because the answer's size is limited."""
+        records = data.records
+        if not records:
+            return []
+        try:
+            batches = list(iter_batches(records, allow_partial_tail=True))
+            if not batches:
+                self.bytes_max = max(self.bytes_max * 2, batch_size_bytes(records, 0))
+        except CorruptBatch as error:
+            raise CorruptRecords(f"{self.name} at offset {self.position}: {error}") from error
+        return batches
+
+    def _advance(self, batches: list[BatchView], data: PartitionData) -> None:
+        """Move behind the last batch, or decide that there is nothing more."""
+        if batches:
+            behind = batches[-1].next_offset
+            if behind <= self.position:
+                raise CorruptRecords(f"{self.name}: the broker sent batches before offset {self.position}")
+            self._bytes_per_offset = sum(each.size_bytes for each in batches) / (behind - self.position)
+            self.position, self._empty_answers = behind, 0
+            return
+        limit = data.last_stable_offset if self.read_committed else data.high_watermark
+        if limit >= self.end:
+            self._empty_answers += 1
+            if not data.records and self._empty_answers >= EMPTY_ANSWERS_MAX:
+                self.position = self.end
+            return
+        what = "last stable offset" if self.read_committed else "high watermark"
+        self._reason = f"its {what} is {limit}"
+        if self.read_committed and data.high_watermark >= self.end:
+            self._reason += ", held back by an open transaction"
+
+    def _seconds_left(self) -> float:
+        patience = self.cluster.options.patience_seconds
+        return max(patience - (time.monotonic() - self._progress_at), 0.0)
+
+    def _check_patience(self) -> None:
+        if self._seconds_left() <= 0:
+            raise ClusterTimeout(
+                f"cannot read {self.name} up to offset {self.end}: at offset {self.position} nothing came "
+                f"for {self.cluster.options.patience_seconds:g} seconds; {self._reason}"
+            )
+
+    def _out_of_range(self) -> OffsetOutOfRange:
+        partition = (self.topic, self.partition)
+        earliest = self.cluster.offsets({partition: -2})[partition]
+        latest = self.cluster.offsets({partition: -1}, read_committed=self.read_committed)[partition]
+        if earliest <= self.position <= latest:
+            raise Retriable("the log's ends moved meanwhile")
+        return OffsetOutOfRange(self.topic, self.partition, self.position, earliest, latest)
+
+
+def _visible(
+    fetched: FetchedBatches, start: int, end: int, check_crcs: bool, name: str
+) -> Iterator[BatchView]:
+    """The batches of one answer that a consumer sees."""
+    began = sorted(fetched.aborted or (), key=lambda each: each.first_offset, reverse=True)
+    aborted: set[int] = set()
+    for batch in fetched.batches:
+        if batch.base_offset >= end:
+            return
+        if check_crcs and not batch.crc_is_valid():
+            raise CorruptRecords(f"{name}: the checksum of the batch at {batch.base_offset} is wrong")
+        while began and began[-1].first_offset <= batch.last_offset:
+            aborted.add(began.pop().producer_id)
+        if batch.is_control:
+            if batch.producer_id in aborted and _is_abort(batch, name):
+                aborted.discard(batch.producer_id)
+            continue
+        if batch.is_transactional and batch.producer_id in aborted:
+            continue
+        if batch.last_offset >= start:
+            yield batch
+
+
+def _is_abort(batch: BatchView, name: str) -> bool:
+    try:
+        marker = next(batch.records(), None)
+        return marker is not None and control_type(marker.key) == ControlType.ABORT
+    except ValueError as error:
+        raise CorruptRecords(f"{name}: the marker at {batch.base_offset} is damaged: {error}") from error
