@@ -305,6 +305,7 @@ def check_round(model: Model, job: CleanJob, result: CleanResult) -> None:
     before, seen = model.decided(), model.committed()
     assert values(seen) == values(before)
     surviving = {record.offset for record in seen}
+    assert surviving <= {record.offset for record in before}, "what was aborted is seen"
     assert [record.offset for record in seen] == sorted(surviving)
     for record in seen:
         written = model.fates[record.offset].record

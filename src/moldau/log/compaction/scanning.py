@@ -127,7 +127,8 @@ def judge_keys(
                 key_end = position + (number >> 1)
                 if key_end >= record_end or record_end > end:
                     raise CorruptBatch(f"the key of record {offset} does not fit")
-                if offset < end_offset and get(data[position:key_end]) > offset:
+                # (The map holds no offset from `end_offset` on.)
+                if get(data[position:key_end]) > offset:
                     verdict_is(GONE)
                 else:
                     verdict_is(LATEST_TOMBSTONE if data[key_end] == NULL else LATEST)
