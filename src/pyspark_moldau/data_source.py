@@ -1,8 +1,26 @@
-"""The entry point that Spark knows: from options to a schema, to readers and to writers."""
+"""The entry point that Spark knows: from options to a schema, to readers and to writers.
+
+Columns of a read are fixed, those of Spark's own Kafka connector:
+
+    key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int
+    headers array<struct<key: string, value: binary>>    with includeHeaders=true
+"""
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from pyspark_moldau.errors import OptionError
+from pyspark_moldau.options import BATCH, STREAM, SourceOptions, parse_options
 
 
 class MoldauDataSource(DataSource):
@@ -12,3 +30,46 @@ class MoldauDataSource(DataSource):
     def name(cls) -> str:
         """The format's name."""
         return "moldau"
+
+    def schema(self) -> StructType:
+        """The columns of a read; also the first moment at which wrong options can be told."""
+        return columns(parse_options(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch query."""
+        from pyspark_moldau.batch_reader import MoldauBatchReader
+
+        return MoldauBatchReader(self._checked(BATCH, schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A streaming query."""
+        from pyspark_moldau.stream_reader import MoldauStreamReader
+
+        return MoldauStreamReader(self._checked(STREAM, schema))
+
+    def _checked(self, query: str, schema: StructType) -> SourceOptions:
+        options = parse_options(self.options, query)
+        fixed = columns(options)
+        if schema != fixed:
+            raise OptionError(
+                f"the columns of the format moldau are fixed; leave out .schema(...): {fixed.simpleString()}"
+            )
+        return options
+
+
+def columns(options: SourceOptions) -> StructType:
+    """The columns of a read."""
+    fixed = (
+        StructType()
+        .add("key", BinaryType())
+        .add("value", BinaryType())
+        .add("topic", StringType())
+        .add("partition", IntegerType())
+        .add("offset", LongType())
+        .add("timestamp", TimestampType())
+        .add("timestampType", IntegerType())
+    )
+    if options.include_headers:
+        header = StructType().add("key", StringType()).add("value", BinaryType())
+        fixed.add("headers", ArrayType(header))
+    return fixed

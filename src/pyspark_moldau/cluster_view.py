@@ -1,0 +1,172 @@
+"""The driver's eyes on the cluster: which partitions a query has, and where they begin and end.
+
+Every question waits for a broker that is gone, up to the query's patience: a stream outlives the restart of a
+broker. What the cluster answers is taken at its word, except for an end that lies before one seen earlier. A
+new leader may not know the high watermark yet, so the question is asked again before records count as lost.
+
+A stream asks for the ends every few milliseconds. Which topics and partitions there are changes seldom, so
+that is asked at most twice a second.
+
+Not here: reading records (reading.py), which happens elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from moldau.client.cluster import Cluster
+from moldau.client.errors import UnknownTopic
+from pyspark_moldau.choices import (
+    Assigned,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    Everywhere,
+    Matching,
+    Named,
+    Position,
+)
+from pyspark_moldau.errors import OptionError
+from pyspark_moldau.offsets import EARLIEST, LATEST, Offsets, TopicPartition, names
+from pyspark_moldau.options import SourceOptions
+
+FIRST_CONTACT_SECONDS = 30.0
+"""A wrong address should show sooner than a broker is given up that was there."""
+PARTITIONS_AGE_SECONDS = 0.5
+NO_OFFSET = -1
+
+
+class ClusterView:
+    """What one query can see of its cluster. Connects when first asked."""
+
+    def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._options = options
+        self._clock = clock
+        self._cluster: Cluster | None = None
+        self._partitions: list[TopicPartition] = []
+        self._partitions_until: float | None = None
+        self._some_missing = False
+
+    def partitions(self, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
+        """The partitions that the query's choice of topics has now, in order.
+
+        What is chosen by name and does not exist is an OptionError, unless it is `known`: then it did exist,
+        and the caller must decide what its end means.
+        """
+        topics = self._options.topics
+        counts = self._counts()
+        existing = {(topic, index) for topic, count in counts.items() for index in range(count)}
+        if isinstance(topics, Named):
+            self._refuse_missing(set(topics.topics) - counts.keys() - {topic for topic, _ in known}, "topic")
+        if isinstance(topics, Assigned):
+            missing = set(topics.partitions) - existing - set(known)
+            self._refuse_missing({f"{topic}-{index}" for topic, index in missing}, "partition")
+            existing &= set(topics.partitions)
+        return sorted(existing)
+
+    def _counts(self) -> dict[str, int]:
+        """How many partitions the chosen topics have, of those that exist."""
+        topics = self._options.topics
+        if isinstance(topics, Matching):
+            every = self.cluster.topics()
+            return {topic: count for topic, count in every.items() if topics.pattern.fullmatch(topic)}
+        wanted = topics.topics if isinstance(topics, Named) else {topic for topic, _ in topics.partitions}
+        if not self._some_missing:
+            try:
+                return self.cluster.partition_counts(wanted)
+            except UnknownTopic:
+                # The client asked again for some seconds. Once is enough: from now on look at the whole list.
+                self._some_missing = True
+        every = self.cluster.topics()
+        self._some_missing = not every.keys() >= set(wanted)
+        return {topic: every[topic] for topic in wanted if topic in every}
+
+    def _refuse_missing(self, missing: set[str], what: str) -> None:
+        if missing:
+            listed = ", ".join(sorted(missing))
+            subject = f"the {what} {listed} does" if len(missing) == 1 else f"the {what}s {listed} do"
+            raise OptionError(f"{subject} not exist on {self._options.bootstrap_servers}")
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The first offset that each partition still has."""
+        return self._offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(self, known: Mapping[TopicPartition, int]) -> Offsets:
+        """Where each of the query's partitions ends now; `known` are ends that were seen before."""
+        ends: Offsets = {}
+        for attempt in range(self._options.retries):
+            if attempt:
+                time.sleep(self._options.retry_interval_seconds)
+            try:
+                ends = self._offsets(dict.fromkeys(self._recent_partitions(known), LATEST))
+            except UnknownTopic:  # deleted between the two questions
+                self._partitions_until = None
+                if attempt + 1 == self._options.retries:
+                    raise
+                continue
+            if all(ends[one] >= known.get(one, 0) for one in ends):
+                break
+        return ends
+
+    def _recent_partitions(self, known: Iterable[TopicPartition]) -> list[TopicPartition]:
+        now = self._clock()
+        if self._partitions_until is None or now >= self._partitions_until:
+            self._partitions = self.partitions(known)
+            self._partitions_until = now + PARTITIONS_AGE_SECONDS
+        return self._partitions
+
+    def resolve(self, position: Position, option: str, *, latest_where_no_match: bool) -> Offsets:
+        """The offsets that a starting or ending position, which `option` gave, comes to now."""
+        wanted = self._wanted(position, self.partitions(), option)
+        questions = {one: number for one, number in wanted.items() if _is_question(position, number)}
+        offsets = self._offsets(questions)
+        unmatched = [one for one, offset in offsets.items() if offset == NO_OFFSET]
+        if unmatched and not latest_where_no_match:
+            raise OptionError(
+                f"{names(unmatched)} has no record as new as {option} asks for; with "
+                "startingOffsetsByTimestampStrategy=latest the query would begin at its end"
+            )
+        return {**wanted, **offsets, **self._offsets(dict.fromkeys(unmatched, LATEST))}
+
+    def _wanted(self, position: Position, partitions: list[TopicPartition], option: str) -> Offsets:
+        if isinstance(position, Everywhere):
+            return dict.fromkeys(partitions, position.offset)
+        if isinstance(position, AtTime):
+            return dict.fromkeys(partitions, position.timestamp_ms)
+        numbers = position.timestamps_ms if isinstance(position, AtTimes) else position.offsets
+        left_out, too_many = set(partitions) - set(numbers), set(numbers) - set(partitions)
+        if left_out:
+            hint = " (-1 for latest, -2 for earliest)" if isinstance(position, AtOffsets) else ""
+            raise OptionError(f"{option} must name every partition{hint}; it leaves out {names(left_out)}")
+        if too_many:
+            raise OptionError(f"{option} names what the query does not read: {names(too_many)}")
+        return dict(numbers)
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Give the consumer group these offsets."""
+        self.cluster.commit_offsets(group_id, offsets)
+
+    def _offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        return self.cluster.offsets(wanted, read_committed=self._options.read_committed) if wanted else {}
+
+    @property
+    def cluster(self) -> Cluster:
+        """The client, connected on first use."""
+        if self._cluster is None:
+            self._cluster = Cluster(
+                self._options.bootstrap_servers,
+                self._options.client_options,
+                first_contact_seconds=FIRST_CONTACT_SECONDS,
+            )
+        return self._cluster
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+
+def _is_question(position: Position, number: int) -> bool:
+    return isinstance(position, AtTime | AtTimes) or number < 0

@@ -1,0 +1,11 @@
+"""What can go wrong between Spark and a topic, each with a sentence for whoever runs the query."""
+
+from __future__ import annotations
+
+from moldau.client.errors import ClientError, OptionError
+
+__all__ = ["ClientError", "DataLossError", "OptionError"]
+
+
+class DataLossError(ClientError):
+    """Records that the query still had to read are gone, and `failOnDataLoss` is true."""

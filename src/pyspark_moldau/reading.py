@@ -1,0 +1,83 @@
+"""The executor's side: ranges of partitions in, Arrow record batches out.
+
+Nothing here knows about options or Spark. A worker process serves many tasks one after another, so it keeps
+its connections: a task that had to connect and ask for the cluster's layout first would spend longer on that
+than on reading. What a task leaves half done (Spark took only the first rows, or it failed) is closed,
+because an answer may still be under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from moldau.client.arrow import record_batches
+from moldau.client.cluster import Cluster
+
+from moldau.client.errors import OffsetOutOfRange, UnknownTopic
+from pyspark_moldau.loss import LossReport
+from pyspark_moldau.ranges import Range
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ROWS_MAX = 32_768
+"""Rows of a record batch: enough that what a batch costs vanishes, some megabytes at usual sizes."""
+
+
+class ReadSettings(NamedTuple):
+    """What a task must know besides its ranges."""
+
+    bootstrap_servers: str
+    client_options: tuple[tuple[str, str], ...]
+    read_committed: bool
+    include_headers: bool
+    fail_on_data_loss: bool
+
+
+_kept: dict[tuple[object, ...], Cluster] = {}
+
+
+def read_ranges(settings: ReadSettings, ranges: Sequence[Range]) -> Iterator[pyarrow.RecordBatch]:
+    """The records of these ranges, in the order of the ranges."""
+    key = (settings.bootstrap_servers, settings.client_options)
+    cluster = _kept.pop(key, None) or Cluster(settings.bootstrap_servers, dict(settings.client_options))
+    whole = False
+    try:
+        for one in ranges:
+            yield from _read(cluster, settings, one)
+        whole = True
+    finally:
+        if whole:
+            _kept[key] = cluster
+        else:
+            cluster.close()
+
+
+def _read(cluster: Cluster, settings: ReadSettings, one: Range) -> Iterator[pyarrow.RecordBatch]:
+    loss = LossReport(settings.fail_on_data_loss)
+    start = one.start
+    while start < one.end:
+        try:
+            for batch in record_batches(
+                cluster,
+                one.topic,
+                one.partition,
+                start,
+                one.end,
+                read_committed=settings.read_committed,
+                include_headers=settings.include_headers,
+                rows_max=ROWS_MAX,
+            ):
+                start = batch.column("offset")[-1].as_py() + 1
+                yield batch
+        except OffsetOutOfRange as failure:
+            loss.report(f"{failure}, and the query reads {one.start} to {one.end - 1}")
+            if not start < failure.earliest < one.end:
+                return
+            start = failure.earliest
+        except UnknownTopic as failure:
+            loss.report(f"{failure}; it was deleted while offsets {one.start} to {one.end - 1} were read")
+            return
+        else:
+            return

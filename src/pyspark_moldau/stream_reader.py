@@ -1,0 +1,173 @@
+"""The streaming reader: where each micro-batch begins and ends, and the tasks that read it.
+
+Spark runs this object in a Python process of its own for as long as the query lives and calls, over and over:
+
+    latestOffset(start, limit)  ->  end      how far the next micro-batch goes; `start` if there is nothing
+    partitions(start, end)      ->  tasks    `read` of each runs on an executor, in a pickled copy of this
+    commit(end)                              the micro-batch before is done
+
+A micro-batch is its two offsets: a restarted query asks for partitions(start, end) of the last one again and
+must be given the same records. So nothing that decides about records lives here between two calls, except the
+end that Trigger.AvailableNow fixes when it begins.
+
+The group's offsets. Spark calls `commit` only when the next micro-batch begins, which in a quiet stream is
+never. But it asks for `latestOffset(start)` only when everything before `start` is done, so offsets are
+committed there too. A group that can not be written to is reported once and does not stop the query: its
+offsets are for the eyes of people, the checkpoint is what counts.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pyspark_moldau.cluster_view import ClusterView
+from pyspark_moldau.loss import LossReport
+from pyspark_moldau.offsets import Offsets, TopicPartition, from_json, names, to_json
+from pyspark_moldau.options import SourceOptions
+from pyspark_moldau.ranges import Range, limited
+from pyspark_moldau.tasks import plan, read_task
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics micro-batch by micro-batch."""
+
+    def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._options = options
+        self._clock = clock
+        self._view = ClusterView(options)
+        self._loss = LossReport(options.fail_on_data_loss)
+        self._latest: Offsets = {}
+        self._fixed_end: Offsets | None = None
+        self._committed: Offsets = {}
+        self._group_failed = False
+        self._last_batch_at: float | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What goes to executors: connections and what was seen stay here.
+        return type(self), (self._options,)
+
+    def initialOffset(self) -> dict[str, dict[str, int]]:
+        """Where a query without a checkpoint begins."""
+        options = self._options
+        offsets = self._view.resolve(
+            options.starting, options.starting_option, latest_where_no_match=options.latest_where_no_match
+        )
+        return to_json(offsets)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit that the options ask for; where both are given, `latestOffset` knows of the lower one."""
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read no further than what is there now."""
+        self._fixed_end = self._view.latest({})
+
+    def latestOffset(self, start: dict[str, dict[str, int]], limit: ReadLimit) -> dict[str, dict[str, int]]:
+        """Where the next micro-batch ends."""
+        begin = from_json(start)
+        self._show_progress(begin)
+        end = self._fixed_end if self._fixed_end is not None else self._view.latest(begin)
+        self._report_losses(begin, end)
+        self._latest = end
+        if isinstance(limit, ReadAllAvailable):
+            return to_json(end)
+        new = end.keys() - begin.keys()
+        begin_of_all = {**{one: begin[one] for one in end if one in begin}, **self._view.earliest(new)}
+        end = {one: end[one] for one in begin_of_all}
+        if self._should_wait(sum(end[one] - begin_of_all[one] for one in end)):
+            return start
+        if isinstance(limit, ReadMaxRows):
+            end = limited(begin_of_all, end, limit.max_rows)
+        return to_json(end)
+
+    def _should_wait(self, waiting: int) -> bool:
+        """Whether minOffsetsPerTrigger holds this micro-batch back; not where the end is fixed anyway."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._fixed_end is not None:
+            return False
+        now = self._clock()
+        last, delay = self._last_batch_at, self._options.max_trigger_delay_seconds
+        if waiting < least and last is not None and now - last < delay:
+            return True
+        self._last_batch_at = now
+        return False
+
+    def _report_losses(self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
+        gone = begin.keys() - end.keys()
+        if gone:
+            self._loss.report(f"{names(gone)} was deleted, and with it what was not read yet")
+        for one in sorted(end.keys() & begin.keys()):
+            if end[one] < begin[one]:
+                self._loss.report(
+                    f"{names([one])} was read up to offset {begin[one]} but ends at {end[one]} now: "
+                    "the topic was deleted and made again, or records that were acknowledged were lost"
+                )
+
+    def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:
+        """The ends that were last seen, for the query's progress; less what was read is its lag."""
+        return to_json(self._latest) or None
+
+    def partitions(
+        self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]
+    ) -> Sequence[InputPartition]:
+        """The tasks of a micro-batch; partitions that are new in it are read from their beginning."""
+        begin, until = from_json(start), from_json(end)
+        new = until.keys() - begin.keys()
+        if new:
+            first = self._view.earliest(new)
+            late = {one: offset for one, offset in first.items() if offset > 0}
+            if late:
+                self._loss.report(
+                    f"{names(late)} is new to the query, and its first records are gone already"
+                )
+            begin |= first
+        ranges = [Range(*one, begin[one], until[one]) for one in sorted(until) if until[one] > begin[one]]
+        return plan(self._options, ranges)
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Run a task, on an executor."""
+        return read_task(self._options, partition)
+
+    def commit(self, end: dict[str, dict[str, int]]) -> None:
+        """Everything before `end` has been processed."""
+        self._show_progress(from_json(end))
+
+    def stop(self) -> None:
+        """The query has ended."""
+        self._view.close()
+
+    def _show_progress(self, done: Offsets) -> None:
+        group = self._options.group_id
+        changed = {one: offset for one, offset in done.items() if self._committed.get(one) != offset}
+        if group is None or not changed:
+            return
+        try:
+            self._view.commit(group, changed)
+        except Exception as failure:
+            if not self._group_failed:
+                print(
+                    f"moldau: offsets could not be committed to the group {group}: {failure}", file=sys.stderr
+                )
+            self._group_failed = True
+        else:
+            self._group_failed = False
+            self._committed |= changed

@@ -1,0 +1,43 @@
+"""From ranges to Spark's tasks and back: what is planned on the driver and read on an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from pyspark_moldau.options import SourceOptions
+from pyspark_moldau.ranges import Range, shared, split
+from pyspark_moldau.reading import ReadSettings, read_ranges
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class RangesPartition(InputPartition):
+    """What one task reads: a few small ranges, or one that is large."""
+
+    def __init__(self, ranges: tuple[Range, ...]) -> None:
+        self.ranges = ranges
+
+
+def plan(options: SourceOptions, ranges: Sequence[Range]) -> list[InputPartition]:
+    """The tasks that read these ranges."""
+    pieces = split(ranges, options.min_partitions, options.max_records_per_partition)
+    if options.min_partitions is not None or options.max_records_per_partition is not None:
+        return [RangesPartition((piece,)) for piece in pieces]
+    return [RangesPartition(task) for task in shared(pieces)]
+
+
+def read_task(options: SourceOptions, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+    """The records of a task. Spark makes up an InputPartition of nothing where a batch has no task at all."""
+    ranges = partition.ranges if isinstance(partition, RangesPartition) else ()
+    settings = ReadSettings(
+        options.bootstrap_servers,
+        tuple(sorted(options.client_options.items())),
+        options.read_committed,
+        options.include_headers,
+        options.fail_on_data_loss,
+    )
+    return read_ranges(settings, ranges)
