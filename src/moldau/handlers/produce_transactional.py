@@ -128,8 +128,8 @@ class Verifications:
             return
 
         def answered(codes: dict[tuple[str, int], int]) -> None:
-            busy = [each for each in queues if codes.get(each.place) == ErrorCode.CONCURRENT_TRANSACTIONS]
-            if adds and busy and retry_ms < RETRY_TOGETHER_MS:
+            busy = [each for each in queues if each.must_ask_again(codes)] if adds else []
+            if busy and retry_ms < RETRY_TOGETHER_MS:
                 self._settle([each for each in queues if each not in busy], codes, version)
                 again = lambda: self._ask(transactional_id, version, producer, busy, retry_ms * 2)  # noqa: E731
                 broker.timers.call_later(retry_ms, again)
@@ -187,6 +187,17 @@ class _Queue:
         self.partition = partition
         self.producer = producer
         self.waiting = [first]
+
+    def must_ask_again(self, codes: dict[tuple[str, int], int]) -> bool:
+        """Whether the answer is no answer yet: the former transaction is still being carried out, or was when
+        the question was put, and its marker has broken the guard since (the coordinator keeps a question for
+        a moment). A transaction of version 2 has its epoch for itself, so the next answer cannot be about
+        another one.
+        """
+        error_code = codes.get(self.place, 0)
+        if error_code:
+            return error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+        return not self.partition.log.verification_holds(self.verification)
 
     @property
     def base_sequence(self) -> int:

@@ -45,6 +45,10 @@ class TransactionalAppender(Appender):
         """
         return self.producers.verifications.begin(producer_id, producer_epoch, base_sequence, bumps_epoch)
 
+    def verification_holds(self, verification: Verification) -> bool:
+        """Whether nothing has broken the guard since it was taken."""
+        return self.producers.verifications.is_current(verification, verification.producer_id)
+
     def append_verified(
         self,
         batches: memoryview,

@@ -187,6 +187,25 @@ def test_while_the_former_transaction_is_ended_the_coordinator_is_asked_again(tm
     on_a_node(scene, tmp_path)
 
 
+def test_a_marker_of_the_former_transaction_that_comes_before_the_answer_is_no_end(tmp_path: Path) -> None:
+    """The coordinator keeps the question until the former transaction is complete, and only then agrees."""
+
+    async def scene(node: Node) -> None:
+        coordinator = Coordinator(node, later=True)
+        client = Client(node)
+        client.feed(frame(0, version=12, epoch=1))
+        former = EndTransactionMarker(ControlType.COMMIT, 0)
+        partition_of(node, "a").append_marker(former, PRODUCER, 1, 1_000, transaction_version=2)
+        coordinator.answer()
+        await until(lambda: bool(coordinator.futures))
+        coordinator.answer()
+        await until(lambda: len(client.answers(12)) == 1)
+        assert [row.error_code for each in client.answers(12) for row in partition_rows(each)] == [0]
+        assert partition_of(node, "a").last_stable_offset == 1
+
+    on_a_node(scene, tmp_path)
+
+
 def test_a_former_transaction_that_takes_long_is_the_clients_to_wait_for(tmp_path: Path) -> None:
     async def scene(node: Node) -> None:
         Coordinator(node, *[ErrorCode.CONCURRENT_TRANSACTIONS] * 50)
