@@ -46,6 +46,7 @@ class Patience:
                 await complete
             finally:
                 timer.cancel()
+                shard.wait_no_longer(transactional_id, go_on)
             answer = question()
             return await answer if isinstance(answer, Awaitable) else answer
 

@@ -66,7 +66,7 @@ class TransactionShard:
         self._replace_producer = replace_producer
         self._count_end = count_end
         self.delivery = make_delivery(self._all_written)
-        self._waiting: dict[str, list[Callable[[], None]]] = {}
+        self._waiting: dict[str, dict[Callable[[], None], None]] = {}
 
     # What the runtime needs.
 
@@ -252,7 +252,16 @@ class TransactionShard:
     def when_complete(self, transactional_id: str, tell: Callable[[], None]) -> None:
         """Call `tell` once the transaction that is being carried out now is complete; never, if the shard is
         given up before."""
-        self._waiting.setdefault(transactional_id, []).append(tell)
+        self._waiting.setdefault(transactional_id, {})[tell] = None
+
+    def wait_no_longer(self, transactional_id: str, tell: Callable[[], None]) -> None:
+        """Forget what `when_complete` was given: a transaction may be on its way for as long as one of its
+        partitions is offline, and its producer comes back all the time."""
+        waiting = self._waiting.get(transactional_id)
+        if waiting is not None:
+            waiting.pop(tell, None)
+            if not waiting:
+                del self._waiting[transactional_id]
 
     def _all_written(self, prepared: Transaction) -> None:
         """Every partition of `prepared` has its marker: write that down."""

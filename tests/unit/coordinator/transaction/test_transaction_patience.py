@@ -65,3 +65,14 @@ def test_verification_alone_does_not_wait(world: World) -> None:
     world.markers.hold = True
     assert world.end(identity, True, version=3).error == ErrorCode.NONE
     assert world.verify(identity) == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def test_a_transaction_that_is_stuck_remembers_nobody_who_has_given_up(world: World) -> None:
+    identity = world.begin()
+    world.markers.hold = True
+    assert world.end(identity, True, version=3).error == ErrorCode.NONE
+    for _ in range(20):
+        waiting = world.add(identity, [("wine", 0)])
+        world.advance(100)
+        assert waiting.error == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert not any(shard._waiting for _, shard in world.coordinator.runtime.states())
