@@ -42,6 +42,18 @@ def resident_bytes(pid: int) -> int:
     return _status_kilobytes(pid, "VmRSS") * 1024
 
 
+def resident_bytes_with_children(pid: int) -> int:
+    """Resident sets of the process and its children together; one that ends meanwhile counts as nothing."""
+    total = resident_bytes(pid)
+    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in listing.read_text().split():
+            try:
+                total += resident_bytes(int(child))
+            except (OSError, ValueError):
+                continue
+    return total
+
+
 def peak_resident_bytes(pid: int) -> int:
     """The highest resident set since the process began."""
     return _status_kilobytes(pid, "VmHWM") * 1024

@@ -40,6 +40,7 @@ class Figure:
 def all_figures() -> dict[str, Figure]:
     """By name, in the order of the table."""
     from bench.figures import (
+        compaction,
         latency,
         long_log,
         memory,
@@ -50,5 +51,5 @@ def all_figures() -> dict[str, Figure]:
         transactions,
     )
 
-    modules = (requests, throughput, latency, startup, memory, partitions, long_log, transactions)
+    modules = (requests, throughput, latency, startup, memory, partitions, long_log, transactions, compaction)
     return {module.FIGURE.name: module.FIGURE for module in modules}

@@ -24,8 +24,8 @@ def measure(start: Start) -> Values:
     with start() as broker:
         with Connection(broker.port) as connection:
             connection.create_topic(TOPIC)
-        _raw(broker.port, RECORDS // 2)
-        values = _percentiles("raw", _raw(broker.port, RECORDS))
+        raw_latencies(broker.port, RECORDS // 2)
+        values = _percentiles("raw", raw_latencies(broker.port, RECORDS))
         if native.available() is None:
             native.run("latency", broker.address, "warm-up", RECORDS // 2, 100, RATE_PER_S)
             found = native.run("latency", broker.address, "librdkafka", RECORDS, 100, RATE_PER_S)
@@ -39,7 +39,7 @@ def _percentiles(prefix: str, latencies_s: list[float]) -> dict[str, float]:
     return {f"{prefix}_{name}": ordered[int(len(ordered) * share)] * 1e3 for name, share in shares.items()}
 
 
-def _raw(port: int, count: int) -> list[float]:
+def raw_latencies(port: int, count: int) -> list[float]:
     """One record at a time on schedule; a fetch is always waiting at the broker."""
     batch = wire.batch([bytes(100)])
     request = wire.produce(TOPIC, batch)
