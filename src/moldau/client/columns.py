@@ -233,6 +233,8 @@ def _varint(data: Readable, position: int, end: int, shift_max: int) -> tuple[in
         position += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
+            if shift == 63 and byte > 1:
+                raise ValueError("more than 64 bits")
             return (number >> 1) ^ -(number & 1), position
         shift += 7
 

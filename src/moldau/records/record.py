@@ -39,8 +39,8 @@ def encode_varint(number: int, out: bytearray) -> None:
 
 
 def decode_varint(data: memoryview | bytes | bytearray, position: int, bytes_max: int) -> tuple[int, int]:
-    """The zigzag-encoded number at `position`, and the position after it; ValueError when it is too long or
-    breaks off.
+    """The zigzag-encoded number at `position`, and the position after it; ValueError when it is too long (in
+    bytes, or more than 64 bits) or breaks off.
     """
     result = shift = 0
     end = min(len(data), position + bytes_max)
@@ -49,6 +49,8 @@ def decode_varint(data: memoryview | bytes | bytearray, position: int, bytes_max
         position += 1
         result |= (byte & 0x7F) << shift
         if byte < 0x80:
+            if shift == 63 and byte > 1:
+                break
             return (result >> 1) ^ -(result & 1), position
         shift += 7
     raise ValueError("a variable-length number is too long or breaks off")
