@@ -1,10 +1,11 @@
 """Compaction: how fast a log is cleaned, what requests feel of it meanwhile, what ten million keys cost.
 
-A topic is filled with updates of 100 bytes, five for every key, and then allowed to be compacted. Its folder
-is watched: cleaning ends when the cleaner's checkpoint has reached the last segment, and began when it was
-allowed, a tenth of a second more or less (the cleaner's pause). Meanwhile another topic gets 1,000 records a second over raw sockets, as in the latency
-figure, and before that the same without compaction. For the memory a second topic gets ten million different
-keys; what counts is how far the resident memory of the broker and its child processes rises.
+A topic is filled with updates of 100 bytes, five for every key, and then allowed to be compacted. Cleaning
+ends when the cleaner's checkpoint has reached the last segment, and began when it was allowed, a tenth of a
+second more or less (the cleaner's pause). Meanwhile another topic gets 1,000 records a second over raw
+sockets, as in the latency figure, and before that the same without compaction. For the memory a second topic
+gets ten million different keys; what counts is how far the resident memory of the broker and its child
+processes rises.
 """
 
 from __future__ import annotations
