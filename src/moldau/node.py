@@ -19,10 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.controller.adoption import FoundTopic
 from moldau.controller.controller import Controller
 from moldau.core.clock import Clock, SystemClock
-from moldau.core.ids import random_uuid
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.listeners import Listener as ListenerAddress
 from moldau.core.settings.listeners import advertised_listeners, listeners
@@ -144,7 +142,7 @@ class Node:
         load_all()
         await self._open_metadata()
         await self._open_logs(loop)
-        await self.controller.adopt_topics(self._found_topics())
+        await self._adopt_topics()
         self._build_replication(loop)
         self.metadata.subscribe(self._apply)
         self._coordinators_timer = self.timers.call_later(_COORDINATORS_DELAY_MS, self._begin_coordinators)
@@ -239,18 +237,13 @@ class Node:
             ),
         )
 
-    def _found_topics(self) -> list[FoundTopic]:
-        """The topics whose partitions lie in the log directories, which another broker may have written."""
-        counts: dict[str, int] = {}
-        ids: dict[str, bytes] = {}
-        for each in self.logs:
-            counts[each.topic] = max(counts.get(each.topic, 0), each.partition + 1)
-            if each.topic_id is not None:
-                ids[each.topic] = each.topic_id
-        return [
-            FoundTopic(topic, ids.get(topic) or random_uuid(self.random), count)
-            for topic, count in counts.items()
-        ]
+    async def _adopt_topics(self) -> None:
+        """Take over what another broker, or this one before it lost its metadata, has left in the folders."""
+        if self.controller.cluster_is_new and len(self.logs):
+            from moldau.replication.adoption import found_topics, next_producer_id
+
+            found = found_topics(self.logs, self.random)
+            await self.controller.adopt_topics(found, next_producer_id(self.logs))
 
     def settings(self) -> BrokerSettings:
         """The settings in effect now: static ones with the dynamic ones over them."""

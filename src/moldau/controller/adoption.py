@@ -2,33 +2,46 @@
 
 Kafka keeps its metadata in a log of its own (`__cluster_metadata`), which Moldau does not read. What the
 partition folders tell is enough to serve them: names, ids and numbers of partitions. Settings of topics are
-not in them and have to be set again. This is done once, when the metadata is new; later, a folder without a
+not in them and have to be set again. Leader epochs and producer ids go on where they were, as far as the
+logs tell (replication/adoption.py). This is done once, when the metadata is new; later, a folder without a
 topic is the rest of a deletion.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from moldau.controller.decision import Decision
 from moldau.controller.names import METADATA_TOPIC, name_complaint
-from moldau.metadata.changes import Change, TopicCreated
+from moldau.metadata.changes import Change, ProducerIdsAllocated, TopicCreated
 from moldau.metadata.image import Image, PartitionState
 
 
 class FoundTopic(NamedTuple):
-    """A topic as its folders show it. `partition_count`: one more than the highest partition found."""
+    """A topic as its folders show it. `partition_count`: one more than the highest partition found;
+    `leader_epochs`: with which each partition goes on, where that is not 0."""
 
     name: str
     topic_id: bytes
     partition_count: int
+    leader_epochs: Mapping[int, int] = MappingProxyType({})
 
 
-def adopt_topics(image: Image, found: Sequence[FoundTopic], node_id: int) -> Decision[list[str]]:
-    """Decide on topics to take over, each with its only replica on `node_id`; answers with their names."""
+def adopt_topics(
+    image: Image, found: Sequence[FoundTopic], node_id: int, next_producer_id: int
+) -> Decision[list[str]]:
+    """Decide on topics to take over, each with its only replica on `node_id`; answers with their names.
+    Producer ids below `next_producer_id` are not given any more."""
     changes: list[Change] = []
+    if next_producer_id > image.next_producer_id:
+        changes.append(ProducerIdsAllocated(node_id, next_producer_id))
     for topic in found:
         known = topic.name in image.topics or topic.topic_id in image.topic_names
         if not known and topic.name != METADATA_TOPIC and name_complaint(topic.name) is None:
-            partitions = (PartitionState.fresh((node_id,)),) * topic.partition_count
+            fresh = PartitionState.fresh((node_id,))
+            epochs = topic.leader_epochs
+            partitions = tuple(
+                fresh._replace(leader_epoch=epochs.get(index, 0)) for index in range(topic.partition_count)
+            )
             changes.append(TopicCreated(topic.name, topic.topic_id, partitions))
     return Decision(changes, [change.name for change in changes if isinstance(change, TopicCreated)])

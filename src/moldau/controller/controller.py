@@ -79,12 +79,12 @@ class Controller:
         if not self.view.image.cluster_id:
             await self._append([ClusterCreated(cluster_id or uuid_to_text(random_uuid(self._random)))])
 
-    async def adopt_topics(self, found: Sequence[FoundTopic]) -> list[str]:
-        """Take over topics whose logs were found without metadata; gives their names. Only in a new
-        cluster."""
+    async def adopt_topics(self, found: Sequence[FoundTopic], next_producer_id: int = 0) -> list[str]:
+        """Take over topics whose logs were found without metadata, and give no producer id below
+        `next_producer_id`; answers with the topics' names. Only in a new cluster."""
         if not self.cluster_is_new:
             return []
-        return await self._decide(lambda image: adopt_topics(image, found, self.node_id))
+        return await self._decide(lambda image: adopt_topics(image, found, self.node_id, next_producer_id))
 
     async def register(self, endpoints: Mapping[str, tuple[str, int]], rack: str | None = None) -> int:
         """Make this broker known under these addresses (by listener name); gives its broker epoch."""

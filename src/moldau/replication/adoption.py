@@ -1,0 +1,89 @@
+"""What partition folders tell of the cluster that wrote them: a data folder of Kafka's, or one that has lost
+its metadata.
+
+Names, ids and numbers of partitions are easy. Two counters must not begin anew, though, because what is in
+the logs would speak against those who come after:
+
+    leader epochs   a marker carries its coordinator's, and a partition that has seen a later one refuses it:
+                    transactions would be acknowledged and never end
+    producer ids    who gets an id that is in use has its first batches taken for repetitions of the other's:
+                    they would be acknowledged and not written
+
+Both go on above all that can be seen; of the ids some more are left out, for producers that live and have
+been forgotten here. Runs once, while the metadata is new. Not here: deciding on it (controller/adoption.py).
+"""
+
+import logging
+import random
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from moldau.controller.adoption import FoundTopic
+from moldau.coordinator.transaction.records import decode
+from moldau.core.ids import random_uuid
+from moldau.log.log import CorruptSegment, Log
+from moldau.metadata.image import TRANSACTION_STATE_TOPIC
+from moldau.records.batch import CorruptBatch, iter_batches
+
+UNSEEN_PRODUCER_IDS = 1_000_000
+"""Ids left out above the highest that is seen: a producer that was idle for a day has left no trace."""
+
+_READ_BYTES = 1024 * 1024
+
+_log = logging.getLogger("moldau.replication")
+
+
+def found_topics(logs: Iterable[Log], source: random.Random) -> list[FoundTopic]:
+    """The topics whose partitions lie in the log directories, with the leader epochs that come next."""
+    logs = list(logs)
+    ids: dict[str, bytes] = {}
+    epochs: dict[str, dict[int, int]] = {}
+    coordinator_epoch = max(
+        (state.coordinator_epoch for log in logs for state in log.producers.states.values()), default=-1
+    )
+    for log in logs:
+        latest = log.latest_leader_epoch
+        if log.topic == TRANSACTION_STATE_TOPIC:
+            latest = max(latest, coordinator_epoch)
+        epochs.setdefault(log.topic, {})[log.partition] = latest + 1
+        if log.topic_id is not None:
+            ids[log.topic] = log.topic_id
+    return [
+        FoundTopic(topic, ids.get(topic) or random_uuid(source), max(found) + 1, found)
+        for topic, found in epochs.items()
+    ]
+
+
+def next_producer_id(logs: Iterable[Log]) -> int:
+    """An id such that nobody uses it or a later one; 0 where no producer has left a trace."""
+    highest = -1
+    for log in logs:
+        highest = max(highest, max(log.producers.states, default=-1))
+        if log.topic == TRANSACTION_STATE_TOPIC:
+            highest = max(highest, max(_ids_of_coordinator(log), default=-1))
+    return highest + 1 + UNSEEN_PRODUCER_IDS if highest >= 0 else 0
+
+
+def _ids_of_coordinator(log: Log) -> Iterator[int]:
+    """The ids that transactional ids have; their producers may have been idle for days."""
+    offset, end_offset = log.log_start_offset, log.log_end_offset
+    try:
+        while offset < end_offset:
+            data = log.read(offset, _READ_BYTES, end_offset=end_offset, min_one_batch=True)
+            if not data:
+                return
+            for batch in iter_batches(data):
+                offset = batch.last_offset + 1
+                if not batch.is_control:
+                    for record in batch.records():
+                        yield from _ids(record.key, record.value)
+    except (OSError, CorruptSegment, CorruptBatch) as error:
+        _log.warning("%r cannot be read from offset %d on: %s", log, offset, error)
+
+
+def _ids(key: bytes | None, value: bytes | None) -> list[int]:
+    with suppress(Exception):  # whatever it is: the coordinator will speak of it when it loads
+        record = decode(key or b"", value)
+        if record is not None and record.transaction is not None:
+            return [record.transaction.producer_id, record.transaction.next_producer_id]
+    return []
