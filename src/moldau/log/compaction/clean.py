@@ -120,7 +120,7 @@ class _Cleaning:
         aborted = AbortedRanges(job.aborted)
         for source in dirty:
             path = self._path(source)
-            for batch in read_batches(self._files, path, source.size_bytes, job.io_buffer_bytes, self._pace):
+            for batch in read_batches(self._files, path, source, job.io_buffer_bytes, self._pace):
                 header = batch[0]
                 if header[BASE_OFFSET] >= job.first_uncleanable_offset:
                     return job.first_uncleanable_offset
@@ -171,9 +171,7 @@ class _Cleaning:
 
     def _clean_into(self, segment: CleanedSegment, source: Source, batches: BatchFilter) -> None:
         path = self._path(source)
-        for batch in read_batches(
-            self._files, path, source.size_bytes, self._job.io_buffer_bytes, self._pace
-        ):
+        for batch in read_batches(self._files, path, source, self._job.io_buffer_bytes, self._pace):
             header = batch[0]
             self._records_in += header[COUNT]
             try:

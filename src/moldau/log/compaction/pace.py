@@ -5,10 +5,12 @@ up, and who has taken more than there was sleeps the debt off. The sleep is cut 
 job can be stopped at any time.
 """
 
+import math
 from collections.abc import Callable
 
 from moldau.log.compaction.job import Cancelled, OnProgress, Progress
 
+_SLEEP_SECONDS_MIN = 0.001
 _SLEEP_SECONDS_MAX = 0.1
 _SAVED_SECONDS = 0.1
 _PROGRESS_SECONDS = 0.25
@@ -55,10 +57,13 @@ class JobPace:
 
     def _spend(self, size_bytes: int) -> None:
         self._check()
+        if self._rate == math.inf:
+            return
         self._saved -= size_bytes
         self._fill()
         while self._saved < 0:
-            self._sleep(min(-self._saved / self._rate, _SLEEP_SECONDS_MAX))
+            debt_seconds = -self._saved / self._rate
+            self._sleep(min(max(debt_seconds, _SLEEP_SECONDS_MIN), _SLEEP_SECONDS_MAX))
             self._check()
             self._fill()
 

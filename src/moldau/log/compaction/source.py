@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from moldau.core.crc import crc32c
 from moldau.core.files import Files
-from moldau.log.compaction.job import Uncleanable
+from moldau.log.compaction.job import Source, Uncleanable
 from moldau.records.batch import CRC_START, HEADER, HEADER_BYTES, LENGTH_MIN, LENGTH_OVERHEAD, MAGIC
 
 Batch: TypeAlias = tuple[tuple[int, ...], bytes, int, int]
@@ -29,9 +29,12 @@ class Pace(Protocol):
         """So many bytes have been written."""
 
 
-def read_batches(files: Files, path: str, size_bytes: int, buffer_bytes: int, pace: Pace) -> Iterator[Batch]:
-    """All batches of the file. `Uncleanable` where one is damaged or breaks off."""
+def read_batches(files: Files, path: str, source: Source, buffer_bytes: int, pace: Pace) -> Iterator[Batch]:
+    """All batches of the segment, whose file is at `path`. `Uncleanable` where one is damaged, breaks off, or
+    does not follow on the one before.
+    """
     buffer_bytes = max(buffer_bytes, HEADER_BYTES)
+    size_bytes, next_offset = source.size_bytes, source.base_offset
     fd = files.open(path)
     try:
         position, wanted = 0, buffer_bytes
@@ -39,6 +42,19 @@ def read_batches(files: Files, path: str, size_bytes: int, buffer_bytes: int, pa
             data = files.pread(fd, min(wanted, size_bytes - position), position)
             at = 0
             for batch in _whole_batches(data, path, position):
+                header = batch[0]
+                base_offset, last_delta = header[BASE_OFFSET], header[LAST_OFFSET_DELTA]
+                # The crc does not cover the offset.
+                if (
+                    base_offset < next_offset
+                    or last_delta < 0
+                    or base_offset + last_delta >= source.end_offset
+                ):
+                    raise Uncleanable(
+                        f"{path}: the batch at position {position + at} has offset {base_offset}, which "
+                        f"cannot be: it must lie from {next_offset} to {source.end_offset - 1}"
+                    )
+                next_offset = base_offset + last_delta + 1
                 yield batch
                 at = batch[3]
             if not at:
