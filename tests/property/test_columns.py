@@ -25,10 +25,10 @@ INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 @pytest.fixture(params=KERNELS)
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each builder in turn."""
-    if request.param == "compiled" and arrow._compiled is None:
+    if request.param == "compiled" and columns.compiled is None:
         pytest.skip("the compiled builder is not installed: there was no C compiler")
     monkeypatch.setenv("MOLDAU_COLUMNS", request.param)
-    assert arrow.decoder_name() == request.param
+    assert columns.decoder_name() == request.param
     return str(request.param)
 
 
@@ -202,7 +202,7 @@ def test_damaged_records_are_the_same_error_or_the_same_rows(kernel: str, seed: 
         assert outcome(batch, True) == expected
 
 
-@pytest.mark.skipif(arrow._compiled is None, reason="the compiled builder is not installed")
+@pytest.mark.skipif(columns.compiled is None, reason="the compiled builder is not installed")
 def test_bytes_of_chance_do_to_the_compiled_builder_what_they_do_to_its_twin() -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -223,7 +223,7 @@ def test_bytes_of_chance_do_to_the_compiled_builder_what_they_do_to_its_twin() -
             rng.choice((5, 1000)),
         )
         results = []
-        for builder in (columns.PythonColumns(True), arrow._compiled.Columns(True)):
+        for builder in (columns.PythonColumns(True), columns.compiled.Columns(True)):
             position = index = 0
             taken: list[object] = []
             try:

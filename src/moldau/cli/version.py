@@ -1,4 +1,4 @@
-"""`moldau version`: which Moldau, Python and client library this is."""
+"""`moldau version`: which Moldau, Python and client library this is, and whether its C kernel is there."""
 
 from __future__ import annotations
 
@@ -16,12 +16,18 @@ def register(root: typer.Typer) -> None:
 
 
 def version(as_json: Json = False) -> None:
-    """Print the versions of Moldau, Python and librdkafka."""
+    """Print the versions of Moldau, Python and librdkafka, and what decodes records for Spark."""
     from confluent_kafka import libversion
 
     import moldau
+    from moldau.client.columns import decoder_name
 
-    facts = {"moldau": moldau.__version__, "python": platform.python_version(), "librdkafka": libversion()[0]}
+    facts = {
+        "moldau": moldau.__version__,
+        "python": platform.python_version(),
+        "librdkafka": libversion()[0],
+        "decoder": decoder_name(),  # "python" where there was no C compiler at the installation
+    }
     if as_json:
         print_json(facts)
     else:

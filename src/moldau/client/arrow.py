@@ -6,16 +6,12 @@
 
 No Python object comes about per record: a builder (columns.py; compiled: _columns.c) copies keys and values
 into the buffers that become Arrow's. A record batch has at most `rows_max` rows and about `bytes_max` bytes
-of records; it may begin and end anywhere in the batches of the log. `MOLDAU_COLUMNS=python` in the
-environment chooses the builder in Python where the compiled one is there too.
+of records; it may begin and end anywhere in the batches of the log.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from importlib import import_module
-from typing import Any
 
 import pyarrow as pa
 
@@ -24,11 +20,6 @@ from moldau.client.cluster import Cluster
 from moldau.client.errors import CorruptRecords
 from moldau.client.fetcher import fetch_range
 from moldau.records.batch import LOG_APPEND_TIME, BatchView
-
-try:
-    _compiled: Any = import_module("moldau.client._columns")
-except ImportError:  # installed where there is no C compiler
-    _compiled = None
 
 ROWS_MAX = 20_000
 BYTES_MAX = 16 * 1024 * 1024
@@ -43,20 +34,6 @@ _COLUMNS = (
     pa.field("timestampType", pa.int32()),
 )
 _HEADERS = pa.field("headers", pa.list_(_HEADER))
-
-
-def decoder_name() -> str:
-    """ "compiled" or "python": which builder decodes records in this process."""
-    forced = os.environ.get("MOLDAU_COLUMNS", "").lower() == "python"
-    return "python" if _compiled is None or forced else "compiled"
-
-
-def make_columns(with_headers: bool) -> columns.ColumnBuilder:
-    """A new, empty builder of the kind that `decoder_name` says."""
-    if decoder_name() == "python":
-        return columns.PythonColumns(with_headers)
-    builder: columns.ColumnBuilder = _compiled.Columns(with_headers)
-    return builder
 
 
 def ARROW_SCHEMA(include_headers: bool) -> pa.Schema:
@@ -103,7 +80,7 @@ def decode_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The records of these batches with offsets in [start, end). CorruptRecords where one is malformed."""
     maker = _RecordBatchMaker(topic, partition, rows_max, include_headers)
-    builder = make_columns(include_headers)
+    builder = columns.make_columns(include_headers)
     for batch in batches:
         append_time_ms = batch.max_timestamp_ms if batch.attributes & LOG_APPEND_TIME else None
         position = index = 0

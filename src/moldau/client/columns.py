@@ -14,16 +14,25 @@ behaviour, and the same tests:
 (then index >= count) or the columns are full. Timestamps become microseconds, clipped to what 64 bits hold.
 Anything malformed is a ValueError; which one says `records/record.py`, whose rules these are (`explain`).
 
+`MOLDAU_COLUMNS=python` in the environment chooses the twin where the kernel is there too.
+
 Layouts are Arrow's: offsets int32 with a leading 0, validity bits lowest first, None where nothing is null.
 """
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Iterator
-from typing import NamedTuple, NoReturn, Protocol, TypeAlias
+from importlib import import_module
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from moldau.records.record import decode_records
+
+try:
+    compiled: Any = import_module("moldau.client._columns")
+except ImportError:  # installed where there is no C compiler
+    compiled = None
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 
@@ -85,6 +94,20 @@ class ColumnBuilder(Protocol):
 
     def take(self) -> Taken:
         """The columns so far; the builder is empty after it."""
+
+
+def decoder_name() -> str:
+    """Which builder decodes records in this process: "compiled" or "python"."""
+    forced = os.environ.get("MOLDAU_COLUMNS", "").lower() == "python"
+    return "python" if compiled is None or forced else "compiled"
+
+
+def make_columns(with_headers: bool) -> ColumnBuilder:
+    """A new, empty builder of the kind that `decoder_name` says."""
+    if decoder_name() == "python":
+        return PythonColumns(with_headers)
+    builder: ColumnBuilder = compiled.Columns(with_headers)
+    return builder
 
 
 class _Binary:
