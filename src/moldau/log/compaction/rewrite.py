@@ -43,7 +43,7 @@ def payload_of(batch: Batch) -> tuple[bytes, int, int]:
 def keep_some(
     batch: Batch, payload: tuple[bytes, int, int], kept: bytes | bytearray, horizon_ms: int | None
 ) -> bytearray:
-    """The batch with those records only for which `kept` holds a byte that is not 0, in their order.
+    """The batch with those records only (one at least) for which `kept` holds a byte that is not 0.
 
     `horizon_ms` is the delete horizon to be set; None leaves it as it is.
     """
@@ -52,16 +52,24 @@ def keep_some(
     body = bytearray()
     base_timestamp_ms = header[BASE_TIMESTAMP]
     shift_ms = 0 if horizon_ms is None else base_timestamp_ms - horizon_ms
-    newest_ms = NO_TIMESTAMP
+    newest_delta_ms = -(1 << 63)
     run_start = position
     for keep in kept:
         begin = position
-        length, position = read_number(data, position)
+        length = data[position]
+        if length < 0x80:
+            position += 1
+        elif data[position + 1] < 0x80:
+            length = length & 0x7F | data[position + 1] << 7
+            position += 2
+        else:
+            length, position = read_number(data, position)
         record_end = position + (length >> 1)
         if keep:
             number, after = read_number(data, position + 1)
             delta_ms = (number >> 1) ^ -(number & 1)
-            newest_ms = max(newest_ms, base_timestamp_ms + delta_ms)
+            if delta_ms > newest_delta_ms:  # noqa: PLR1730 (max() takes three times as long)
+                newest_delta_ms = delta_ms
             if horizon_ms is not None:
                 record = bytearray(data[position : position + 1])
                 encode_varint(delta_ms + shift_ms, record)
@@ -69,12 +77,14 @@ def keep_some(
                 encode_varint(len(record), body)
                 body += record
         elif horizon_ms is None:
-            body += data[run_start:begin]
+            if run_start < begin:
+                body += data[run_start:begin]
             run_start = record_end
         position = record_end
     if horizon_ms is None:
         body += data[run_start:position]
     count = len(kept) - kept.count(0)
+    newest_ms = max(NO_TIMESTAMP, base_timestamp_ms + newest_delta_ms)
     if header[ATTRIBUTES] & LOG_APPEND_TIME:
         newest_ms = header[MAX_TIMESTAMP]
     codec = header[ATTRIBUTES] & CODEC_MASK

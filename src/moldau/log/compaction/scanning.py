@@ -56,6 +56,9 @@ def map_keys(
             number = data[position + 1]
             if number < 0x80:
                 position += 2
+            elif data[position + 2] < 0x80:
+                number = number & 0x7F | data[position + 2] << 7
+                position += 3
             else:
                 number, position = read_number(data, position + 1)
             offset = base_offset + (number >> 1)
@@ -110,6 +113,9 @@ def judge_keys(
             number = data[position + 1]
             if number < 0x80:
                 position += 2
+            elif data[position + 2] < 0x80:
+                number = number & 0x7F | data[position + 2] << 7
+                position += 3
             else:
                 number, position = read_number(data, position + 1)
             offset = base_offset + (number >> 1)
@@ -145,17 +151,30 @@ def verdicts_by_offset(
 ) -> bytearray:
     """As `judge_keys`, for a batch whose offsets all lie in the map's window: no key is looked up."""
     verdicts = bytearray()
+    verdict_is = verdicts.append
     position = start
     shift = base_offset - window_start
     try:
         for _ in range(count):
-            number, position = read_number(data, position)
+            number = data[position]
+            if number < 0x80:
+                position += 1
+            elif data[position + 1] < 0x80:
+                number = number & 0x7F | data[position + 1] << 7
+                position += 2
+            else:
+                number, position = read_number(data, position)
             record_end = position + (number >> 1)
             position += 1
             while data[position] > 0x7F:
                 position += 1
-            number, position = read_number(data, position + 1)
-            verdicts.append(window[shift + (number >> 1)])
+            number = data[position + 1]
+            if number > 0x7F:
+                if data[position + 2] < 0x80:
+                    number = number & 0x7F | data[position + 2] << 7
+                else:
+                    number, _ = read_number(data, position + 1)
+            verdict_is(window[shift + (number >> 1)])
             position = record_end
     except IndexError as error:
         raise CorruptBatch("the records break off") from error
