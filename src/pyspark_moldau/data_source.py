@@ -8,7 +8,15 @@ Columns of a read are fixed, those of Spark's own Kafka connector:
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -21,6 +29,9 @@ from pyspark.sql.types import (
 
 from pyspark_moldau.errors import OptionError
 from pyspark_moldau.options import BATCH, STREAM, SourceOptions, parse_options
+
+if TYPE_CHECKING:
+    from pyspark_moldau.sink_options import SinkOptions
 
 
 class MoldauDataSource(DataSource):
@@ -46,6 +57,31 @@ class MoldauDataSource(DataSource):
         from pyspark_moldau.stream_reader import MoldauStreamReader
 
         return MoldauStreamReader(self._checked(STREAM, schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write."""
+        from pyspark_moldau.sink import MoldauWriter
+
+        return MoldauWriter(self._checked_write(schema, overwrite, streaming=False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """The writes of a streaming query."""
+        from pyspark_moldau.sink import MoldauStreamWriter
+
+        return MoldauStreamWriter(self._checked_write(schema, overwrite, streaming=True))
+
+    def _checked_write(self, schema: StructType, overwrite: bool, *, streaming: bool) -> SinkOptions:
+        from pyspark_moldau.sink_options import check_columns, parse_sink_options
+
+        options = parse_sink_options(self.options, streaming=streaming)
+        check_columns(schema, options)
+        if overwrite:
+            raise OptionError(
+                "a topic cannot be overwritten; use outputMode append or update"
+                if streaming
+                else "a topic cannot be overwritten; use mode append"
+            )
+        return options
 
     def _checked(self, query: str, schema: StructType) -> SourceOptions:
         options = parse_options(self.options, query)

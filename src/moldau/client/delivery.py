@@ -1,0 +1,180 @@
+"""Handing encoded batches to the leaders of their partitions, each once and in order.
+
+Batches of a partition stand in a queue, with their sequence numbers. A request takes the next batch of each
+queue that one broker leads, up to a size; up to five requests are on their way to a broker at once, as many
+as a broker remembers batches of a producer (KIP-98, KAFKA-5494). What is acknowledged leaves its queue.
+After any trouble the next attempt starts with what is left, with the same sequence numbers, so that a
+broker recognises what it has appended already and only the answer was lost.
+
+Not here: who the producer is, and what to do when the broker will not know it any more (producer.py).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from moldau.client.cluster import Cluster, TopicPartition
+from moldau.client.connection import Connection
+from moldau.client.encoder import EncodedBatch, seal
+from moldau.client.errors import ClientError, Retriable
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+IN_FLIGHT_MAX = 5
+REQUEST_BYTES = 8 * 1024 * 1024
+_ALL_REPLICAS = -1
+_BY_NAME = 12
+"""The last version of Produce that names topics instead of giving their ids."""
+_LAST_WITH_DECLARED_PARTITIONS = 11
+"""From version 12 on, a transactional produce adds its partition to the transaction (KIP-890)."""
+
+
+class Producer(NamedTuple):
+    """On whose behalf batches are sent."""
+
+    producer_id: int
+    producer_epoch: int
+    transactional_id: str | None = None
+    adds_partitions: bool = False
+    """Whether Produce itself adds partitions to the transaction (transactions v2)."""
+
+
+class Delivery:
+    """Batches on their way; `run` returns when all have arrived."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        producer: Producer,
+        batches: Iterable[EncodedBatch],
+        next_sequences: dict[TopicPartition, int],
+    ) -> None:
+        """`next_sequences` is counted on; partitions that are not in it begin at 0."""
+        self._cluster = cluster
+        self._producer = producer
+        self._queues: dict[TopicPartition, deque[tuple[EncodedBatch, int]]] = {}
+        for batch in batches:
+            place = (batch.topic, batch.partition)
+            sequence = next_sequences.get(place, 0)
+            self._queues.setdefault(place, deque()).append((batch, sequence))
+            next_sequences[place] = (sequence + batch.record_count) & 0x7FFFFFFF
+
+    def run(self) -> None:
+        """Send everything. RequestRefused with the error code that a broker gave for good; ClusterTimeout."""
+        if self._queues:
+            names = sorted({topic for topic, _ in self._queues})
+            self._cluster.persist(f"write to {', '.join(names)}", self.attempt)
+
+    def undelivered(self) -> list[EncodedBatch]:
+        """What no broker has acknowledged, in order."""
+        return [batch for queue in self._queues.values() for batch, _ in queue]
+
+    def attempt(self) -> None:
+        """Send what is left, once."""
+        shares: dict[Connection, list[TopicPartition]] = {}
+        for place, queue in self._queues.items():
+            if queue:
+                shares.setdefault(self._cluster.leader(*place), []).append(place)
+        windows = [(connection, self._requests(connection, places)) for connection, places in shares.items()]
+        failures: dict[TopicPartition, Exception] = {}
+        try:
+            while windows:
+                for connection, requests in windows:
+                    self._fill(connection, requests, failures)
+                windows = [each for each in windows if each[0].unanswered]
+                for connection, _ in windows:
+                    self._take(connection.receive(), failures)
+        except OSError:
+            for topic in {topic for topic, _ in self._queues}:
+                self._cluster.forget_places(topic)
+            raise
+        finally:
+            for connection in shares:
+                if connection.unanswered:
+                    connection.close()  # nobody would know whose the answers are
+        if failures:
+            problems = list(failures.values())
+            raise next((one for one in problems if not isinstance(one, Retriable)), problems[0])
+
+    def _fill(
+        self,
+        connection: Connection,
+        requests: Iterator[ProduceRequest],
+        failures: Mapping[TopicPartition, Exception],
+    ) -> None:
+        while connection.unanswered < IN_FLIGHT_MAX and not failures:
+            request = next(requests, None)
+            if request is None:
+                return
+            connection.send(request, at_most=self._version)
+
+    @property
+    def _version(self) -> int:
+        if self._producer.transactional_id is not None and not self._producer.adds_partitions:
+            return _LAST_WITH_DECLARED_PARTITIONS
+        return _BY_NAME
+
+    def _requests(self, connection: Connection, places: list[TopicPartition]) -> Iterator[ProduceRequest]:
+        """The requests for one broker: in each at most one batch of a partition, as the protocol demands."""
+        lists = {place: list(self._queues[place]) for place in places}
+        for index in range(max(len(each) for each in lists.values())):
+            share = [(place, each[index]) for place, each in lists.items() if index < len(each)]
+            request, size = self._request(connection), 0
+            for (topic, partition), (batch, sequence) in share:
+                if size and size + len(batch.body) > REQUEST_BYTES:
+                    yield request
+                    request, size = self._request(connection), 0
+                if not request.topic_data or request.topic_data[-1].name != topic:
+                    request.topic_data.append(TopicProduceData(name=topic, partition_data=[]))
+                records = self._sealed(batch, sequence)
+                request.topic_data[-1].partition_data.append(
+                    PartitionProduceData(index=partition, records=records)
+                )
+                size += len(records)
+            yield request
+
+    def _request(self, connection: Connection) -> ProduceRequest:
+        return ProduceRequest(
+            transactional_id=self._producer.transactional_id,
+            acks=_ALL_REPLICAS,
+            timeout_ms=int(connection.options.request_timeout_seconds * 1000),
+            topic_data=[],
+        )
+
+    def _sealed(self, batch: EncodedBatch, sequence: int) -> bytes:
+        producer = self._producer
+        header = seal(
+            batch,
+            producer.producer_id,
+            producer.producer_epoch,
+            sequence,
+            transactional=producer.transactional_id is not None,
+        )
+        return header + batch.body
+
+    def _take(self, answer: ProduceResponse, failures: dict[TopicPartition, Exception]) -> None:
+        """Note what has arrived, and the first failure of each partition: later ones follow from it."""
+        for topic in answer.responses:
+            for each in topic.partition_responses:
+                place = (topic.name, each.index)
+                if place in failures:
+                    continue
+                if each.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                    self._queues[place].popleft()
+                    continue
+                try:
+                    wanted = f"write to {topic.name}-{each.index}"
+                    self._cluster.check_partition(each.error_code, *place, wanted)
+                except Retriable as problem:
+                    failures[place] = problem
+                except ClientError as problem:
+                    if each.error_message:
+                        problem.add_note(each.error_message)
+                    failures[place] = problem

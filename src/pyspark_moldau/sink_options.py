@@ -1,0 +1,212 @@
+"""The options of a write, and the columns it needs: checked before anything is computed or sent.
+
+Options are those of Spark's own Kafka connector (`topic`, `includeHeaders`, `kafka.*`) and ours:
+
+    delivery          exactly-once (of a stream, by default) or at-least-once (of a batch, by default)
+    transactionalId   whose transactions they are; by default a stream's own, by the id in its checkpoint
+    batchId           exactly-once of a batch: writing the same number again has no effect
+
+What is not an option of a write but stands among those of a query (checkpointLocation, path, queryName) is
+let pass.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+)
+
+from moldau.client.errors import ClientError
+from moldau.client.options import parse_options as parse_client_options
+from moldau.records.compression import CODEC_NUMBERS
+from pyspark_moldau.errors import OptionError
+
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+KAFKA_PREFIX = "kafka."
+BATCH_BYTES_DEFAULT = 500_000
+"""Two of them fit a topic's max.message.bytes; the encoder makes no batch larger than that."""
+OWN_OPTIONS = (
+    "topic", "delivery", "transactionalId", "batchId",
+    "includeHeaders", "checkpointLocation", "path", "queryName",
+)  # fmt: skip
+PRODUCER_SETTINGS = frozenset({
+    "acks", "batch.size", "buffer.memory", "compression.type", "compression.codec", "compression.gzip.level",
+    "compression.lz4.level", "compression.zstd.level", "compression.level", "delivery.timeout.ms",
+    "enable.idempotence", "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection",
+    "max.request.size", "message.timeout.ms", "partitioner", "partitioner.class", "retries",
+    "transaction.timeout.ms", "transactional.id", "metadata.max.age.ms", "queue.buffering.max.ms",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """The checked options of a write; plain values, sent to every task."""
+
+    bootstrap_servers: str
+    topic: str | None
+    delivery: str
+    transactional_id: str | None = None
+    batch_id: int | None = None
+    compression: str = "none"
+    compression_level: int | None = None
+    batch_bytes: int = BATCH_BYTES_DEFAULT
+    transaction_timeout_ms: int = 60_000
+    client_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether everything is written in one transaction."""
+        return self.delivery == EXACTLY_ONCE
+
+
+def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """Check the options of a write; OptionError with a sentence for the first thing that is wrong."""
+    texts = {name.lower(): value.strip() for name, value in given.items()}
+    for name in texts:
+        _refuse_unknown(name)
+    kafka = {
+        name.removeprefix(KAFKA_PREFIX): value
+        for name, value in texts.items()
+        if name.startswith(KAFKA_PREFIX) and name != "kafka.bootstrap.servers"
+    }
+    servers = texts.get("kafka.bootstrap.servers", "")
+    if not servers:
+        raise OptionError(
+            "the option kafka.bootstrap.servers is missing: host:port of a broker of the cluster"
+        )
+    delivery = texts.get("delivery", EXACTLY_ONCE if streaming else AT_LEAST_ONCE).lower()
+    if delivery not in (EXACTLY_ONCE, AT_LEAST_ONCE):
+        raise OptionError(f"delivery must be {EXACTLY_ONCE} or {AT_LEAST_ONCE}, not {delivery!r}")
+    compression, level = _compression(kafka)
+    _check_acks(kafka)
+    transactional_id, batch_id = _identity(texts, kafka, delivery, streaming)
+    client = {name: value for name, value in kafka.items() if name not in PRODUCER_SETTINGS}
+    patience = kafka.get("delivery.timeout.ms", kafka.get("message.timeout.ms", "120000"))
+    client.setdefault("default.api.timeout.ms", patience)
+    try:
+        parse_client_options(client)
+    except ClientError as error:
+        raise OptionError(str(error)) from None
+    return SinkOptions(
+        bootstrap_servers=servers,
+        topic=texts.get("topic") or None,
+        delivery=delivery,
+        transactional_id=transactional_id,
+        batch_id=batch_id,
+        compression=compression,
+        compression_level=level,
+        batch_bytes=_number(kafka, "batch.size", BATCH_BYTES_DEFAULT, least=1),
+        transaction_timeout_ms=_number(kafka, "transaction.timeout.ms", 60_000, least=1000),
+        client_options=client,
+    )
+
+
+def _refuse_unknown(name: str) -> None:
+    if name.startswith(KAFKA_PREFIX):
+        if name in ("kafka.key.serializer", "kafka.value.serializer"):
+            raise OptionError(
+                f"{name} is not supported: columns are written as they are; encode in the query"
+            )
+        return
+    known = {one.lower(): one for one in OWN_OPTIONS}
+    if name not in known:
+        near = difflib.get_close_matches(name, [*known, "kafka.bootstrap.servers"], n=1)
+        hint = f"; did you mean {known.get(near[0], near[0])}?" if near else ""
+        raise OptionError(f"the format moldau has no option {name!r} for writing{hint}")
+
+
+def _compression(kafka: Mapping[str, str]) -> tuple[str, int | None]:
+    codec = kafka.get("compression.type", kafka.get("compression.codec", "none")).lower()
+    if codec not in CODEC_NUMBERS:
+        raise OptionError(f"kafka.compression.type may be {', '.join(CODEC_NUMBERS)}, not {codec!r}")
+    name = next((n for n in (f"compression.{codec}.level", "compression.level") if n in kafka), None)
+    if name is None:
+        return codec, None
+    try:
+        return codec, int(kafka[name])
+    except ValueError:
+        raise OptionError(f"kafka.{name} must be a whole number, not {kafka[name]!r}") from None
+
+
+def _check_acks(kafka: Mapping[str, str]) -> None:
+    if kafka.get("acks", "all").lower() not in ("all", "-1"):
+        raise OptionError(
+            f"kafka.acks is {kafka['acks']}, which may lose records; the format moldau writes with "
+            "acks=all only"
+        )
+
+
+def _identity(
+    texts: Mapping[str, str], kafka: Mapping[str, str], delivery: str, streaming: bool
+) -> tuple[str | None, int | None]:
+    transactional_id = texts.get("transactionalid") or kafka.get("transactional.id") or None
+    batch_id = texts.get("batchid")
+    if delivery == AT_LEAST_ONCE and (transactional_id or batch_id):
+        raise OptionError(f"transactionalId and batchId have a meaning with delivery={EXACTLY_ONCE} only")
+    if batch_id is None:
+        return transactional_id, None
+    if streaming:
+        raise OptionError("batchId is not for streams: they know the numbers of their micro-batches")
+    if transactional_id is None:
+        raise OptionError("batchId needs a transactionalId: the number counts the batches of one id")
+    if not batch_id.isdigit():
+        raise OptionError(f"batchId must be a whole number from 0 up, not {batch_id!r}")
+    return transactional_id, int(batch_id)
+
+
+def _number(kafka: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    text = kafka.get(name, str(default))
+    if not text.isdigit() or int(text) < least:
+        raise OptionError(f"kafka.{name} must be a whole number from {least} up, not {text!r}")
+    return int(text)
+
+
+_TEXT = (BinaryType, StringType)
+_NEEDED: Mapping[str, tuple[tuple[type[DataType], ...], str]] = {
+    "key": (_TEXT, "a binary or a string"),
+    "value": (_TEXT, "a binary or a string"),
+    "topic": ((StringType,), "a string"),
+    "partition": ((IntegerType, ShortType, LongType), "an int"),
+}
+
+
+def check_columns(schema: StructType, options: SinkOptions) -> None:
+    """OptionError when a column is missing, or has a type that no record can be made of."""
+    columns = {one.name.lower(): one.dataType for one in schema.fields}
+    if "value" not in columns:
+        raise OptionError(
+            "a column named value is needed, binary or string: what a record holds. "
+            f"The columns are {', '.join(schema.fieldNames()) or 'none'}"
+        )
+    if options.topic is None and "topic" not in columns:
+        raise OptionError("where to? Give the option topic, or a column named topic")
+    for name, (kinds, words) in _NEEDED.items():
+        if name in columns and not isinstance(columns[name], kinds):
+            raise OptionError(f"the column {name} must be {words}, and is {columns[name].simpleString()}")
+    if "headers" in columns and not _are_headers(columns["headers"]):
+        raise OptionError(
+            "the column headers must be array<struct<key:string,value:binary>>, and is "
+            f"{columns['headers'].simpleString()}"
+        )
+
+
+def _are_headers(kind: DataType) -> bool:
+    if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
+        return False
+    fields = kind.elementType.fields
+    return (
+        [one.name for one in fields] == ["key", "value"]
+        and isinstance(fields[0].dataType, StringType)
+        and isinstance(fields[1].dataType, _TEXT)
+    )
