@@ -30,7 +30,7 @@ from moldau.protocol.hot_fetch import FetchBody, FetchedPartition, decode_fetch,
 from moldau.protocol.hot_wire import frame_answer_parts
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.replication.fetch_session import TARGETS_MAX, FetchTarget, Targets, targets_of, update
-from moldau.replication.partition import Partition
+from moldau.replication.partition import UNKNOWN_BYTES, Partition
 
 log = logging.getLogger("moldau.handlers")
 
@@ -215,17 +215,21 @@ class _Fetch:
                 self.watched.append(partition)
         self.timer = self.broker.timers.call_later(max_wait_ms, self.finish)
 
-    def more(self, bytes_added: int) -> None:
-        """A watched partition has `bytes_added` more to read; 0: it changed in another way."""
-        self.missing_bytes -= bytes_added
-        if bytes_added and self.read_committed:
+    def more(self, bytes_added: int, stable_bytes: int) -> None:
+        """A watched partition has `bytes_added` more to read, `stable_bytes` of them if only committed
+        records are read (or as many as a marker has set free); 0: it changed in another way.
+        """
+        added_bytes = stable_bytes if self.read_committed and bytes_added else bytes_added
+        if added_bytes == UNKNOWN_BYTES:
             self._look_again()
-        elif self.missing_bytes <= 0 or not bytes_added:
+            return
+        self.missing_bytes -= added_bytes
+        if self.missing_bytes <= 0 or not bytes_added:
             self.finish()
 
     def _look_again(self) -> None:
-        """What has come may belong to an open transaction, and a marker of few bytes may set many free; so
-        whoever reads committed records only looks what there is, and goes on waiting if it is too little.
+        """A marker of few bytes may have set many free: look what there is, and go on waiting if it is too
+        little.
         """
         slot = self.slot
         if slot is None:
@@ -234,6 +238,8 @@ class _Fetch:
         if total_bytes >= self.min_bytes or failed:
             self.forget()
             slot.fill(self.frame(rows))
+        else:
+            self.missing_bytes = self.min_bytes - total_bytes
 
     def finish(self) -> None:
         slot = self.slot

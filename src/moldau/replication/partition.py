@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from moldau.log.producers import Verification
 
 
+UNKNOWN_BYTES = -1
+"""As many as a marker has set free."""
+
+
 class Waiter(Protocol):
     """Somebody whose answer depends on an offset of this partition."""
 
@@ -36,8 +40,9 @@ class Waiter(Protocol):
 class FetchWaiter(Protocol):
     """A long poll."""
 
-    def more(self, bytes_added: int) -> None:
-        """`bytes_added` more bytes can be read now; 0: something else changed."""
+    def more(self, bytes_added: int, stable_bytes: int) -> None:
+        """`bytes_added` more bytes can be read now; 0: something else changed. Of them, or of what was
+        there before, `stable_bytes` by those who read committed records only (perhaps UNKNOWN_BYTES)."""
 
 
 class Partition:
@@ -192,20 +197,27 @@ class Partition:
 
     def advance(self, high_watermark: int) -> None:
         """Move the high watermark, answer those who waited for it, wake the long polls."""
-        seen_bytes = 0
+        seen_bytes = stable_bytes = 0
         if high_watermark > self.high_watermark:
+            before, stable_before = self.high_watermark, self.last_stable_offset if self.fetch_waiters else 0
             self.high_watermark = high_watermark
             # Taken before anybody is answered: an answer lets the next request in, which may append more.
             # What is only staged is not seen yet.
             seen_bytes = max(self._counted_bytes, 1)
             self.unseen_bytes -= self._counted_bytes
             self._counted_bytes = 0
+            if self.fetch_waiters:
+                stable = self.last_stable_offset
+                if stable == high_watermark and stable_before == before:
+                    stable_bytes = seen_bytes
+                elif stable != stable_before:
+                    stable_bytes = UNKNOWN_BYTES
         waiting = self.waiting
         while waiting and waiting[0][0] <= self.high_watermark:
             waiting.popleft()[1].settle(0, self)
         if seen_bytes and self.fetch_waiters:
             for waiter in list(self.fetch_waiters):
-                waiter.more(seen_bytes)
+                waiter.more(seen_bytes, stable_bytes)
 
     def _fail_lost(self) -> None:
         """Answer those whose records the failed write took back; what was written before stays good."""
@@ -221,7 +233,7 @@ class Partition:
     def changed(self) -> None:
         """Something about the partition is new (leader, start offset, deletion): long polls look again."""
         for waiter in list(self.fetch_waiters or ()):
-            waiter.more(0)
+            waiter.more(0, 0)
 
     def close(self, error_code: int) -> None:
         """This broker does not serve the partition any more: nobody waits for it in vain."""

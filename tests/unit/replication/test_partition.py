@@ -12,7 +12,7 @@ import pytest
 from moldau.core.settings.topic import TopicSettings
 from moldau.log.outcome import Appended, Refused
 from moldau.protocol.errors import ErrorCode
-from moldau.replication.partition import Partition, TopicStats
+from moldau.replication.partition import UNKNOWN_BYTES, Partition, TopicStats
 from moldau.replication.turn import Turn
 
 
@@ -35,6 +35,7 @@ class FakeLog:
         self.fail_write = self.fail_fsync = False
         self.job_errors: list[OSError] = []
         self.writes = 0
+        self.stable: dict[int, int] = {}
 
     def append(self, batches: memoryview, leader_epoch: int, now_ms: int, origin: object) -> object:
         if bytes(batches) == b"bad":
@@ -58,7 +59,7 @@ class FakeLog:
         self.flushed_end_offset = max(self.flushed_end_offset, job.end_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        return high_watermark
+        return self.stable.get(high_watermark, high_watermark)
 
 
 class Waiting:
@@ -73,9 +74,11 @@ class Waiting:
 class Poll:
     def __init__(self) -> None:
         self.added: list[int] = []
+        self.stable: list[int] = []
 
-    def more(self, offsets_added: int) -> None:
-        self.added.append(offsets_added)
+    def more(self, bytes_added: int, stable_bytes: int) -> None:
+        self.added.append(bytes_added)
+        self.stable.append(stable_bytes)
 
 
 class Bench:
@@ -252,6 +255,30 @@ def test_what_somebody_else_has_flushed_meanwhile_is_committed_too() -> None:
     run(scene())
 
 
+def test_long_polls_for_committed_records_hear_of_what_is_set_free_and_of_nothing_else() -> None:
+    async def scene() -> None:
+        bench = Bench()
+        poll = Poll()
+        bench.partition.fetch_waiters = {poll}
+        bench.log.stable = {2: 1, 3: 1, 4: 3, 7: 6}
+        for told in (
+            4,  # no transaction
+            0,  # one begins
+            0,  # it goes on
+            UNKNOWN_BYTES,  # it ends, another is open
+            UNKNOWN_BYTES,  # all have ended
+            4,
+            0,
+            UNKNOWN_BYTES,
+        ):
+            bench.append()
+            await asyncio.sleep(0)
+            assert (poll.added.pop(), poll.stable.pop()) == (4, told)
+            assert not poll.added
+
+    run(scene())
+
+
 def test_an_fsync_that_cannot_be_begun_for_a_moment_is_tried_again() -> None:
     async def scene() -> None:
         bench = Bench(group_commit=True)
@@ -282,7 +309,7 @@ def test_what_was_written_before_a_write_failed_is_committed(group_commit: bool)
 @pytest.mark.parametrize("group_commit", [False, True])
 def test_a_bug_in_one_answer_costs_the_others_of_the_turn_nothing(group_commit: bool) -> None:
     class Broken:
-        def more(self, bytes_added: int) -> None:
+        def more(self, bytes_added: int, stable_bytes: int) -> None:
             raise RuntimeError("a bug")
 
     async def scene() -> None:
