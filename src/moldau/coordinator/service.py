@@ -12,9 +12,12 @@ Not here: what a request means (group/), how records get written (runtime.py), t
 
 import asyncio
 import random
+import sys
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
+from operator import mul
 from typing import Any, NamedTuple, TypeVar
 
 from moldau.coordinator.group.consumer_service import ConsumerGroups
@@ -88,14 +91,28 @@ class CommittedOffset(NamedTuple):
     metadata: str
 
 
-@lru_cache(maxsize=16384)
 def java_hash(text: str) -> int:
     """Java's String.hashCode, which decides the shard of a group: over UTF-16 units, in 32 bits with sign."""
+    return _remembered_hash(text) if len(text) <= _REMEMBERED_LENGTH_MAX else _java_hash(text)
+
+
+def _java_hash(text: str) -> int:
+    units = array("H")
+    units.frombytes(text.encode(f"utf-16-{sys.byteorder[0]}e", "surrogatepass"))
     value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(units), 2):
-        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    for start in range(0, len(units), len(_POWERS)):
+        piece = units[start : start + len(_POWERS)]
+        value *= _POWERS_OF_LENGTH[len(piece)]
+        value = (value + sum(map(mul, reversed(piece), _POWERS))) & 0xFFFFFFFF
     return value - 0x100000000 if value & 0x80000000 else value
+
+
+_REMEMBERED_LENGTH_MAX = 200
+"""Longer texts are nobody's usual ids, and would fill the memory."""
+_POWERS = tuple(pow(31, exponent, 1 << 32) for exponent in range(256))
+_POWERS_OF_LENGTH = (*_POWERS, pow(31, 256, 1 << 32))
+
+_remembered_hash = lru_cache(maxsize=16384)(_java_hash)
 
 
 class GroupCoordinator:
