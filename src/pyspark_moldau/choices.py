@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark_moldau.offsets import TopicPartition
+from pyspark_moldau.offsets import LATEST, TopicPartition
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class Everywhere:
 
     offset: int
 
+    @property
+    def has_latest(self) -> bool:
+        """Whether it is another place later on."""
+        return self.offset == LATEST
+
 
 @dataclass(frozen=True)
 class AtOffsets:
@@ -46,12 +51,18 @@ class AtOffsets:
 
     offsets: Mapping[TopicPartition, int]
 
+    @property
+    def has_latest(self) -> bool:
+        """Whether it is another place later on."""
+        return LATEST in self.offsets.values()
+
 
 @dataclass(frozen=True)
 class AtTime:
     """The first record of every partition that is as new as this, or newer."""
 
     timestamp_ms: int
+    has_latest = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,7 @@ class AtTimes:
     """The same with a time for each partition."""
 
     timestamps_ms: Mapping[TopicPartition, int]
+    has_latest = False
 
 
 Topics = Named | Matching | Assigned

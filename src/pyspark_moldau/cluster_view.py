@@ -48,20 +48,21 @@ class ClusterView:
         self._partitions_until: float | None = None
         self._some_missing = False
 
-    def partitions(self, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
+    def partitions(self, known: Iterable[TopicPartition] | None = ()) -> list[TopicPartition]:
         """The partitions that the query's choice of topics has now, in order.
 
         What is chosen by name and does not exist is an OptionError, unless it is `known`: then it did exist,
-        and the caller must decide what its end means.
+        and the caller must decide what its end means. With None, anything may be missing, and come later.
         """
         topics = self._options.topics
         counts = self._counts()
         existing = {(topic, index) for topic, count in counts.items() for index in range(count)}
-        if isinstance(topics, Named):
+        if isinstance(topics, Named) and known is not None:
             self._refuse_missing(set(topics.topics) - counts.keys() - {topic for topic, _ in known}, "topic")
-        if isinstance(topics, Assigned):
+        if isinstance(topics, Assigned) and known is not None:
             missing = set(topics.partitions) - existing - set(known)
             self._refuse_missing({f"{topic}-{index}" for topic, index in missing}, "partition")
+        if isinstance(topics, Assigned):
             existing &= set(topics.partitions)
         return sorted(existing)
 
@@ -112,7 +113,7 @@ class ClusterView:
     def _recent_partitions(self, known: Iterable[TopicPartition]) -> list[TopicPartition]:
         now = self._clock()
         if self._partitions_until is None or now >= self._partitions_until:
-            self._partitions = self.partitions(known)
+            self._partitions = self.partitions(known if self._options.fail_on_data_loss else None)
             self._partitions_until = now + PARTITIONS_AGE_SECONDS
         return self._partitions
 

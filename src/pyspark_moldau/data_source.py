@@ -75,12 +75,8 @@ class MoldauDataSource(DataSource):
 
         options = parse_sink_options(self.options, streaming=streaming)
         check_columns(schema, options)
-        if overwrite:
-            raise OptionError(
-                "a topic cannot be overwritten; use outputMode append or update"
-                if streaming
-                else "a topic cannot be overwritten; use mode append"
-            )
+        if overwrite and not streaming:
+            raise OptionError("a topic cannot be overwritten; use mode append")
         return options
 
     def _checked(self, query: str, schema: StructType) -> SourceOptions:

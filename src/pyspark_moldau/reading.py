@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.client.arrow import record_batches
 from moldau.client.cluster import Cluster
-
 from moldau.client.errors import OffsetOutOfRange, UnknownTopic
 from pyspark_moldau.loss import LossReport
 from pyspark_moldau.ranges import Range
@@ -57,6 +56,7 @@ def read_ranges(settings: ReadSettings, ranges: Sequence[Range]) -> Iterator[pya
 def _read(cluster: Cluster, settings: ReadSettings, one: Range) -> Iterator[pyarrow.RecordBatch]:
     loss = LossReport(settings.fail_on_data_loss)
     start = one.start
+    looked_again = False
     while start < one.end:
         try:
             for batch in record_batches(
@@ -77,6 +77,11 @@ def _read(cluster: Cluster, settings: ReadSettings, one: Range) -> Iterator[pyar
                 return
             start = failure.earliest
         except UnknownTopic as failure:
+            if not looked_again and start == one.start:
+                # A kept connection may remember a topic of this name that has been deleted since.
+                looked_again = True
+                cluster.forget_places(one.topic)
+                continue
             loss.report(f"{failure}; it was deleted while offsets {one.start} to {one.end - 1} were read")
             return
         else:

@@ -10,6 +10,11 @@ A micro-batch is its two offsets: a restarted query asks for partitions(start, e
 must be given the same records. So nothing that decides about records lives here between two calls, except the
 end that Trigger.AvailableNow fixes when it begins.
 
+The very first micro-batch is the exception: its start is in no checkpoint. Spark asks for `initialOffset`
+again when it plans it, and once more after a crash, when the latest offset is another one. So where "latest"
+has a part in the start, the first micro-batch is empty: it ends where it starts, and its end is in the
+checkpoint.
+
 The group's offsets. Spark calls `commit` only when the next micro-batch begins, which in a quiet stream is
 never. But it asks for `latestOffset(start)` only when everything before `start` is done, so offsets are
 committed there too. A group that can not be written to is reported once and does not stop the query: its
@@ -51,6 +56,8 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._clock = clock
         self._view = ClusterView(options)
         self._loss = LossReport(options.fail_on_data_loss)
+        self._initial: Offsets | None = None
+        self._first_is_due = False
         self._latest: Offsets = {}
         self._fixed_end: Offsets | None = None
         self._committed: Offsets = {}
@@ -64,10 +71,12 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, dict[str, int]]:
         """Where a query without a checkpoint begins."""
         options = self._options
-        offsets = self._view.resolve(
-            options.starting, options.starting_option, latest_where_no_match=options.latest_where_no_match
-        )
-        return to_json(offsets)
+        if self._initial is None:
+            self._initial = self._view.resolve(
+                options.starting, options.starting_option, latest_where_no_match=options.latest_where_no_match
+            )
+            self._first_is_due = options.latest_where_no_match or options.starting.has_latest
+        return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit that the options ask for; where both are given, `latestOffset` knows of the lower one."""
@@ -88,6 +97,9 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._fixed_end if self._fixed_end is not None else self._view.latest(begin)
         self._report_losses(begin, end)
         self._latest = end
+        if self._first_is_due and begin == self._initial:
+            self._first_is_due = False
+            return start
         if isinstance(limit, ReadAllAvailable):
             return to_json(end)
         new = end.keys() - begin.keys()
@@ -115,12 +127,11 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         gone = begin.keys() - end.keys()
         if gone:
             self._loss.report(f"{names(gone)} was deleted, and with it what was not read yet")
-        for one in sorted(end.keys() & begin.keys()):
-            if end[one] < begin[one]:
-                self._loss.report(
-                    f"{names([one])} was read up to offset {begin[one]} but ends at {end[one]} now: "
-                    "the topic was deleted and made again, or records that were acknowledged were lost"
-                )
+        for one in _shrunken(begin, end):
+            self._loss.report(
+                f"{names([one])} ends at offset {end[one]}, before {begin[one]} where the query goes on: "
+                "the topic was deleted and made again, or lost records"
+            )
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:
         """The ends that were last seen, for the query's progress; less what was read is its lag."""
@@ -131,6 +142,9 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> Sequence[InputPartition]:
         """The tasks of a micro-batch; partitions that are new in it are read from their beginning."""
         begin, until = from_json(start), from_json(end)
+        if begin == self._initial:
+            begin = {one: min(offset, until.get(one, offset)) for one, offset in begin.items()}
+        self._report_losses(begin, until)
         new = until.keys() - begin.keys()
         if new:
             first = self._view.earliest(new)
@@ -140,6 +154,8 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"{names(late)} is new to the query, and its first records are gone already"
                 )
             begin |= first
+        # Taken for a topic that was made again, and read from its beginning.
+        begin |= self._view.earliest(_shrunken(begin, until))
         ranges = [Range(*one, begin[one], until[one]) for one in sorted(until) if until[one] > begin[one]]
         return plan(self._options, ranges)
 
@@ -171,3 +187,8 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         else:
             self._group_failed = False
             self._committed |= changed
+
+
+def _shrunken(begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+    """Partitions that end before they begin."""
+    return [one for one in sorted(end.keys() & begin.keys()) if end[one] < begin[one]]

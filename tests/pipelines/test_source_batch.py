@@ -170,3 +170,12 @@ def test_wrong_queries(read: Read, broker: Broker, topic: str, spark: SparkSessi
         spark.read.format("moldau").schema("a int").options(
             **{"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
         ).load().count()
+
+
+def test_found_by_its_name(spark: SparkSession, broker: Broker, topic: str) -> None:
+    """Where Moldau is installed the format is there; nothing need be registered."""
+    broker.create_topic(topic)
+    produce(broker, topic, range(3))
+    fresh = spark.newSession()
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
+    assert values(fresh.read.format("moldau").options(**options).load()) == [0, 1, 2]
