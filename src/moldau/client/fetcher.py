@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from moldau.client.cluster import Cluster, PartitionPlace
-from moldau.client.connection import Connection
+from moldau.client.connection import FRAME_BYTES_MAX, Connection
 from moldau.client.errors import ClusterTimeout, CorruptRecords, OffsetOutOfRange, Retriable, UnknownTopic
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.fetch import (
@@ -32,7 +32,7 @@ from moldau.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from moldau.records.batch import BatchView, CorruptBatch, batch_size_bytes, iter_batches
+from moldau.records.batch import MAGIC, MAGIC_OFFSET, BatchView, CorruptBatch, batch_size_bytes, iter_batches
 from moldau.records.control import ControlType, control_type
 
 EMPTY_ANSWERS_MAX = 3
@@ -196,7 +196,7 @@ class _RangeReader:
         try:
             batches = list(iter_batches(records, allow_partial_tail=True))
             if not batches:
-                self.bytes_max = max(self.bytes_max * 2, batch_size_bytes(records, 0))
+                self.bytes_max = min(max(self.bytes_max * 2, _size_of_first(records)), FRAME_BYTES_MAX)
         except CorruptBatch as error:
             raise CorruptRecords(f"{self.name} at offset {self.position}: {error}") from error
         return batches
@@ -239,6 +239,16 @@ class _RangeReader:
         if earliest <= self.position <= latest:
             raise Retriable("the log's ends moved meanwhile")
         return OffsetOutOfRange(self.topic, self.partition, self.position, earliest, latest)
+
+
+def _size_of_first(records: bytes | memoryview) -> int:
+    """What a batch that breaks off should be long; CorruptBatch for what cannot be the beginning of one."""
+    if len(records) <= MAGIC_OFFSET:
+        return 0
+    size = batch_size_bytes(records, 0)
+    if records[MAGIC_OFFSET] != MAGIC or size > FRAME_BYTES_MAX:
+        raise CorruptBatch(f"magic {records[MAGIC_OFFSET]} and {size} bytes cannot be a batch")
+    return size
 
 
 def _visible(

@@ -114,6 +114,9 @@ def _security(given: dict[str, str]) -> dict[str, object]:
     mechanism = given.pop("sasl.mechanism", given.pop("sasl.mechanisms", "PLAIN")).upper()
     username, password = given.pop("sasl.username", None), given.pop("sasl.password", "")
     jaas = given.pop("sasl.jaas.config", None)
+    for name in given:
+        if name.startswith(("ssl.", "sasl.")):
+            raise OptionError(f"kafka.{name} concerns security, and Moldau's client does not know it")
     if not protocol.startswith("SASL"):
         return values
     if mechanism != "PLAIN":
@@ -158,8 +161,6 @@ def _tls(given: dict[str, str]) -> dict[str, object]:
             f"kafka.ssl.endpoint.identification.algorithm may be https or none, and not {algorithm!r}"
         )
     values["tls_check_host_name"] = algorithm == "https"
-    for name in [name for name in given if name.startswith(("ssl.", "sasl."))]:
-        raise OptionError(f"kafka.{name} concerns security, and Moldau's client does not know it")
     return values
 
 
