@@ -15,11 +15,11 @@ recognized by counting bytes, without a look inside. Where the window ends, the 
 
     | 0 gone or never mapped | 1 the latest of its key | 2 the latest, and a tombstone |
 
-Measured in CPU time on two cores that were shared: 0.6 microseconds to put into a small table, 1.1 into one of
-a million slots filled up to 0.9 (buckets searched with bytearray.find took 1.4; a dict 0.4, but six times the
-memory), 2.7 into one of 11 million, which no cache holds. 10 million keys in one round take 277 MB (267 of
-table, 10 of window), in resident memory as in the sum; the default of 128 MiB has room for 4.66 million a
-round, so that 10 million take three rounds.
+Measured in CPU time on two cores that were shared: 0.6 microseconds to put into a small table, 1.1 into one
+of a million slots filled up to 0.9, 2.7 into one of 11 million, which no cache holds. (Buckets searched with
+bytearray.find took 1.4 where this takes 1.1; a dict 0.4, but six times the memory.) 10 million keys in one
+round take 277 MB, 267 of table and 10 of window, in resident memory as in the sum. The default of 128 MiB has
+room for 4.66 million a round, so that 10 million take three rounds.
 """
 
 from array import array
