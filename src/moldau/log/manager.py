@@ -143,8 +143,37 @@ class LogManager:
                 directory.clear_clean_mark()
             except OSError as error:
                 self._report(directory, error)
+        self._force_recovered()
         for path in leftovers:
             self._remove_later(path, 0)
+
+    def _force_recovered(self) -> None:
+        """Force to the disk what a crash has left in the system's memory, where an fsync stands between a
+        write and its answer: from now on all of it counts as committed, is shown and is built upon.
+        """
+        group = self.settings.moldau_durability == "group"
+        with ThreadPoolExecutor(_CLOSING_THREADS, thread_name_prefix="log-force") as pool:
+            due = [
+                log
+                for log in self._logs.values()
+                if (group or log.settings.flush_messages == 1) and log.flushed_end_offset < log.log_end_offset
+            ]
+            for start in range(0, len(due), _CLOSING_SLICE):
+                running: list[tuple[Log, FsyncJob, Future[None]]] = []
+                for log in due[start : start + _CLOSING_SLICE]:
+                    try:
+                        job = log.fsync_job()
+                    except OSError:
+                        continue  # the log has reported it
+                    if job is not None:
+                        running.append((log, job, pool.submit(job.run)))
+                for log, job, future in running:
+                    try:
+                        future.result()
+                    except OSError as error:
+                        self.storage_failed(log, error)
+                    else:
+                        log.mark_flushed(job)
 
     def _take_up_cleaned_offsets(self, directory: LogDirectory) -> None:
         for key, offset in directory.read_checkpoint(CLEANER_OFFSETS_NAME).items():

@@ -28,7 +28,8 @@ SETTINGS = TopicSettings()
 class Disk:
     """A simulated disk, a clock, and managers one after the other."""
 
-    def __init__(self, *paths: str) -> None:
+    def __init__(self, *paths: str, durability: str = "os") -> None:
+        self.settings = BrokerSettings(moldau_durability=durability)
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
         self.files = SimulatedFiles(now_ms=self.clock.now_ms)
@@ -36,7 +37,7 @@ class Disk:
 
     def start(self, topic_settings: Callable[[str], TopicSettings] = lambda topic: SETTINGS) -> LogManager:
         manager = LogManager(
-            BrokerSettings(),
+            self.settings,
             clock=self.clock,
             timers=self.timers,
             files=self.files,
@@ -96,6 +97,35 @@ def test_a_kill_loses_nothing_that_was_written_and_is_noticed() -> None:
     recovered = again.get("flights", 0)
     assert recovered is not None
     assert recovered.log_end_offset == 5
+
+
+@pytest.mark.parametrize("synced_by", ["group", "flush.messages"])
+def test_what_counts_after_a_kill_is_forced_to_the_disk_first(synced_by: str) -> None:
+    disk = Disk(durability="group" if synced_by == "group" else "os")
+    settings = TopicSettings(flush_messages=1) if synced_by == "flush.messages" else SETTINGS
+    log = disk.start().create("flights", 0, TOPIC_ID, settings)
+    for _ in range(5):
+        append(log, disk.clock)
+    disk.files.process_kill()
+    recovered = disk.start(lambda topic: settings).get("flights", 0)
+    assert recovered is not None
+    assert (recovered.log_end_offset, recovered.flushed_end_offset) == (5, 5)
+    disk.files.power_cut()
+    again = disk.start(lambda topic: settings).get("flights", 0)
+    assert again is not None
+    assert again.log_end_offset == 5
+
+
+def test_a_disk_that_cannot_be_forced_after_a_kill_is_offline() -> None:
+    disk = Disk("/one", "/two", durability="group")
+    manager = disk.start()
+    for partition in range(2):
+        append(manager.create("flights", partition, TOPIC_ID, SETTINGS), disk.clock)
+    disk.files.process_kill()
+    disk.fail(errno.EIO, "/one", "sync")
+    again = disk.start()
+    assert again.offline_dirs == ["/one"]
+    assert {log.offline for log in again} == {False, True}
 
 
 def test_partitions_go_where_the_fewest_are() -> None:
