@@ -11,6 +11,8 @@ of records; it may begin and end anywhere in the batches of the log.
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -128,9 +130,9 @@ class _RecordBatchMaker:
 
     def __init__(self, topic: str, partition: int, rows_max: int, include_headers: bool) -> None:
         self._schema = ARROW_SCHEMA(include_headers)
-        self._constants = (pa.scalar(topic, pa.string()), pa.scalar(partition, pa.int32()))
-        self._repeated = [pa.repeat(constant, 0) for constant in self._constants]
-        self._types = [pa.repeat(pa.scalar(kind, pa.int32()), 0) for kind in (0, 1)]
+        self._topic, self._partition = topic.encode(), partition
+        self._repeated = [_repeat_text(self._topic, 0), _repeat_int32(partition, 0)]
+        self._types = [_repeat_int32(kind, 0) for kind in (0, 1)]
         self._runs: list[tuple[int, int]] = []
 
     def rows_of_type(self, timestamp_type: int, rows: int) -> None:
@@ -158,17 +160,31 @@ class _RecordBatchMaker:
 
     def _constant_columns(self, rows: int) -> list[pa.Array]:
         if len(self._repeated[0]) < rows:
-            self._repeated = [pa.repeat(constant, rows) for constant in self._constants]
+            self._repeated = [_repeat_text(self._topic, rows), _repeat_int32(self._partition, rows)]
         return [column.slice(0, rows) for column in self._repeated]
 
     def _timestamp_types(self) -> pa.Array:
         parts = []
         for kind, rows in self._runs:
             if len(self._types[kind]) < rows:
-                self._types[kind] = pa.repeat(pa.scalar(kind, pa.int32()), rows)
+                self._types[kind] = _repeat_int32(kind, rows)
             parts.append(self._types[kind].slice(0, rows))
         self._runs = []
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+# `pyarrow.repeat` would do the same, but imports pandas at its first use: a third of a second for each task.
+
+
+def _repeat_int32(value: int, rows: int) -> pa.Array:
+    buffer = pa.py_buffer(value.to_bytes(4, sys.byteorder, signed=True) * rows)
+    return pa.Array.from_buffers(pa.int32(), rows, [None, buffer], 0)
+
+
+def _repeat_text(text: bytes, rows: int) -> pa.Array:
+    offsets = array("i", range(0, len(text) * (rows + 1), len(text)))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text * rows)]
+    return pa.Array.from_buffers(pa.string(), rows, buffers, 0)
 
 
 def _binary(kind: pa.DataType, rows: int, column: tuple[bytes | None, bytes, bytes, int]) -> pa.Array:
