@@ -98,7 +98,8 @@ class Verifications:
         asked: list[_Queue] = []
         for partition, records, done in batches:
             producer = producer_of(records)
-            if producer is None:
+            if producer is None or len(records) > partition.log.settings.max_message_bytes:
+                # (What is too large is refused, and need not be copied for that.)
                 done(partition.append(records, self._broker.clock.now_ms(), acks))
                 continue
             waiting = _Waiting(bytes(records), acks, done)

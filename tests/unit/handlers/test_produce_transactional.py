@@ -218,6 +218,17 @@ def test_a_former_transaction_that_takes_long_is_the_clients_to_wait_for(tmp_pat
     on_a_node(scene, tmp_path)
 
 
+def test_a_batch_that_is_too_large_is_refused_without_asking(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        coordinator = Coordinator(node, later=True)
+        client = Client(node)
+        client.feed(frame(0))
+        assert codes(client) == [ErrorCode.MESSAGE_TOO_LARGE]
+        assert not coordinator.asked
+
+    on_a_node(scene, tmp_path, message_max_bytes="100")
+
+
 def test_without_an_acknowledgement_a_refusal_ends_the_connection(tmp_path: Path) -> None:
     async def scene(node: Node) -> None:
         coordinator = Coordinator(node, 0, ErrorCode.INVALID_TXN_STATE)
