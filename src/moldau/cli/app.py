@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "consume": "moldau.cli.consume",
     "groups": "moldau.cli.groups",
     "transactions": "moldau.cli.transactions",
+    "streams": "moldau.cli.streams",
     "configs": "moldau.cli.configs",
     "dump-log": "moldau.cli.dump_log",
     "status": "moldau.cli.status",

@@ -1,0 +1,70 @@
+"""`moldau streams run`: options over what the app says, live progress, and the exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.cli.errors import CommandError, UsageError
+from moldau.cli.options import parse_assignments
+from moldau.cli.output import note
+from moldau.cli.streams_screen import StreamsScreen
+
+if TYPE_CHECKING:
+    from moldau.streams import App
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What was asked for on the command line; None: as the app says."""
+
+    master: str | None = None
+    once: bool = False
+    checkpoints: str | None = None
+    app_name: str | None = None
+    delivery: str | None = None
+    spark: tuple[str, ...] = ()
+    as_json: bool = False
+    bootstrap: str | None = None
+    client_settings: tuple[str, ...] = ()
+
+
+def run_file(file: Path, options: RunOptions) -> None:
+    """Load the file's app and run it; CommandError is the sentence if it cannot, or a flow has failed."""
+    from moldau.streams import AppError, StreamsError
+    from moldau.streams.errors import require_spark
+    from moldau.streams.loading import load_app
+    from moldau.streams.runner import run_app
+
+    try:
+        require_spark()
+        app = load_app(file, options.app_name)
+        override(app, options)
+        flows = f"{len(app.flows)} flow{'' if len(app.flows) == 1 else 's'}"
+        where = options.master or "Spark in this process"
+        note(f"app {app.name}: {flows}, {app.bootstrap_servers}, checkpoints in {app.checkpoints}, {where}")
+        screen = StreamsScreen(as_json=options.as_json)
+        with screen:
+            run_app(app, once=options.once, master=options.master, say=screen.say, watch=screen.show)
+    except AppError as failure:
+        raise UsageError(str(failure)) from failure
+    except StreamsError as failure:
+        raise CommandError(str(failure)) from failure
+
+
+def override(app: App, options: RunOptions) -> None:
+    """Let the command line hold over what the app says."""
+    from moldau.streams.app import DELIVERIES
+
+    if options.bootstrap:
+        app.bootstrap_servers = options.bootstrap
+    if options.checkpoints:
+        app.checkpoints = options.checkpoints
+    if options.delivery:
+        if options.delivery not in DELIVERIES:
+            raise UsageError(f"--delivery {options.delivery} is none of {', '.join(DELIVERIES)}")
+        app.delivery = options.delivery
+    app.settings.update(parse_assignments(list(options.spark), "--spark"))
+    for name, value in parse_assignments(list(options.client_settings), "-X").items():
+        app.options[f"kafka.{name.removeprefix('kafka.')}"] = value

@@ -1,0 +1,289 @@
+"""`App`: topics to read, flows to run, and a name under which all of it is known.
+
+    from moldau.streams import App
+    from pyspark.sql.functions import avg, window
+
+    app = App("delays")
+    flights = app.topic(
+        "flights", schema="carrier string, origin string, time_hour timestamp, dep_delay double"
+    )
+
+    @app.to("delays-by-hour", key="origin")
+    def delays_by_hour():
+        return (
+            flights.stream()
+            .withWatermark("time_hour", "1 hour")
+            .groupBy(window("time_hour", "1 hour"), "origin")
+            .agg(avg("dep_delay").alias("delay"))
+        )
+
+Run it with `moldau streams run app.py`, or with `app.run()` at the end of the file.
+
+An app only says what is to be done. Where rows come from and go to is its `place`: a cluster (places.py)
+when it runs, a folder when it is tested (testing.py); so the same functions run in both.
+
+Not here: running (runner.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moldau.streams.errors import AppError
+from moldau.streams.flow import OUTPUT_MODES, BatchFunction, Flow, Output, OutputMode, Query
+from moldau.streams.names import checked_name, name_from_topic
+from moldau.streams.topic import (
+    VALUE_FORMATS,
+    BadRecords,
+    Topic,
+    ValueFormat,
+    key_columns,
+    topic_format,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from moldau.streams.places import Place
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_CHECKPOINTS = "checkpoints"
+DELIVERIES = ("exactly-once", "at-least-once")
+
+
+class App:
+    """A set of flows that run in one Spark session."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        bootstrap_servers: str | None = None,
+        checkpoints: str | Path | None = None,
+        delivery: str = "exactly-once",
+        settings: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Name an app.
+
+        `bootstrap_servers`: else MOLDAU_BOOTSTRAP, else 127.0.0.1:9092. `checkpoints`: the folder (or a URI
+        that every machine of the Spark cluster reaches) for what must survive a restart; else
+        ./checkpoints. `delivery`: exactly-once, or the cheaper at-least-once. `settings`: Spark's
+        (spark.sql...). `options`: client settings for every topic (kafka.security.protocol ...).
+        """
+        self.name = checked_name(name, "an app")
+        if delivery not in DELIVERIES:
+            raise AppError(f"delivery={delivery!r} is none of {', '.join(DELIVERIES)}")
+        self.bootstrap_servers = bootstrap_servers or os.environ.get("MOLDAU_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+        self.checkpoints = str(checkpoints or DEFAULT_CHECKPOINTS)
+        self.delivery = delivery
+        self.settings = dict(settings or {})
+        self.options = dict(options or {})
+        self.topics: dict[str, Topic] = {}
+        self.flows: dict[str, Flow] = {}
+        self._place: Place | None = None
+        self._building: Reading | None = None
+
+    def topic(
+        self,
+        name: str,
+        *,
+        key: str | Sequence[str] | None = None,
+        value: ValueFormat = "json",
+        schema: str | StructType | None = None,
+        bad_records: BadRecords = "null",
+        dead_letters: str | None = None,
+        starting: str = "earliest",
+        record: bool = False,
+        watermark: tuple[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Topic:
+        """A topic to read.
+
+        `key`: the column (or columns) that the record key holds. `value`: json, string or raw. `schema`: of
+        JSON values, as Spark writes one ("carrier string, delay double"). `bad_records`: null (a row of
+        nulls), drop, dead-letter, or fail. `dead_letters`: the topic for bad records; `<name>-dead-letters`
+        unless it is named. `starting`: earliest or latest, where a flow without a checkpoint begins.
+        `record`: add a column with the record's key, topic, partition, offset, timestamp and headers.
+        `watermark`: for every stream of it, such as ("time_hour", "1 hour"). `options`: more options of the
+        format "moldau".
+        """
+        if dead_letters is not None:
+            bad_records = "dead-letter"
+        elif bad_records == "dead-letter":
+            dead_letters = f"{name}-dead-letters"
+        form = topic_format(name, key=key, value=value, schema=schema, bad_records=bad_records, record=record)
+        topic = Topic(self, name, form, starting, dead_letters, dict(options or {}), watermark)
+        if dead_letters is not None:
+            self._add_dead_letters(topic, dead_letters)
+        self.topics[name] = topic
+        return topic
+
+    def _add_dead_letters(self, topic: Topic, target: str) -> None:
+        from moldau.streams.dead_letters import dead_letters_of
+
+        flow_name = f"{name_from_topic(topic.name)}-dead-letters"[-80:]
+        self._add(
+            Flow(self.name, flow_name, lambda: dead_letters_of(topic), Output(target, value="raw"), "append")
+        )
+
+    def to(
+        self,
+        target: str | BatchFunction,
+        *,
+        key: str | Sequence[str] | None = None,
+        value: ValueFormat = "json",
+        name: str | None = None,
+        mode: OutputMode | None = None,
+        trigger: str | None = None,
+        partitions: int | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> Callable[[Query], Flow]:
+        """A decorator: the rows of the function's DataFrame go to a topic, or to a function of yours.
+
+        A function gets every micro-batch as (DataFrame, number of the micro-batch), on the driver; it may
+        see one again after a failure, with the same number. `key`: the column(s) that make the record key.
+        `value`: json (all columns), string or raw (one column). `name`: the flow's, else the function's.
+        `mode`: append, update or complete. `trigger`: the time between micro-batches ("10 seconds").
+        `partitions`, `config`: for a topic that does not exist yet.
+        """
+        output: Output | BatchFunction = (
+            target if callable(target) else self._output(target, key, value, False, partitions, config)
+        )
+
+        def add(query: Query) -> Flow:
+            return self._add(self._flow(query, name, output, mode, trigger))
+
+        return add
+
+    def table(
+        self,
+        target: str,
+        *,
+        key: str | Sequence[str],
+        value: ValueFormat = "json",
+        name: str | None = None,
+        mode: OutputMode | None = None,
+        trigger: str | None = None,
+        partitions: int | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> Callable[[Query], Flow]:
+        """A decorator: the function's rows are the newest state of a table, kept in a compacted topic by key.
+
+        Each micro-batch writes the rows that changed. A row that has nothing but its key removes the key.
+        """
+        output = self._output(target, key, value, True, partitions, config)
+        if not output.key:
+            raise AppError(f"table {target} needs a key: the column that tells its rows apart")
+
+        def add(query: Query) -> Flow:
+            return self._add(self._flow(query, name, output, mode, trigger))
+
+        return add
+
+    def sql(self, text: str | Path) -> list[Flow]:
+        """Add the topics and flows that SQL statements describe: a file that ends in .sql, or the text
+        itself.
+        """
+        from moldau.streams.sql import add_statements
+
+        path = Path(text) if isinstance(text, Path) or text.strip().endswith(".sql") else None
+        if path is None:
+            return add_statements(self, str(text), "the SQL text")
+        try:
+            return add_statements(self, path.read_text(), str(path))
+        except OSError as failure:
+            raise AppError(f"cannot read {path}: {failure.strerror}") from None
+
+    def run(self, *, once: bool = False, master: str | None = None, **overrides: Any) -> None:
+        """Run all flows until SIGINT or SIGTERM; with `once`, until everything that is there is done.
+
+        Raises StreamsError if a flow has failed. `moldau streams run` does the same, with live progress.
+        """
+        from moldau.streams.runner import run_app
+
+        run_app(self, once=once, master=master, **overrides)
+
+    def _output(
+        self,
+        topic: str,
+        key: str | Sequence[str] | None,
+        value: str,
+        is_table: bool,
+        partitions: int | None,
+        config: Mapping[str, str] | None,
+    ) -> Output:
+        if value not in VALUE_FORMATS:
+            raise AppError(f"{topic}: value={value!r} is no format; there are {', '.join(VALUE_FORMATS)}")
+        if partitions is not None and partitions < 1:
+            raise AppError(f"{topic}: partitions={partitions} makes no topic")
+        return Output(topic, key_columns(key), value, is_table, partitions, dict(config or {}))  # type: ignore[arg-type]
+
+    def _flow(
+        self,
+        query: Query,
+        name: str | None,
+        output: Output | BatchFunction,
+        mode: OutputMode | None,
+        trigger: str | None,
+    ) -> Flow:
+        if mode is not None and mode not in OUTPUT_MODES:
+            raise AppError(f"mode={mode!r} is none of {', '.join(OUTPUT_MODES)}")
+        flow_name = checked_name(name or query.__name__, "a flow")
+        return Flow(self.name, flow_name, query, output, mode, trigger)
+
+    def _add(self, flow: Flow) -> Flow:
+        checked_name(flow.name, "a flow")
+        if flow.name in self.flows:
+            raise AppError(
+                f"app {self.name} has two flows with the name {flow.name}: give one another with name=..."
+            )
+        self.flows[flow.name] = flow
+        return flow
+
+    @property
+    def place(self) -> Place:
+        """Where rows come from and go to; the cluster unless something else was put there (`at`)."""
+        if self._place is None:
+            from moldau.streams.places import ClusterPlace
+
+            self._place = ClusterPlace(self)
+        return self._place
+
+    @contextmanager
+    def at(self, place: Place) -> Iterator[None]:
+        """Let rows come from and go to another place."""
+        before, self._place = self._place, place
+        try:
+            yield
+        finally:
+            self._place = before
+
+    @contextmanager
+    def building(self, flow: Flow) -> Iterator[Reading]:
+        """Note which topics are read while the flow's function is called."""
+        before, self._building = self._building, Reading(flow)
+        try:
+            yield self._building
+        finally:
+            self._building = before
+
+    def reading(self, topic: Topic, *, as_table: bool = False) -> Flow | None:
+        """Note that a topic is read; gives the flow that is being built, if any."""
+        if self._building is None:
+            return None
+        (self._building.tables if as_table else self._building.streams).add(topic.name)
+        return self._building.flow
+
+
+class Reading:
+    """What a flow reads."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.streams: set[str] = set()
+        self.tables: set[str] = set()

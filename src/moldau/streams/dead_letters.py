@@ -1,0 +1,75 @@
+"""Bad records, as they came, with the reason: the rows of a topic's dead-letter flow.
+
+A flow that reads a topic with dead letters leaves bad records out; a flow of its own reads the topic too,
+keeps only the bad ones, and writes them to the dead-letter topic. So each is written once however many
+flows read the topic, exactly once like everything else, and a flow's own query stays as it is.
+
+Key, value and headers are the original bytes. Headers that are added:
+
+    moldau.error         what is wrong
+    moldau.topic, moldau.partition, moldau.offset       where it lies
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.streams.decoding import PARSED, is_bad, key_fields, parsed, value_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from moldau.streams.topic import Topic, TopicFormat
+
+
+def dead_letters_of(topic: Topic) -> DataFrame:
+    """The topic's bad records: columns key, value, headers."""
+    from pyspark.sql import functions as F
+
+    form = topic.format
+    records = topic.app.place.read_stream(topic, topic.app.reading(topic), headers=True)
+    if form.value == "json":
+        records = records.withColumn(PARSED, parsed(form))
+    added = F.array(
+        _header("moldau.error", reason(form)),
+        _header("moldau.topic", F.col("topic")),
+        _header("moldau.partition", F.col("partition")),
+        _header("moldau.offset", F.col("offset")),
+    )
+    headers = F.concat(F.coalesce(F.col("headers"), F.array().cast(added_type())), added.cast(added_type()))
+    return records.filter(is_bad(form)).select("key", "value", headers.alias("headers"))
+
+
+def added_type() -> str:
+    """The type of a column of headers."""
+    return "array<struct<key:string,value:binary>>"
+
+
+def reason(form: TopicFormat) -> Column:
+    """Why a bad record is bad, in words."""
+    from pyspark.sql import functions as F
+
+    if form.value == "string":
+        return F.lit("the value is not UTF-8")
+    text = F.col("value").cast("string")
+    keys = {each.name for each in key_fields(form)}
+    misfits = [
+        F.when(
+            F.col(PARSED)[each.name].isNull() & F.get_json_object(text, f"$['{each.name}']").isNotNull(),
+            each.name,
+        )
+        for each in value_schema(form).fields
+        if each.name not in keys and "'" not in each.name
+    ]
+    named = F.concat_ws(", ", *misfits) if misfits else F.lit("")
+    return (
+        F.when(F.expr("try_parse_json(cast(value as string)) IS NULL"), "the value is not JSON")
+        .when(F.length(named) > 0, F.concat(F.lit("the value does not fit the schema: "), named))
+        .otherwise("the value is JSON, but no object with the schema's fields")
+    )
+
+
+def _header(name: str, value: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))

@@ -1,0 +1,168 @@
+"""From records to rows: what the bytes of keys and values mean.
+
+    record   key value topic partition offset timestamp headers     as the format "moldau" gives it
+    row      the key's columns, the value's columns, and `record` if asked for
+
+    json     the value's fields, by a schema. What is missing is null, and so is what does not fit
+    string   one column, `value`: the text
+    raw      one column, `value`: the bytes
+
+A record is bad if its value is there but is not what it should be: no JSON, a field that does not fit, no
+UTF-8. By default its row has nulls where nothing could be read, because a stream that stands still over one
+record is worse. A tombstone (no value at all) is not bad: it is a row of nulls beside its key.
+
+Everything is an expression of Spark's own, so nothing here costs a Python object a record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.streams.errors import AppError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField, StructType
+
+    from moldau.streams.topic import TopicFormat
+
+BAD = "__moldau_bad"
+PARSED = "__moldau_parsed"
+RECORD_FIELDS = ("key", "topic", "partition", "offset", "timestamp")
+
+
+def decoded(records: DataFrame, form: TopicFormat) -> DataFrame:
+    """The rows of these records; bad ones are treated as the format says."""
+    from pyspark.sql import functions as F
+
+    columns = [*_key_columns(form), *_value_columns(form), *_record_column(records, form)]
+    judging = form.bad_records != "null" and form.value != "raw"
+    rows = records.withColumn(PARSED, parsed(form)) if form.value == "json" else records
+    if judging:
+        if form.bad_records == "fail":
+            rows = rows.filter(F.when(is_bad(form), F.raise_error(_complaint())).otherwise(F.lit(True)))
+        else:
+            rows = rows.filter(~is_bad(form))
+    return rows.select(*columns)
+
+
+def latest_by_key(records: DataFrame) -> DataFrame:
+    """The record with the highest offset of every key, those left out whose value is null. For batches."""
+    from pyspark.sql import functions as F
+
+    kept = [name for name in records.columns if name != "key"]
+    newest = F.max_by(F.struct(*kept), F.col("offset")).alias("newest")
+    latest = records.filter(F.col("key").isNotNull()).groupBy("key").agg(newest)
+    return latest.filter("newest.value IS NOT NULL").select("key", "newest.*")
+
+
+def parsed(form: TopicFormat) -> Column:
+    """The value as a struct of the schema's fields, and a field that is set if the record is bad."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructType
+
+    schema = value_schema(form)
+    options = {"mode": "PERMISSIVE"}
+    if form.bad_records != "null":
+        schema = StructType([*schema.fields]).add(BAD, StringType())
+        options["columnNameOfCorruptRecord"] = BAD
+    return F.from_json(F.col("value").cast("string"), schema, options)
+
+
+def is_bad(form: TopicFormat) -> Column:
+    """Whether a record is bad. Where values are JSON, the column PARSED must be there."""
+    from pyspark.sql import functions as F
+
+    value = F.col("value")
+    if form.value == "string":
+        return F.coalesce(~F.is_valid_utf8(value.cast("string")), F.lit(False))
+    if form.value == "raw":
+        return F.lit(False)
+    return value.isNotNull() & (F.col(PARSED).isNull() | F.col(f"{PARSED}.{BAD}").isNotNull())
+
+
+def value_schema(form: TopicFormat) -> StructType:
+    """The fields of a JSON value."""
+    from pyspark.sql.types import StructType
+
+    if isinstance(form.schema, StructType):
+        return form.schema
+    return StructType(ddl_fields(form.schema or "", "schema"))
+
+
+def ddl_fields(text: str, what: str) -> list[StructField]:
+    """The columns that a text such as "carrier string, delay double" names; AppError if it names none."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    try:
+        schema = StructType.fromDDL(text)
+    except PySparkException as failure:
+        reason = str(failure).strip().split("\n")[0]
+        raise AppError(f"the {what} {text!r} cannot be read: {reason}") from None
+    if not isinstance(schema, StructType):
+        raise AppError(f"the {what} {text!r} names no columns: write 'carrier string, delay double'")
+    return schema.fields
+
+
+def key_fields(form: TopicFormat) -> list[StructField]:
+    """Names and types of the key's columns: as said with the key, else as in the schema, else text."""
+    from pyspark.sql.types import StringType, StructField
+
+    known = {each.name: each for each in value_schema(form).fields} if form.value == "json" else {}
+    fields = []
+    for column in form.key:
+        if " " in column:
+            fields += ddl_fields(column, "key")
+        else:
+            fields.append(known.get(column) or StructField(column, StringType()))
+    return fields
+
+
+def _key_columns(form: TopicFormat) -> list[Column]:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BinaryType, StringType, StructType
+
+    fields = key_fields(form)
+    key = F.col("key")
+    if len(fields) > 1:
+        several = F.from_json(key.cast("string"), StructType(fields), {"mode": "PERMISSIVE"})
+        return [several[each.name].alias(each.name) for each in fields]
+    columns = []
+    for each in fields:
+        if isinstance(each.dataType, BinaryType):
+            columns.append(key.alias(each.name))
+        elif isinstance(each.dataType, StringType):
+            columns.append(key.cast("string").alias(each.name))
+        else:
+            columns.append(key.cast("string").try_cast(each.dataType).alias(each.name))
+    return columns
+
+
+def _value_columns(form: TopicFormat) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    if form.value == "raw":
+        return [F.col("value")]
+    if form.value == "string":
+        text = F.col("value").cast("string")
+        return [F.when(F.is_valid_utf8(text), text).alias("value")]
+    keys = {each.name for each in key_fields(form)}
+    names = [each.name for each in value_schema(form).fields if each.name not in keys]
+    return [F.col(PARSED)[name].alias(name) for name in names]
+
+
+def _record_column(records: DataFrame, form: TopicFormat) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    if not form.record:
+        return []
+    fields = [*RECORD_FIELDS, *(["headers"] if "headers" in records.columns else [])]
+    return [F.struct(*fields).alias("record")]
+
+
+def _complaint() -> Column:
+    from pyspark.sql import functions as F
+
+    where = F.concat_ws("-", "topic", "partition")
+    return F.concat(F.lit("bad record at "), where, F.lit(" offset "), F.col("offset"))

@@ -1,0 +1,101 @@
+"""`Flow`: a function that gives a DataFrame, and where its rows go.
+
+Decorating a function makes a flow of it and runs nothing: functions are called when the app starts. A flow
+can still be called by hand, and gives its DataFrame, for a notebook or a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from moldau.streams.errors import AppError
+from moldau.streams.names import group_of
+from moldau.streams.topic import ValueFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+OutputMode = Literal["append", "update", "complete"]
+OUTPUT_MODES = ("append", "update", "complete")
+Query = Callable[[], "DataFrame"]
+BatchFunction = Callable[["DataFrame", int], None]
+"""The escape hatch: called on the driver with every micro-batch and its number."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A topic that a flow writes."""
+
+    topic: str
+    key: tuple[str, ...] = ()
+    value: ValueFormat = "json"
+    is_table: bool = False
+    partitions: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One query of an app, with a name, a checkpoint and an output of its own."""
+
+    app_name: str
+    name: str
+    query: Query
+    output: Output | BatchFunction
+    mode: OutputMode | None = None
+    trigger: str | None = None
+    """From one micro-batch to the next, such as "10 seconds"; None: as soon as there is something."""
+
+    def __call__(self) -> DataFrame:
+        """The flow's DataFrame."""
+        return self.query()
+
+    @property
+    def group(self) -> str:
+        """The consumer group whose offsets follow the flow, which is also its query's name and transactional
+        id.
+        """
+        return group_of(self.app_name, self.name)
+
+    @property
+    def target(self) -> str:
+        """Where rows go, in words."""
+        if isinstance(self.output, Output):
+            return self.output.topic
+        return f"{getattr(self.output, '__name__', 'a function')}()"
+
+    def rows(self) -> DataFrame:
+        """Call the function; AppError says it if what it gives cannot be a flow's."""
+        from pyspark.sql import DataFrame
+
+        rows = self.query()
+        if not isinstance(rows, DataFrame):
+            raise AppError(f"flow {self.name} gives {type(rows).__name__}: it must return a DataFrame")
+        if not rows.isStreaming:
+            raise AppError(
+                f"flow {self.name} gives a batch: it must read something with .stream(), and not only "
+                ".table() or .read()"
+            )
+        return rows
+
+    def output_mode(self, rows: DataFrame) -> OutputMode:
+        """The mode asked for; else append, and for a table update wherever Spark can."""
+        if self.mode is not None:
+            return self.mode
+        is_table = isinstance(self.output, Output) and self.output.is_table
+        return "update" if is_table and not joins_streams(rows) else "append"
+
+
+def joins_streams(rows: DataFrame) -> bool:
+    """Whether a stream is joined with a stream somewhere, which Spark does in append mode only."""
+    waiting = [rows._jdf.queryExecution().analyzed()]
+    while waiting:
+        plan = waiting.pop()
+        children = plan.children()
+        inner = [children.apply(index) for index in range(children.size())]
+        if plan.nodeName() == "Join" and all(each.isStreaming() for each in inner):
+            return True
+        waiting += inner
+    return False

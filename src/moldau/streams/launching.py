@@ -1,0 +1,82 @@
+"""A session for an app, set up so that the app's code and its end come to pass in order.
+
+* The app's module exists in no package: what it defines is pickled by value, so that it reaches executors
+  on other machines. Modules beside it are, too.
+* Ctrl-C in a terminal goes to every process of the program. Spark's Python workers would end, and with them
+  the micro-batch that is to be finished; so Java, whose children they are, gets a process group of its own.
+* What Spark logs about failed statements in Python is said by the exception already.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from moldau.streams.errors import StreamsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from moldau.streams.app import App
+
+
+@contextmanager
+def started_session(app: App, master: str | None) -> Iterator[SparkSession]:
+    """The session, which is stopped at the end if it was made here."""
+    from pyspark.sql import SparkSession
+
+    from moldau.streams.java import JavaMissing
+    from moldau.streams.session import spark_session
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    is_new = SparkSession.getActiveSession() is None
+    try:
+        with java_in_a_group_of_its_own():
+            session = spark_session(app.name, master=master, settings=app.settings)
+    except JavaMissing as missing:
+        raise StreamsError(str(missing)) from None
+    try:
+        yield session
+    finally:
+        if is_new:
+            session.stop()
+
+
+@contextmanager
+def java_in_a_group_of_its_own() -> Iterator[None]:
+    """Processes that PySpark starts meanwhile do not hear a Ctrl-C of the terminal."""
+    from pyspark import java_gateway
+
+    before = java_gateway.Popen  # type: ignore[attr-defined]
+    if sys.platform != "win32":
+        apart = functools.partial(subprocess.Popen, process_group=0)
+        java_gateway.Popen = apart  # type: ignore[attr-defined,assignment]
+    try:
+        yield
+    finally:
+        java_gateway.Popen = before  # type: ignore[attr-defined]
+
+
+def pickle_by_value(folder: Path, known: set[str]) -> None:
+    """Let this folder's modules, imported since `known` was noted, travel to executors as they are."""
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    for name in set(sys.modules) - known:
+        module = sys.modules[name]
+        if isinstance(module, ModuleType) and _lies_in(module, folder):
+            register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _lies_in(module: ModuleType, folder: Path) -> bool:
+    path = getattr(module, "__file__", None)
+    if not path or "site-packages" in path:
+        return False
+    return folder in Path(path).resolve().parents

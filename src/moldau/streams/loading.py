@@ -1,0 +1,55 @@
+"""From a file to an app: `moldau streams run app.py` (or a .sql file)."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from moldau.streams.app import App
+from moldau.streams.errors import AppError, require_spark
+
+
+def load_app(path: Path, name: str | None = None) -> App:
+    """Run the file and give the app that it makes; `name` is the variable (or app) of several."""
+    if not path.is_file():
+        raise AppError(f"there is no file {path}")
+    if path.suffix == ".sql":
+        app = App(path.stem)
+        app.sql(path)
+        return app
+    require_spark()
+    apps = _apps_of(path)
+    if name is not None:
+        apps = {variable: app for variable, app in apps.items() if name in (variable, app.name)}
+    different = {id(app): app for app in apps.values()}
+    if not different:
+        raise AppError(
+            f"{path} makes no app{f' {name}' if name else ''}: it needs a line such as app = App('name')"
+        )
+    if len(different) > 1:
+        raise AppError(f"{path} makes several apps ({', '.join(sorted(apps))}): choose one with --app")
+    return next(iter(different.values()))
+
+
+def _apps_of(path: Path) -> dict[str, App]:
+    from moldau.streams.launching import pickle_by_value
+
+    path = path.resolve()
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    # A name that no installed module has: the file may be called like one of them.
+    module_name = f"moldau_app_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise AppError(f"{path} is no Python file: its name must end in .py or .sql")
+    known = set(sys.modules)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as failure:
+        raise AppError(f"{path} cannot be imported: {failure}") from failure
+    pickle_by_value(path.parent, known)
+    return {name: value for name, value in vars(module).items() if isinstance(value, App)}

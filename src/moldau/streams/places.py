@@ -1,0 +1,84 @@
+"""Where rows come from and go to: a cluster, when an app runs.
+
+`Place` is what an app needs of it; testing.py has one that needs no cluster. Records have the columns of
+the format "moldau" on the way in (key value topic partition offset timestamp ...), and key, value and
+perhaps headers on the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from moldau.streams.app import App
+    from moldau.streams.flow import Flow, Output
+    from moldau.streams.topic import Topic
+
+WriteBatch = Callable[["DataFrame", int], None]
+"""Writes the records of a micro-batch, of which it is given the number."""
+
+
+class Place(Protocol):
+    """Where an app's rows come from and go to."""
+
+    def read_stream(self, topic: Topic, flow: Flow | None, *, headers: bool = False) -> DataFrame:
+        """The records of a topic, now and for ever; `flow` is the one that reads them."""
+
+    def read_batch(self, topic: Topic) -> DataFrame:
+        """The records of a topic that are there now."""
+
+    def writer(self, flow: Flow, output: Output) -> WriteBatch:
+        """What writes the flow's micro-batches to its topic."""
+
+
+class ClusterPlace:
+    """A Kafka cluster, through the format "moldau"."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    def read_stream(self, topic: Topic, flow: Flow | None, *, headers: bool = False) -> DataFrame:
+        """Read a topic as a stream; the flow's consumer group follows, so that tools show the lag."""
+        options = {"startingOffsets": topic.starting, **self._options(topic, headers)}
+        if flow is not None:
+            options.setdefault("groupId", flow.group)
+        return active_session().readStream.format("moldau").options(**options).load()
+
+    def read_batch(self, topic: Topic) -> DataFrame:
+        """Read what a topic has now."""
+        return (
+            active_session().read.format("moldau").options(**self._options(topic, topic.format.record)).load()
+        )
+
+    def writer(self, flow: Flow, output: Output) -> WriteBatch:
+        """Write to a topic as the app's delivery says."""
+        from moldau.streams.writing import topic_writer
+
+        return topic_writer(self._app, flow, output)
+
+    def _options(self, topic: Topic, headers: bool) -> dict[str, str]:
+        return {
+            **self._app.options,
+            "kafka.bootstrap.servers": self._app.bootstrap_servers,
+            "subscribe": topic.name,
+            "includeHeaders": "true" if headers or topic.format.record else "false",
+            **topic.options,
+        }
+
+
+def active_session() -> SparkSession:
+    """The session of this thread; StreamsError without one."""
+    from pyspark.sql import SparkSession
+
+    from moldau.streams.errors import StreamsError
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise StreamsError(
+            "there is no Spark session: topics are read inside a flow that runs, or after "
+            "moldau.streams.session.spark_session('name')"
+        )
+    return session

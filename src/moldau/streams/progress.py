@@ -1,0 +1,100 @@
+"""How a flow is doing: what Spark reports after each micro-batch, added up.
+
+Spark says for each micro-batch how many rows it read, how long it took, and where each source stands and
+could stand; how many rows a flow wrote is counted on their way out (`counted`), since Spark does not know
+it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+OUT = "moldau_out"
+
+
+def counted(rows: DataFrame) -> DataFrame:
+    """The same rows, counted in what Spark reports."""
+    from pyspark.sql import functions as F
+
+    return rows.observe(OUT, F.count(F.lit(1)).alias("rows"))
+
+
+@dataclass
+class FlowNumbers:
+    """What a flow has done since this driver started it."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    batches: int = 0
+    batch_id: int | None = None
+    batch_ms: int | None = None
+    rows_per_second: float = 0.0
+    lag: int | None = None
+    """Records that were there and not read when the last micro-batch began."""
+    watermark: str = ""
+    rows_dropped_late: int = 0
+    state_rows: int = 0
+    positions: dict[str, int] = field(default_factory=dict)
+    _seen: set[tuple[str, int]] = field(default_factory=set, repr=False)
+
+    def add(self, progress: Any) -> bool:
+        """Take in a report (pyspark's StreamingQueryProgress); whether a micro-batch was done."""
+        identity = (str(progress.runId), int(progress.batchId))
+        self.watermark = dict(progress.eventTime or {}).get("watermark", self.watermark)
+        self._add_lag(progress)
+        if identity in self._seen or "addBatch" not in progress.durationMs:
+            return False
+        self._seen.add(identity)
+        self.batches += 1
+        self.batch_id = int(progress.batchId)
+        self.batch_ms = int(progress.durationMs.get("triggerExecution", 0))
+        self.rows_in += max(int(progress.numInputRows), 0)
+        self.rows_per_second = float(progress.processedRowsPerSecond or 0.0)
+        counts = (progress.observedMetrics or {}).get(OUT)
+        self.rows_out += int(counts["rows"]) if counts is not None else 0
+        self.rows_dropped_late += sum(int(each.numRowsDroppedByWatermark) for each in progress.stateOperators)
+        self.state_rows = sum(int(each.numRowsTotal) for each in progress.stateOperators)
+        return True
+
+    def _add_lag(self, progress: Any) -> None:
+        lags = [
+            lag for each in progress.sources if (lag := lag_of(each.endOffset, each.latestOffset)) is not None
+        ]
+        if lags:
+            self.lag = sum(lags)
+
+
+def lag_of(end: str | None, latest: str | None) -> int | None:
+    """Records between two positions as Spark reports them, such as {"flights": {"0": 12}}."""
+    ends, latests = _positions(end), _positions(latest)
+    if ends is None or latests is None:
+        return None
+    return sum(max(offset - ends.get(place, 0), 0) for place, offset in latests.items())
+
+
+def _positions(text: str | None) -> dict[tuple[str, str], int] | None:
+    try:
+        document = json.loads(text or "")
+    except ValueError:
+        return None
+    if not isinstance(document, Mapping):
+        return None
+    return {
+        (topic, partition): int(offset)
+        for topic, partitions in document.items()
+        if isinstance(partitions, Mapping)
+        for partition, offset in partitions.items()
+    }
+
+
+def take_last(numbers: FlowNumbers, query: StreamingQuery) -> None:
+    """Take in the newest reports of a query that has ended; events may still be on their way."""
+    for progress in query.recentProgress:
+        numbers.add(progress)

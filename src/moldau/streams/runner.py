@@ -1,0 +1,254 @@
+"""Running an app: from its flows to Spark's queries, until it is asked to stop.
+
+    prepare   call every flow's function; see that what it reads is there; make the topics that it writes;
+              claim its checkpoint; become the app's driver
+    start     a query for each flow, in one session; with `once`, flows that read what others write come later
+    watch     twice a second: is this driver still the one? did a flow fail, or end?
+    stop      let the micro-batches that run be the last ones, then end the session
+
+Nothing is started before all is prepared: a mistake in one flow's function is told before another one
+writes.
+
+Not here: what one flow does when it fails (running.py), pictures of it (the command line).
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from moldau.streams.checkpoints import Owner, claim
+from moldau.streams.errors import AppError, Fenced, StreamsError, require_spark
+from moldau.streams.failures import sentence
+from moldau.streams.flow import Output
+from moldau.streams.folder import Folder
+from moldau.streams.lease import Lease
+from moldau.streams.running import RunningFlow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from moldau.streams.app import App
+    from moldau.streams.flow import Flow
+    from moldau.streams.output_topics import Cluster
+
+TICK_SECONDS = 0.25
+STOP_SECONDS = 60.0
+
+
+def quiet(text: str) -> None:
+    """Say nothing."""
+
+
+class Runner:
+    """An app in this process."""
+
+    def __init__(
+        self, app: App, session: SparkSession, *, once: bool = False, say: Callable[[str], None] = quiet
+    ) -> None:
+        self.app = app
+        self.flows: list[RunningFlow] = []
+        self.owners: dict[str, Owner] = {}
+        self._session = session
+        self._once = once
+        self._say = say
+        self._root = Folder(app.checkpoints) / app.name
+        self._lease = Lease(self._root, app.name, str(session.conf.get("spark.master", "") or ""))
+        self._listener: Any = None
+        self._stop = threading.Event()
+        self._stop_now = threading.Event()
+
+    def prepare(self, cluster: Cluster) -> None:
+        """Do everything that can go wrong before anything runs; StreamsError says what did."""
+        if not self.app.flows:
+            raise AppError(
+                f"app {self.app.name} has no flow: decorate a function with @app.to(...) or @app.table(...)"
+            )
+        built = [(flow, *self._built(flow, cluster)) for flow in self.app.flows.values()]
+        made = {flow.output.topic for flow in self.app.flows.values() if isinstance(flow.output, Output)}
+        for flow, _, owner in built:
+            cluster.require({*owner.streams, *owner.tables} - made, flow.name)
+        for flow, _, owner in built:
+            if isinstance(flow.output, Output):
+                cluster.make(flow.output, owner.streams, self._say)
+            claim(self._root / flow.name, owner)
+            self.owners[flow.name] = owner
+        for flow, rows, _ in built:
+            folder = self._root / flow.name
+            self.flows.append(
+                RunningFlow(flow, rows, self.app.place, folder.uri, once=self._once, look=self._lease.check)
+            )
+        before = self._lease.take()
+        if before is not None:
+            self._say(f"took app {self.app.name} over from {before}, which stops when it notices")
+
+    def _built(self, flow: Flow, cluster: Cluster) -> tuple[DataFrame, Owner]:
+        from moldau.streams.encoding import encoded
+
+        with self.app.building(flow) as reading:
+            try:
+                rows = flow.rows()
+                if isinstance(flow.output, Output):
+                    encoded(rows, flow.output)
+            except StreamsError:
+                raise
+            except Exception as failure:
+                raise StreamsError(f"flow {flow.name} cannot be built: {sentence(failure)}") from failure
+        owner = Owner(
+            self.app.name,
+            flow.name,
+            tuple(sorted(reading.streams)),
+            tuple(sorted(reading.tables)),
+            flow.target,
+            cluster.cluster_id,
+            self.app.bootstrap_servers,
+            self.app.delivery,
+        )
+        return rows, owner
+
+    def run(self, watch: Callable[[], None] = lambda: None) -> None:
+        """Start the flows, and return when they are over; `watch` is called at every look."""
+        self._listener = progress_listener(self.flows)
+        self._session.streams.addListener(self._listener)
+        try:
+            for group in self._in_order() if self._once else [self.flows]:
+                for each in group:
+                    if not self._stop.is_set():
+                        each.start()
+                self._watch(group, watch)
+            self._end_gracefully(watch)
+        finally:
+            for each in self.flows:
+                if not each.is_over:
+                    each.stop_now()
+            self._session.streams.removeListener(self._listener)
+            self._lease.leave()
+            watch()
+
+    def _watch(self, group: list[RunningFlow], watch: Callable[[], None]) -> None:
+        told: dict[str, str] = {}
+        while not self._stop.wait(TICK_SECONDS) and not all(each.is_over for each in group):
+            try:
+                self._lease.renew()
+            except Fenced as failure:
+                for each in self.flows:
+                    each.reason = str(failure)
+                    each.stop_now("fenced")
+            now = time.monotonic()
+            for each in group:
+                each.poll(now)
+                if (
+                    each.state in ("restarting", "failed", "fenced")
+                    and told.get(each.flow.name) != each.reason
+                ):
+                    told[each.flow.name] = each.reason
+                    self._say(f"flow {each.flow.name} {each.state}: {each.reason}")
+            watch()
+
+    def _end_gracefully(self, watch: Callable[[], None]) -> None:
+        for each in self.flows:
+            if not each.is_over:
+                each.ask_to_stop()
+        left = [each for each in self.flows if not each.is_over]
+        deadline = time.monotonic() + STOP_SECONDS
+        while left and time.monotonic() < deadline and not self._stop_now.wait(0.05):
+            for each in left:
+                each.poll(time.monotonic())
+            left = [each for each in left if not each.is_over and not each.stop_if_idle()]
+            watch()
+
+    def _in_order(self) -> Iterator[list[RunningFlow]]:
+        """Flows in groups, each of which reads nothing that a later one writes (as far as that can be)."""
+        left = list(self.flows)
+        while left:
+            writes = {each.flow.output.topic for each in left if isinstance(each.flow.output, Output)}
+            ready = [each for each in left if not writes & {*self._reads(each)}] or left
+            yield ready
+            left = [each for each in left if each not in ready]
+
+    def _reads(self, running: RunningFlow) -> tuple[str, ...]:
+        owner = self.owners[running.flow.name]
+        return (*owner.streams, *owner.tables)
+
+    def stop(self) -> None:
+        """End the app after the micro-batches that run; asked twice, at once. Safe in a signal handler."""
+        if self._stop.is_set():
+            self._stop_now.set()
+        self._stop.set()
+
+    @property
+    def failures(self) -> list[RunningFlow]:
+        """Flows that ended badly."""
+        return [each for each in self.flows if each.state in ("failed", "fenced")]
+
+
+def progress_listener(flows: list[RunningFlow]) -> Any:
+    """What Spark tells about micro-batches as they are done."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    by_name = {each.flow.group: each for each in flows}
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None:
+            pass
+
+        def onQueryProgress(self, event: Any) -> None:
+            running = by_name.get(event.progress.name)
+            if running is not None:
+                running.numbers.add(event.progress)
+
+        def onQueryIdle(self, event: Any) -> None:
+            pass
+
+        def onQueryTerminated(self, event: Any) -> None:
+            pass
+
+    return Listener()
+
+
+@contextmanager
+def stopped_by_signals(runner: Runner) -> Iterator[None]:
+    """SIGINT and SIGTERM stop the runner. Spark puts a SIGINT handler of its own in; this one comes after
+    it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    for each in before:
+        signal.signal(each, lambda *_: runner.stop())
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def run_app(
+    app: App,
+    *,
+    once: bool = False,
+    master: str | None = None,
+    say: Callable[[str], None] | None = None,
+    watch: Callable[[Runner], None] | None = None,
+) -> Runner:
+    """Run an app until a signal, or with `once` until all is read; StreamsError if a flow has failed."""
+    require_spark()
+    from moldau.streams.launching import started_session
+    from moldau.streams.output_topics import Cluster
+
+    cluster = Cluster(app)
+    with started_session(app, master) as session:
+        runner = Runner(app, session, once=once, say=say or print)
+        with stopped_by_signals(runner):
+            runner.prepare(cluster)
+            runner.run(lambda: watch(runner) if watch is not None else None)
+    if runner.failures:
+        raise StreamsError(
+            "; ".join(f"flow {each.flow.name} {each.state}: {each.reason}" for each in runner.failures)
+        )
+    return runner

@@ -1,0 +1,30 @@
+"""Writing a flow's micro-batches to its topic, each once.
+
+The sink of the format "moldau" makes a micro-batch one transaction, and skips one that is committed
+already. The transactional id is the flow's own name: whoever starts the same flow elsewhere, even with
+other checkpoints, fences the one before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.streams.app import App
+    from moldau.streams.flow import Flow, Output
+    from moldau.streams.places import WriteBatch
+
+
+def topic_writer(app: App, flow: Flow, output: Output) -> WriteBatch:
+    """What writes the flow's micro-batches."""
+    from pyspark_moldau.micro_batches import micro_batch_writer
+
+    options = {
+        **{name: value for name, value in app.options.items() if name.startswith("kafka.")},
+        "kafka.bootstrap.servers": app.bootstrap_servers,
+        "topic": output.topic,
+        "delivery": app.delivery,
+    }
+    if app.delivery == "exactly-once":
+        options["transactionalId"] = flow.group
+    return micro_batch_writer(options)
