@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from moldau.client import arrow, columns
+from moldau.client import arrow, columns, columns_vector
 from moldau.client.errors import CorruptRecords
 from moldau.records.batch import BatchView, CorruptBatch, TimestampType, seal
 from moldau.records.builder import build_batch
@@ -143,6 +143,29 @@ def test_a_record_batch_ends_before_the_row_that_is_too_much(kernel: str) -> Non
         assert [each.num_rows for each in decode([batch], 0, 10, False, **limits)] == expected
 
 
+def plain_records(rng: random.Random) -> list[Record]:
+    """Enough records without headers for the twin to parse them by columns."""
+    return [
+        Record(offset, rng.choice((0, 5, 10**6)), random_bytes(rng), b"v" * rng.randrange(100))
+        for offset in range(rng.randrange(columns.PLAIN_RECORDS_MIN, 40))
+    ]
+
+
+def test_plain_records_are_parsed_by_columns() -> None:
+    payload = build_batch(plain_records(random.Random(1)))[61:]
+    parsed = columns_vector.parse_plain(payload, 0, columns.PLAIN_RECORDS_MIN)
+    assert parsed is not None
+    assert parsed[0].offset_deltas.tolist() == list(range(columns.PLAIN_RECORDS_MIN))
+    with_header = build_batch([Record(0, 0, None, b"v", [("name", None)])])[61:]
+    assert columns_vector.parse_plain(with_header, 0, 1) is None
+
+
+def test_without_the_kernel_its_twin_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "compiled", None)
+    assert columns.decoder_name() == "python"
+    assert isinstance(columns.make_columns(False), columns.PythonColumns)
+
+
 def mutations(rng: random.Random, payload: bytes) -> Iterator[bytes]:
     """Damaged forms of a payload: bits, cuts, insertions, lengths that lie."""
     for _ in range(60):
@@ -189,7 +212,7 @@ def outcome(batch: BatchView, headers: bool) -> list[dict[str, object]] | str:
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_records_are_the_same_error_or_the_same_rows(kernel: str, seed: int) -> None:
     rng = random.Random(1000 + seed)
-    records = random_records(rng, 0)[: rng.choice((1, 2, 5, 30))]
+    records = plain_records(rng) if seed % 2 else random_records(rng, 0)[: rng.choice((1, 2, 5, 30))]
     original = build_batch(records, append_time_ms=None)
     for payload in mutations(rng, original[61:]):
         batch = BatchView(

@@ -7,7 +7,7 @@ Spark's sink) producing into a transaction that another process owns.
     cluster.py     finding the right broker, and trying again
     offsets.py     positions: by time, and those that groups have committed
     fetcher.py     the batches of a range of a partition
-    arrow.py       those batches as Arrow record batches; columns.py and _columns.c decode them
+    arrow.py       those batches as Arrow record batches; _columns.c (or its twin columns.py) decodes them
 
 It speaks to any broker of Kafka's protocol, like anybody's program, and imports nothing of our broker but the
 codec. Not here: consumer groups, and a producer with batching; confluent-kafka has them.
