@@ -10,14 +10,15 @@ from pyspark_moldau.errors import DataLossError
 MESSAGES_MAX = 1000
 
 
-def _to_stderr(message: str) -> None:
+def to_stderr(message: str) -> None:
+    """A line for whoever watches the query: Spark passes on what its Python processes write there."""
     print(f"moldau: {message}", file=sys.stderr, flush=True)
 
 
 class LossReport:
     """Raises or tells what was lost; tells the same thing only once, because a stream asks every few ms."""
 
-    def __init__(self, fail: bool, tell: Callable[[str], None] = _to_stderr) -> None:
+    def __init__(self, fail: bool, tell: Callable[[str], None] = to_stderr) -> None:
         self._fail = fail
         self._tell = tell
         self._told: set[str] = set()

@@ -23,7 +23,6 @@ offsets are for the eyes of people, the checkpoint is what counts.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -38,7 +37,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyspark_moldau.cluster_view import ClusterView
-from pyspark_moldau.loss import LossReport
+from pyspark_moldau.errors import ClientError
+from pyspark_moldau.loss import LossReport, to_stderr
 from pyspark_moldau.offsets import Offsets, TopicPartition, from_json, names, to_json
 from pyspark_moldau.options import SourceOptions
 from pyspark_moldau.ranges import Range, limited
@@ -48,20 +48,31 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+COMMIT_PAUSE_SECONDS = 30.0
+"""After a group could not be written to, it is left alone for so long."""
+
+
 class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics micro-batch by micro-batch."""
 
-    def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        options: SourceOptions,
+        clock: Callable[[], float] = time.monotonic,
+        tell: Callable[[str], None] = to_stderr,
+    ) -> None:
         self._options = options
         self._clock = clock
-        self._view = ClusterView(options)
-        self._loss = LossReport(options.fail_on_data_loss)
+        self._tell = tell
+        self._view = ClusterView(options, clock)
+        self._loss = LossReport(options.fail_on_data_loss, tell)
         self._initial: Offsets | None = None
         self._first_is_due = False
         self._latest: Offsets = {}
         self._fixed_end: Offsets | None = None
         self._committed: Offsets = {}
         self._group_failed = False
+        self._commit_not_before = float("-inf")
         self._last_batch_at: float | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -174,15 +185,14 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _show_progress(self, done: Offsets) -> None:
         group = self._options.group_id
         changed = {one: offset for one, offset in done.items() if self._committed.get(one) != offset}
-        if group is None or not changed:
+        if group is None or not changed or self._clock() < self._commit_not_before:
             return
         try:
             self._view.commit(group, changed)
-        except Exception as failure:
+        except ClientError as failure:
+            self._commit_not_before = self._clock() + COMMIT_PAUSE_SECONDS
             if not self._group_failed:
-                print(
-                    f"moldau: offsets could not be committed to the group {group}: {failure}", file=sys.stderr
-                )
+                self._tell(f"the query's offsets can not be given to the group {group}: {failure}")
             self._group_failed = True
         else:
             self._group_failed = False
