@@ -198,7 +198,15 @@ class TransactionCoordinator:
             committed, name = request.committed, request.transactional_id
             return shard.end(name, identity, committed, client_version, fresh_id, now_ms, answer)
 
-        return self._ids.decide(self.partition_for(request.transactional_id), operation, respond)
+        partition = self.partition_for(request.transactional_id)
+        # A producer that gives up its next transaction before any of it has come here would be told
+        # PRODUCER_FENCED while the last one is carried out. Only of version 2: its epoch says which is meant.
+        shard = self.runtime.state(partition) if client_version >= EPOCH_BUMPING_VERSION else None
+        return self._patience.ask(
+            shard,
+            request.transactional_id,
+            lambda: self._ids.decide(partition, operation, respond),
+        )
 
     # Partitions.
 

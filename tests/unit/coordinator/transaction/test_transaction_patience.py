@@ -60,6 +60,39 @@ def test_who_waits_when_the_shard_is_given_up_is_told_so(world: World) -> None:
     assert waiting.error == ErrorCode.NOT_COORDINATOR
 
 
+def test_who_gives_up_the_next_transaction_at_once_is_not_fenced(world: World) -> None:
+    """A Java producer: commit, begin, send, and abort before anything was sent."""
+    identity = world.begin()
+    world.markers.hold = True
+    identity = world.end(identity, True).identity
+    waiting = world.end(identity, False)
+    assert waiting.error is None
+    world.markers.finish()
+    assert waiting.identity == (identity[0], identity[1] + 1)
+    assert world.state() == "CompleteAbort"
+
+
+@pytest.mark.parametrize(
+    ("committed", "told"), [(True, ErrorCode.NONE), (False, ErrorCode.INVALID_TXN_STATE)]
+)
+def test_a_repeated_end_waits_for_the_markers(world: World, committed: bool, told: ErrorCode) -> None:
+    identity = world.begin()
+    world.markers.hold = True
+    world.end(identity, True)
+    repeat = world.end(identity, committed)
+    world.markers.finish()
+    assert repeat.error == told
+    assert world.state() == "CompleteCommit"
+
+
+def test_an_end_of_version_1_does_not_wait(world: World) -> None:
+    """Its epoch does not say which transaction is meant; by the time it is decided that could be the next."""
+    identity = world.begin()
+    world.markers.hold = True
+    assert world.end(identity, True, version=3).error == ErrorCode.NONE
+    assert world.end(identity, True, version=3).error == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
 def test_verification_alone_does_not_wait(world: World) -> None:
     identity = world.begin()
     world.markers.hold = True
