@@ -28,6 +28,9 @@ from moldau.records.batch import CorruptBatch, iter_batches
 UNSEEN_PRODUCER_IDS = 1_000_000
 """Ids left out above the highest that is seen: a producer that was idle for a day has left no trace."""
 
+INVENTED_PRODUCER_IDS_FROM = 1 << 62
+"""No broker has come this far: a client has made such an id up, and there must be some left."""
+
 _READ_BYTES = 1024 * 1024
 
 _log = logging.getLogger("moldau.replication")
@@ -56,11 +59,12 @@ def found_topics(logs: Iterable[Log], source: random.Random) -> list[FoundTopic]
 
 def next_producer_id(logs: Iterable[Log]) -> int:
     """An id such that nobody uses it or a later one; 0 where no producer has left a trace."""
-    highest = -1
+    seen: set[int] = set()
     for log in logs:
-        highest = max(highest, max(log.producers.states, default=-1))
+        seen.update(log.producers.states)
         if log.topic == TRANSACTION_STATE_TOPIC:
-            highest = max(highest, max(_ids_of_coordinator(log), default=-1))
+            seen.update(_ids_of_coordinator(log))
+    highest = max((each for each in seen if each < INVENTED_PRODUCER_IDS_FROM), default=-1)
     return highest + 1 + UNSEEN_PRODUCER_IDS if highest >= 0 else 0
 
 

@@ -70,6 +70,19 @@ def test_a_new_producer_is_not_taken_for_one_of_the_past(tmp_path: Path) -> None
     on_a_node(after, tmp_path)
 
 
+def test_an_id_that_a_client_has_made_up_does_not_use_up_all_others(tmp_path: Path) -> None:
+    async def before(node: Node) -> None:
+        assert await produce(node, 7, 0) == ErrorCode.NONE
+        assert await produce(node, (1 << 63) - 1, 0) == ErrorCode.NONE
+
+    async def after(node: Node) -> None:
+        assert 7 < await node.producer_ids.next() < 1 << 62
+
+    on_a_node(before, tmp_path)
+    lose_metadata(tmp_path)
+    on_a_node(after, tmp_path)
+
+
 def test_the_producer_id_of_a_transactional_id_is_not_given_again(tmp_path: Path) -> None:
     async def before(node: Node) -> None:
         await node.controller.auto_create_topics([TRANSACTION_STATE_TOPIC])
