@@ -58,8 +58,9 @@ class MoldauWriter(DataSourceArrowWriter):
         """On the driver, when all tasks are done."""
         if self.options.is_exactly_once:
             written = [message for message in messages if isinstance(message, Written)]
-            run_id = next((message.run_id for message in written), None)
-            sink_commit.commit_batch(self.options, run_id, _batches(written))
+            query_id = next((message.query_id for message in written), None)
+            run_id = next((message.run_id for message in written if query_id), None)
+            sink_commit.commit_batch(self.options, query_id, run_id, _batches(written))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """A task has failed for good. Exactly once, nothing was written; else what was, stays."""

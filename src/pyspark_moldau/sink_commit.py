@@ -7,8 +7,8 @@ comes.
 
 What happens in between:
 
-    the driver dies before the commit     its successor opens the id, which aborts; the batch comes again: written
-    ... after it, before Spark noted it   opening waits for the end; the ledger has the batch: not written again
+    the driver dies before the commit     its successor opens the id, which aborts it; the batch is repeated
+    ... after it, before Spark noted it   opening waits for the end; the ledger has the batch: not repeated
     the commit's answer is lost           asked again; a broker that is gone is waited for; else as above
     another driver takes the id over      our next request is refused; we open the id to look into the ledger,
                                           find ourselves among the earlier runs, and stop with a sentence
@@ -32,7 +32,7 @@ from moldau.client.encoder import EncodedBatch
 from moldau.client.errors import RequestRefused, UnknownTopic
 from moldau.client.ledger import Entry, read_entry
 from moldau.client.producer import Fenced, TransactionalProducer, TransactionLost
-from pyspark_moldau.errors import FencedError
+from pyspark_moldau.errors import FencedError, OptionError
 from pyspark_moldau.sink_options import SinkOptions
 
 ATTEMPTS_MAX = 10
@@ -48,15 +48,25 @@ def commit_micro_batch(
     _commit(options, transactional_id, query_id, run_id, batch_id, batches)
 
 
-def commit_batch(options: SinkOptions, run_id: str | None, batches: Sequence[EncodedBatch]) -> None:
-    """Write all of a batch query or nothing; with a batchId, once."""
+def commit_batch(
+    options: SinkOptions, query_id: str | None, run_id: str | None, batches: Sequence[EncodedBatch]
+) -> None:
+    """Write all of a batch query or nothing; with a batchId, once.
+
+    Inside a streaming query's `foreachBatch`, `query_id` and `run_id` are that query's.
+    """
     if not batches:
         return
-    transactional_id = options.transactional_id or f"moldau-{uuid.uuid4()}"
+    transactional_id = options.transactional_id
     if options.batch_id is None:
-        stream, batch_id = str(uuid.uuid4()), 0  # numbers of its own: nothing was written under them before
+        # Numbers of its own: nothing was written under them before.
+        stream, batch_id = str(uuid.uuid4()), 0
+        transactional_id = transactional_id or f"moldau-{stream}"
     else:
-        stream, batch_id = "batches", options.batch_id
+        stream, batch_id = query_id or "batches", options.batch_id
+        if transactional_id is None and query_id is None:
+            raise OptionError("batchId needs a transactionalId: the number counts the batches of one id")
+        transactional_id = transactional_id or default_transactional_id(stream)
     _commit(options, transactional_id, stream, run_id or str(uuid.uuid4()), batch_id, batches)
 
 

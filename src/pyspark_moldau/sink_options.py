@@ -158,8 +158,6 @@ def _identity(
         return transactional_id, None
     if streaming:
         raise OptionError("batchId is not for streams: they know the numbers of their micro-batches")
-    if transactional_id is None:
-        raise OptionError("batchId needs a transactionalId: the number counts the batches of one id")
     if not batch_id.isdigit():
         raise OptionError(f"batchId must be a whole number from 0 up, not {batch_id!r}")
     return transactional_id, int(batch_id)

@@ -112,7 +112,7 @@ def _encode(
     topic: str, columns: Mapping[str, Any], options: SinkOptions, topics: Topics, first_run: int
 ) -> list[EncodedBatch]:
     values = _binary(columns["value"])
-    keys = _binary(columns["key"]) if "key" in columns else pa.nulls(len(values), pa.null())
+    keys = _binary(columns["key"]) if "key" in columns else pa.nulls(len(values), pa.binary())
     count = topics.partition_count(topic)
     headers = columns.get("headers")
     if headers is not None:
@@ -134,7 +134,7 @@ def _partitions(
     topic: str, keys: Any, values: Any, wanted: Any, count: int, options: SinkOptions, first_run: int
 ) -> Any:
     rows = len(values)
-    has_key = np.zeros(rows, dtype=bool) if pa.types.is_null(keys.type) else ~np.asarray(keys.is_null())
+    has_key = np.asarray(keys.is_valid())
     if has_key.all() and rows:
         partitions = _of_keys(keys, count)
     else:
@@ -164,7 +164,7 @@ def _of_keys(keys: Any, count: int) -> Any:
 
 def _binary(column: Any) -> Any:
     """A column of strings or bytes as Arrow's binary with 32-bit offsets, mostly without a copy."""
-    if pa.types.is_null(column.type) or pa.types.is_binary(column.type):
+    if pa.types.is_binary(column.type):
         return column
     if pa.types.is_large_string(column.type):
         column = column.cast(pa.large_binary())

@@ -157,10 +157,10 @@ def test_two_queries_with_one_id(broker: Broker, ready: str) -> None:
 def test_batches_with_numbers_of_their_own(broker: Broker, ready: str) -> None:
     for batch_id, text in [(0, "a"), (0, "again"), (1, "b"), (1, "again")]:
         chosen = options(broker.bootstrap_servers, ready, transactionalId=f"t-{ready}", batchId=str(batch_id))
-        sink_commit.commit_batch(chosen, None, encoded(chosen, [text]))
+        sink_commit.commit_batch(chosen, None, None, encoded(chosen, [text]))
     chosen = options(broker.bootstrap_servers, ready)
     for _ in range(2):  # no numbers: whole or not at all, but as often as one asks
-        sink_commit.commit_batch(chosen, None, encoded(chosen, ["c"]))
+        sink_commit.commit_batch(chosen, None, None, encoded(chosen, ["c"]))
     assert seen(broker, ready) == ["a", "b", "c", "c"]
 
 

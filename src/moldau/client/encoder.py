@@ -76,7 +76,7 @@ def encode_batches(
 ) -> list[EncodedBatch]:
     """The batches of rows that go to these partitions of a topic.
 
-    `keys` and `values` are pyarrow arrays of type binary or null; `headers` is None or an array of
+    `keys` and `values` are pyarrow arrays of type binary; `headers` is None or an array of
     list<struct<key: string, value: binary>>. No batch is larger than twice `batch_bytes`, unless a single
     record is.
     """
@@ -217,8 +217,6 @@ def _offsets(array: Any) -> npt.NDArray[np.int32]:
 
 def _lengths(array: Any) -> Integers64:
     """The length of each value in bytes, -1 for null: what stands before it in a record."""
-    if pa.types.is_null(array.type):
-        return np.full(len(array), -1, dtype=np.int64)
     offsets = _offsets(array)
     lengths = np.diff(offsets).astype(np.int64)
     if array.null_count:
