@@ -9,11 +9,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench import apache_kafka, results
-from bench.brokers import KINDS, ApacheKafka
-from bench.figures import Figure, Start, Values, all_figures
+from bench.brokers import KINDS, ApacheKafka, Moldau
+from bench.figures import Figure, Values, all_figures
 from bench.proc import machine_time, spin_ms
 
 STOLEN = "stolen_share"
@@ -55,33 +56,35 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _measure(figures: list[Figure], arguments: argparse.Namespace) -> int:
-    kinds = arguments.brokers.split(",")
     settings = dict(pair.split("=", 1) for pair in arguments.set)
     for figure in figures:
+        kinds = list(figure.subjects) or arguments.brokers.split(",")
         runs: dict[str, list[Values]] = {kind: [] for kind in kinds}
         for number in range(arguments.runs):
             for kind in kinds:
-                values = _undisturbed(
-                    figure, lambda kind=kind: KINDS[kind](None, settings), arguments.patience
-                )
+                values = _undisturbed(figure, kind, settings, arguments.patience)
                 runs[kind].append(values)
                 shown = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
                 print(f"{figure.name} {kind} {number + 1}/{arguments.runs}: {shown}", flush=True)
         for kind in kinds:
             if not arguments.dry:
-                results.save(figure, kind, runs[kind], _version(kind))
+                results.save(figure, kind, runs[kind], _version(figure, kind))
     return 0
 
 
-def _undisturbed(figure: Figure, start: Start, attempts_max: int) -> Values:
+def _undisturbed(figure: Figure, kind: str, settings: Mapping[str, str], attempts_max: int) -> Values:
     """Measure once; again while the machine was disturbed, and then the attempt in its best moment.
 
     Attempts are chosen by the state of the machine before and after, and never by what was measured.
     """
+    subject = figure.subjects.get(kind)
+    measure = figure.measure if subject is None else subject.measure
+    broker = KINDS[kind] if subject is None else Moldau
+    assert measure is not None
     attempts: list[Values] = []
     for _ in range(attempts_max):
         time_before, spin_before_ms = machine_time(), spin_ms()
-        values = dict(figure.measure(start))
+        values = dict(measure(lambda: broker(None, settings)))
         values[STOLEN] = machine_time().stolen_share_since(time_before)
         values[SPIN] = max(spin_before_ms, spin_ms())
         attempts.append(values)
@@ -95,7 +98,10 @@ def _undisturbed(figure: Figure, start: Start, attempts_max: int) -> Values:
     return min(attempts, key=lambda one: one[SPIN])
 
 
-def _version(kind: str) -> str:
+def _version(figure: Figure, kind: str) -> str:
+    subject = figure.subjects.get(kind)
+    if subject is not None and subject.version is not None:
+        return subject.version()
     if kind == "kafka":
         return apache_kafka.version()
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]

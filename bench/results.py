@@ -55,30 +55,33 @@ def tables(figures: Mapping[str, Figure]) -> str:
         if not found:
             continue
         parts.append(f"\n### {figure.title}\n\n`python -m bench {figure.name}`\n")
+        columns = {name: one.title for name, one in figure.subjects.items()} or COLUMNS
         parts.append(
-            "| | " + " | ".join(COLUMNS.values()) + " | ratio | promised |\n|---|---:|---:|---:|---:|"
+            f"| | {' | '.join(columns.values())} | ratio | promised |\n|---|{'---:|' * (len(columns) + 2)}"
         )
-        parts += [_line(row, found) for row in figure.rows if _has(row, found)]
-        circumstances = "; ".join(_circumstances(kind, found[kind]) for kind in COLUMNS if kind in found)
+        parts += [_line(row, found, columns) for row in figure.rows if _has(row, found)]
+        circumstances = "; ".join(
+            _circumstances(title, found[kind]) for kind, title in columns.items() if kind in found
+        )
         parts.append((f"\n{figure.note}\n" if figure.note else "") + f"\n{circumstances}.")
     return "\n".join(parts)
 
 
-def _circumstances(kind: str, result: Mapping[str, Any]) -> str:
+def _circumstances(title: str, result: Mapping[str, Any]) -> str:
     """How often, of what, when, and how fast the machine was (`bench.proc.spin_ms`)."""
     count, spin_ms = len(result["runs"]), result["median"].get("spin_ms")
     times = "one run" if count == 1 else f"median of {count} runs"
     speed = f", spin loop {spin_ms:.0f} ms" if spin_ms else ""
-    return f"{COLUMNS[kind]} {result['version']}: {times}, {result['measured']}{speed}"
+    return f"{title} {result['version']}: {times}, {result['measured']}{speed}"
 
 
 def _has(row: Row, found: Mapping[str, Any]) -> bool:
-    return any(row.key in found[kind]["median"] for kind in COLUMNS if kind in found)
+    return any(row.key in result["median"] for result in found.values())
 
 
-def _line(row: Row, found: Mapping[str, Any]) -> str:
-    values = [found[kind]["median"].get(row.key) if kind in found else None for kind in COLUMNS]
-    ours, theirs = values
+def _line(row: Row, found: Mapping[str, Any], columns: Mapping[str, str]) -> str:
+    values = [found[kind]["median"].get(row.key) if kind in found else None for kind in columns]
+    ours, theirs = values[:2]
     ratio = f"{ours / theirs:.2f}" if ours and theirs and row.unit else ""
     title = f"{row.title}, {row.unit}" if row.unit else row.title
     cells = [_number(value, row.digits) for value in values]

@@ -39,12 +39,15 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-def batch(values: Sequence[bytes], timestamp_ms: int | None = None) -> bytes:
-    """An uncompressed record batch of format 2, without keys and headers, by no producer in particular."""
+def batch(
+    values: Sequence[bytes], timestamp_ms: int | None = None, keys: Sequence[bytes] | None = None
+) -> bytes:
+    """An uncompressed record batch of format 2, without headers, by no producer in particular."""
     now_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
     records = bytearray()
     for number, value in enumerate(values):
-        body = b"\0" + varint(0) + varint(number) + varint(-1) + varint(len(value)) + value + varint(0)
+        key = varint(-1) if keys is None else varint(len(keys[number])) + keys[number]
+        body = b"\0" + varint(0) + varint(number) + key + varint(len(value)) + value + varint(0)
         records += varint(len(body)) + body
     count = len(values)
     tail = struct.pack(">hiqqqhii", 0, count - 1, now_ms, now_ms, -1, -1, -1, count) + bytes(records)

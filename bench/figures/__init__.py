@@ -5,7 +5,7 @@ repeats it, takes turns between the brokers and keeps the medians.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.brokers import BrokerProcess
 
@@ -27,14 +27,24 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """A column of the table where not brokers are compared: each against a Moldau broker."""
+
+    title: str
+    measure: Callable[[Start], Values]
+    version: Callable[[], str] | None = None  # else Moldau's
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
-    """A measurement under a name for the command line."""
+    """A measurement under a name for the command line: of brokers by `measure`, or of `subjects`."""
 
     name: str
     title: str
-    measure: Callable[[Start], Values]
+    measure: Callable[[Start], Values] | None
     rows: tuple[Row, ...]
     note: str = ""
+    subjects: Mapping[str, Subject] = field(default_factory=dict)
 
 
 def all_figures() -> dict[str, Figure]:
@@ -45,11 +55,23 @@ def all_figures() -> dict[str, Figure]:
         long_log,
         memory,
         partitions,
+        pipelines,
         requests,
         startup,
         throughput,
         transactions,
     )
 
-    modules = (requests, throughput, latency, startup, memory, partitions, long_log, transactions, compaction)
+    modules = (
+        requests,
+        throughput,
+        latency,
+        startup,
+        memory,
+        partitions,
+        long_log,
+        transactions,
+        compaction,
+        pipelines,
+    )
     return {module.FIGURE.name: module.FIGURE for module in modules}

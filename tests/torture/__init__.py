@@ -13,6 +13,8 @@ a slow machine; what the threads of three processes do in between stays chance, 
     aftermath.py   nothing may hang in the end; what the broker says about itself
     judge_*.py     ledger and topic compared, as plain functions that return complaints
     round_*.py     one scenario each
+    pipeline.py    a Spark driver with two queries, as a program and (pipeline_app.py) as an app;
+                   spark_driver.py starts and kills it, ../pipelines/cluster.py is the cluster it may run on
     __main__.py    make torture
 
 Not here: a power cut (tests/property/test_log_*, tests/sim), where the disk forgets what was not synced.

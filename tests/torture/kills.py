@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 BROKER, STARTING, CHILD, CLIENT = "broker", "broker while starting", "child", "client"
+STUCK_AFTER_S = 60.0
 
 
 class Kill(NamedTuple):
@@ -40,7 +41,7 @@ def carry_out(
     strike: Callable[[Kill], None],
     finished: Callable[[], bool],
     *,
-    stuck_after_s: float = 60.0,
+    stuck_after_s: float = STUCK_AFTER_S,
 ) -> int:
     """Strike each time the moment has come, until all is finished; the number of kills carried out."""
     waiting = list(kills)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ class Witness:
 
     def __init__(self, address: str, topics: Mapping[str, int]) -> None:
         self.seen: list[Seen] = []
+        self.counts: Counter[str] = Counter()
         self._reached: dict[Place, int] = {}
         self._places = [(topic, number) for topic, count in topics.items() for number in range(count)]
         self._address = address
@@ -80,6 +82,7 @@ class Witness:
             error = one.error()
             if error is None:
                 self.seen.append(Seen(one.topic(), one.partition(), one.offset(), one.key(), one.value()))
+                self.counts[one.topic()] += 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._reached[one.topic(), one.partition()] = one.offset()
             elif error.code() == KafkaError._AUTO_OFFSET_RESET or not _passes(error):

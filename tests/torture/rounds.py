@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -16,6 +17,7 @@ from torture.seeds import generator
 from torture.victim import KIND, Victim
 
 COMPLAINTS_SHOWN = 25
+Client = TypeVar("Client", bound=ClientProcess)
 
 
 class Failure(AssertionError):
@@ -54,8 +56,12 @@ class Round:
         return self.the_victim.address
 
     def client(self, name: str, module: str, plan: str) -> ClientProcess:
-        self._clients.append(ClientProcess(name, module, plan, self.folder))
-        return self._clients[-1]
+        return self.add_client(ClientProcess(name, module, plan, self.folder))
+
+    def add_client(self, one: Client) -> Client:
+        """Have a client ended with the round."""
+        self._clients.append(one)
+        return one
 
     def create_topics(self, topics: Mapping[str, int], **configs: str) -> None:
         """Make topics; underscores in setting names stand for dots."""
@@ -72,6 +78,7 @@ class Round:
         strike: Callable[[Kill], None],
         finished: Callable[[], bool] | None = None,
         progress: Callable[[], int] | None = None,
+        stuck_after_s: float = kills.STUCK_AFTER_S,
     ) -> int:
         """Carry the kills out while the clients work; a client that hangs or falls is a complaint."""
         try:
@@ -80,6 +87,7 @@ class Round:
                 progress or (lambda: sum(one.progress() for one in loads)),
                 strike,
                 finished or (lambda: not any(one.running() for one in loads)),
+                stuck_after_s=stuck_after_s,
             )
         except Stuck as stuck:
             running = [one.name for one in loads if one.running()]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torture import round_compaction, round_loop, round_transactions
+from torture import round_compaction, round_loop, round_pipeline, round_transactions
 from torture.round_compaction import CompactionSize
 from torture.round_loop import LoopSize
+from torture.round_pipeline import EXECUTOR, JAVA, PYTHON, PYTHON_WORKER, SPARK_WORKER, PipelineSize
 from torture.round_transactions import Size
 from torture.rounds import Round
 
@@ -31,9 +32,20 @@ def _compaction(size: CompactionSize) -> Callable[[Round], str]:
     return lambda torture: round_compaction.run(torture, size)
 
 
+def _pipeline(size: PipelineSize) -> Callable[[Round], str]:
+    return lambda torture: round_pipeline.run(torture, size)
+
+
 _SIZES = (Size(2, 20, 3), Size(4, 150, 8))
 _LOOPS = (LoopSize(500, 2, 3), LoopSize(6000, 3, 10))
 _COMPACTIONS = (CompactionSize(40, 20, 800, 3), CompactionSize(200, 60, 6000, 10))
+_HERE, _THERE = (PYTHON, JAVA, PYTHON_WORKER), (EXECUTOR, SPARK_WORKER, PYTHON)
+_PIPELINES = (PipelineSize(2000, 2, ()), PipelineSize(30_000, 12, _HERE))
+_APPS = (PipelineSize(2000, 3, (PYTHON,), app=True), PipelineSize(30_000, 12, _HERE, app=True))
+_CLUSTERS = (
+    PipelineSize(2000, 3, (EXECUTOR,), app=True, cluster=True),
+    PipelineSize(30_000, 12, _THERE, app=True, cluster=True),
+)
 
 SCENARIOS: dict[str, Scenario] = {
     "transactions": Scenario(*(_transactions(size, False) for size in _SIZES)),
@@ -41,6 +53,9 @@ SCENARIOS: dict[str, Scenario] = {
     "copy-classic": Scenario(*(_loop(size, "classic") for size in _LOOPS)),
     "copy-consumer": Scenario(*(_loop(size, "consumer") for size in _LOOPS)),
     "compaction": Scenario(*map(_compaction, _COMPACTIONS)),
+    "pipeline": Scenario(*map(_pipeline, _PIPELINES)),
+    "pipeline-app": Scenario(*map(_pipeline, _APPS)),
+    "pipeline-cluster": Scenario(*map(_pipeline, _CLUSTERS)),
 }
 DURABILITIES = ("os", "group")
 
