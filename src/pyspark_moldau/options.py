@@ -97,9 +97,7 @@ TABLE = (
         "Stop when records are gone before they were read (retention, a deleted topic); false: say so and go "
         "on.",
     ),
-    Row(
-        "includeHeaders", "false", BOTH, "Add the column headers: array<struct<key: string, value: binary>>."
-    ),
+    Row("includeHeaders", "false", BOTH, "Add the column `headers`."),
     Row(
         "minPartitions",
         "",

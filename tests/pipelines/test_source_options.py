@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install 'moldau[spark]')")
 
 from pyspark_moldau.choices import Assigned, AtOffsets, AtTime, AtTimes, Everywhere, Matching, Named
+from pyspark_moldau.document import document
 from pyspark_moldau.errors import DataLossError, OptionError
 from pyspark_moldau.loss import LossReport
 from pyspark_moldau.offsets import from_json, to_json
@@ -112,6 +113,11 @@ def test_defaults_and_client_settings() -> None:
 def test_every_option_says_what_it_means() -> None:
     for row in TABLE:
         assert row.meaning.endswith("."), row.name
+
+
+def test_the_documentation_is_up_to_date(pytestconfig: pytest.Config) -> None:
+    page = pytestconfig.rootpath / "docs" / "spark-source.md"
+    assert page.read_text() == document(), "run: python -m pyspark_moldau.document > docs/spark-source.md"
 
 
 def test_offsets_of_one_place_have_one_text() -> None:

@@ -80,10 +80,19 @@ class Stream:
 
     def offsets(self) -> dict[str, dict[str, int]]:
         """The last offsets in the checkpoint."""
-        logs = [path for path in (Path(self.checkpoint) / "offsets").iterdir() if path.name.isdigit()]
-        last = max(logs, key=lambda path: int(path.name))
-        found: dict[str, dict[str, int]] = json.loads(last.read_text().splitlines()[-1])
+        found: dict[str, dict[str, int]] = json.loads(self.offset_logs()[-1].read_text().splitlines()[-1])
         return found
+
+    def offset_logs(self) -> list[Path]:
+        logs = [path for path in (Path(self.checkpoint) / "offsets").iterdir() if path.name.isdigit()]
+        return sorted(logs, key=lambda path: int(path.name))
+
+    def write_offsets_as_sparks_connector_does(self) -> None:
+        """The same form, without blanks."""
+        for path in self.offset_logs():
+            *head, offsets = path.read_text().splitlines()
+            path.write_text("\n".join([*head, json.dumps(json.loads(offsets), separators=(",", ":"))]))
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
 @pytest.fixture
@@ -99,6 +108,7 @@ def test_goes_on_where_it_was(stream: Stream, broker: Broker, topic: str) -> Non
     assert stream.values == list(range(15))
     assert stream.offsets() == {topic: {"0": 10, "1": 5}}
     assert committed(broker, topic) == {0: 10, 1: 5}
+    stream.write_offsets_as_sparks_connector_does()
     produce(broker, topic, range(15, 20), 1)
     stream.batches.clear()
     stream.run(startingOffsets="latest")
