@@ -13,11 +13,13 @@ HEAD = """\
 Made from the options by `python -m pyspark_moldau.document`.
 
 ```python
-frame = (spark.readStream.format("moldau")              # or spark.read
-         .option("kafka.bootstrap.servers", "localhost:9092")
-         .option("subscribe", "flights")
-         .option("groupId", "delays")                    # lag, for every tool to see
-         .load())
+frame = (
+    spark.readStream.format("moldau")  # or spark.read
+    .option("kafka.bootstrap.servers", "localhost:9092")
+    .option("subscribe", "flights")
+    .option("groupId", "delays")  # lag, for every tool to see
+    .load()
+)
 ```
 
 Where Moldau is installed, Spark finds the format by itself. Columns and options are those of Spark's own
@@ -60,7 +62,7 @@ def document() -> str:
     lines = ["| option | default | in | meaning |", "| --- | --- | --- | --- |"]
     for row in TABLE:
         default = f"`{row.default}`" if row.default and " " not in row.default else row.default
-        where = {(BATCH,): "batches", (STREAM,): "streams"}.get(row.queries, "both")
+        where = {BATCH: "batches", STREAM: "streams"}[row.queries[0]] if len(row.queries) == 1 else "both"
         lines.append(f"| `{row.name}` | {default} | {where} | {row.meaning.replace('|', chr(92) + '|')} |")
     refused = [f"* `kafka.{name}`: {reason}." for name, reason in UNWANTED_KAFKA_OPTIONS.items()]
     return HEAD + "\n".join(lines) + "\n" + TAIL + "\n".join(refused) + "\n"
