@@ -6,12 +6,30 @@ needs it: `list`, `describe` and `reset` read checkpoints and ask the cluster, w
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moldau.cli.options import ClientSettings, teach
+from moldau.cli.errors import CommandError, UsageError
+from moldau.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_SECONDS,
+    ClientSettings,
+    Json,
+    Timeout,
+    teach,
+)
+from moldau.cli.output import note
+
+if TYPE_CHECKING:
+    from moldau.cli.connection import Connection
+    from moldau.streams.folder import Folder
+
+DEFAULT_CHECKPOINTS = "checkpoints"
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -46,32 +64,31 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="streams")
 
 
-RUN_HELP = teach(
-    """Run an app's flows in one Spark session, until Ctrl-C (or SIGTERM) or with --once until all is read.
+RUN_HELP = teach("""
+Run an app's flows in one Spark session, until Ctrl-C (or SIGTERM), or with --once until all is read.
 
-    The file makes an app and flows, or holds SQL statements (.sql):
+The file is Python that makes an app and flows (docs/streams.md), or SQL statements (.sql):
 
-* # app.py
 * from moldau.streams import App
 * app = App("late")
 * flights = app.topic("flights", schema="carrier string, dep_delay double")
-    *
 * @app.to("late-flights", key="carrier")
-* def late_flights():
-*     return flights.stream().where("dep_delay > 60")
+* def late_flights(): return flights.stream().where("dep_delay > 60")
 
-    Examples:
+Examples:
 
-* moldau streams run app.py                                      with Spark inside this process
-* moldau streams run app.py --once                               what is there now, then end
-* moldau streams run app.py --master spark://host:7077 --checkpoints s3a://bucket/checkpoints
+* moldau streams run app.py                        with Spark inside this process
+* moldau streams run app.py --once                 what is there now, then end
+* moldau streams run app.py -m spark://host:7077 --checkpoints s3a://bucket/checkpoints
 * moldau streams run app.py --spark spark.driver.memory=4g
 
-    Ctrl-C lets the micro-batches that run finish; pressed twice it does not wait. Started again, every flow
-    goes on where its checkpoint is. A flow that fails is started again, three times (while no broker
-    answers, for ever); then it stays stopped while the others go on, and the exit code is 1 at the end.
-    Started twice, the newer driver takes over and the older one stops."""
-)
+Ctrl-C lets the micro-batches that run finish; pressed twice it does not wait. Started again, every flow goes
+on from its checkpoint.
+
+A flow that fails is started again, three times (while no broker answers: for ever); then it stays stopped,
+the others go on, and the exit code at the end is 1. When an app is started twice, the newer driver takes over
+and the older one stops.
+""")
 
 
 @app.command(help=RUN_HELP)
@@ -123,3 +140,110 @@ def run(
             client_settings=tuple(client_settings or ()),
         ),
     )
+
+
+App = Annotated[str, typer.Argument(metavar="APP", help="The app's name.")]
+Flows = Annotated[list[str] | None, typer.Argument(metavar="[FLOW]", help="Of which flows; all without any.")]
+
+
+@app.command("list")
+def list_(
+    checkpoints: Checkpoints = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """List apps and flows: those with checkpoints in the folder, and those whose groups the cluster knows.
+
+    The latter are `elsewhere`: their checkpoints are in some other folder, or gone.
+    """
+    from moldau.cli.streams_state import show_list
+
+    with said_as_sentences():
+        show_list(_root(checkpoints), _connection(bootstrap, client_settings, timeout), as_json)
+
+
+@app.command()
+def describe(
+    name: App,
+    flows: Flows = None,
+    checkpoints: Checkpoints = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = None,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Show where an app's flows stand: topics, micro-batch, watermark, and position and lag by partition.
+
+    POSITION is the checkpoint's: where the flow goes on when it is started. GROUP-OFFSET is what other tools
+    see of it. A LAG without end means that no broker answered.
+    """
+    from moldau.cli.streams_state import show_description
+
+    with said_as_sentences():
+        connection = _connection(bootstrap, client_settings, timeout)
+        show_description(_root(checkpoints), name, flows or [], connection, as_json)
+
+
+@app.command()
+def reset(
+    name: App,
+    flows: Flows = None,
+    checkpoints: Checkpoints = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = None,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Make flows forget where they were: remove their checkpoints, state and group offsets.
+
+    Started again they begin anew, at the beginning of their topics unless the app says otherwise, and write
+    again what they wrote. What is in topics stays. The app must be stopped.
+    """
+    from moldau.cli.streams_state import forget, require_flows
+
+    with said_as_sentences():
+        root = _root(checkpoints)
+        chosen = require_flows(root, name, flows or [])
+        names = ", ".join(each.flow for each in chosen)
+        if not yes and not typer.confirm(f"Remove checkpoints and state of {names} (app {name}) in {root}?"):
+            raise CommandError("nothing was removed")
+        forget(root, chosen, _connection(bootstrap, client_settings, timeout))
+
+
+def _root(checkpoints: str | None) -> Folder:
+    from moldau.streams.folder import Folder
+
+    return Folder(checkpoints or DEFAULT_CHECKPOINTS)
+
+
+def _connection(
+    bootstrap: str | None, client_settings: list[str] | None, timeout: float
+) -> Connection | None:
+    """The cluster; None, said so, if nobody answers there."""
+    from moldau.cli.connection import Connection
+
+    servers = bootstrap or os.environ.get("MOLDAU_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+    try:
+        return Connection(servers, client_settings, timeout)
+    except UsageError:
+        raise
+    except CommandError as failure:
+        if bootstrap:
+            raise
+        note(f"moldau: {failure}; what follows is what the checkpoints say")
+        return None
+
+
+@contextmanager
+def said_as_sentences() -> Iterator[None]:
+    """Errors of moldau.streams as errors of a command."""
+    from moldau.streams import AppError, StreamsError
+
+    try:
+        yield
+    except AppError as failure:
+        raise UsageError(str(failure)) from failure
+    except StreamsError as failure:
+        raise CommandError(str(failure)) from failure

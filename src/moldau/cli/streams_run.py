@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.errors import CommandError, UsageError
+from moldau.cli.errors import UsageError
 from moldau.cli.options import parse_assignments
 from moldau.cli.output import note
 from moldau.cli.streams_screen import StreamsScreen
@@ -32,25 +32,20 @@ class RunOptions:
 
 def run_file(file: Path, options: RunOptions) -> None:
     """Load the file's app and run it; CommandError is the sentence if it cannot, or a flow has failed."""
-    from moldau.streams import AppError, StreamsError
+    from moldau.cli.streams import said_as_sentences
     from moldau.streams.errors import require_spark
     from moldau.streams.loading import load_app
     from moldau.streams.runner import run_app
 
-    try:
+    with said_as_sentences():
         require_spark()
         app = load_app(file, options.app_name)
         override(app, options)
         flows = f"{len(app.flows)} flow{'' if len(app.flows) == 1 else 's'}"
         where = options.master or "Spark in this process"
         note(f"app {app.name}: {flows}, {app.bootstrap_servers}, checkpoints in {app.checkpoints}, {where}")
-        screen = StreamsScreen(as_json=options.as_json)
-        with screen:
+        with StreamsScreen(as_json=options.as_json) as screen:
             run_app(app, once=options.once, master=options.master, say=screen.say, watch=screen.show)
-    except AppError as failure:
-        raise UsageError(str(failure)) from failure
-    except StreamsError as failure:
-        raise CommandError(str(failure)) from failure
 
 
 def override(app: App, options: RunOptions) -> None:

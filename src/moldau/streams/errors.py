@@ -27,7 +27,7 @@ class Fenced(StreamsError):
 def require_spark() -> None:
     """Return if PySpark can be imported; else raise the sentence that says what to install."""
     try:
-        import pandas  # type: ignore[import-untyped]  # noqa: F401
+        import pandas  # noqa: F401
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401
     except ImportError as missing:

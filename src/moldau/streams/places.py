@@ -30,6 +30,9 @@ class Place(Protocol):
     def read_batch(self, topic: Topic) -> DataFrame:
         """The records of a topic that are there now."""
 
+    def read_table(self, topic: Topic) -> DataFrame:
+        """The same, looked up anew in every micro-batch of a stream that is joined with it."""
+
     def writer(self, flow: Flow, output: Output) -> WriteBatch:
         """What writes the flow's micro-batches to its topic."""
 
@@ -52,6 +55,14 @@ class ClusterPlace:
         return (
             active_session().read.format("moldau").options(**self._options(topic, topic.format.record)).load()
         )
+
+    def read_table(self, topic: Topic) -> DataFrame:
+        """Read what a topic has whenever Spark looks."""
+        from moldau.streams.table_source import TableSource
+
+        session = active_session()
+        session.dataSource.register(TableSource)
+        return session.read.format("moldau-table").options(**self._options(topic, topic.format.record)).load()
 
     def writer(self, flow: Flow, output: Output) -> WriteBatch:
         """Write to a topic as the app's delivery says."""

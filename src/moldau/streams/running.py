@@ -140,6 +140,11 @@ class RunningFlow:
         self.state = "restarting"
         self._again_at = time.monotonic() + min(2.0 ** (self._attempts - 1), PAUSE_SECONDS_MAX)
 
+    def process_all(self) -> None:
+        """Wait until what is there now is read; raises what made the query fail."""
+        if self._query is not None:
+            self._query.processAllAvailable()
+
     def ask_to_stop(self) -> None:
         """Let the micro-batch that runs be the last one."""
         self._stopping = True

@@ -76,7 +76,7 @@ class Topic:
                 f"app.topic({self.name!r}, key=...)"
             )
         self.app.reading(self, as_table=True)
-        return decoded(latest_by_key(self.app.place.read_batch(self)), self.format)
+        return decoded(latest_by_key(self.app.place.read_table(self)), self.format)
 
     def read(self) -> DataFrame:
         """Every record that is there now as a row."""

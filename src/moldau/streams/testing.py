@@ -1,0 +1,271 @@
+"""Tests of an app without a broker: give records to topics, get what its flows write.
+
+    from moldau.streams.testing import Harness
+
+    def test_late_flights():
+        with Harness(app) as harness:
+            harness.send("flights", {"carrier": "AA", "dep_delay": 90.0}, {"carrier": "UA", "dep_delay": 5.0})
+            assert harness.rows("late-flights") == [{"carrier": "AA", "dep_delay": 90.0}]
+
+The flows are the app's own, and so is Spark: windows, watermarks, joins and state are those of a run. Only
+the topics are folders on the disk instead of a cluster's, with one partition each. A session costs seconds;
+it is made by the first harness of a process and kept.
+
+Every question (`rows`, `records`, `table`) waits until all that was sent has gone through all flows.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from moldau.streams.errors import AppError, StreamsError, require_spark
+from moldau.streams.failures import sentence
+from moldau.streams.running import RunningFlow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from moldau.streams.app import App
+    from moldau.streams.flow import Flow, Output
+    from moldau.streams.places import WriteBatch
+    from moldau.streams.topic import Topic
+
+TRIGGER = "50 milliseconds"
+PASSES_MAX = 20
+ATTEMPTS_MAX = 3
+WORKER_TOO_SLOW = "Python worker failed to connect back"
+"""Spark gives a new worker ten seconds, which is short on a machine that is busy with other tests."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record that a flow has written."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes] = field(default_factory=dict)
+
+    def json(self) -> Any:
+        """The value, read as JSON; None for a tombstone."""
+        return None if self.value is None else json.loads(self.value)
+
+
+class Harness:
+    """An app's flows on topics of a test; a context manager."""
+
+    def __init__(
+        self, app: App, spark: SparkSession | None = None, *, flows: Sequence[str] | None = None
+    ) -> None:
+        """`spark`: a session to use; `flows`: the names of those to run, else all."""
+        unknown = sorted(set(flows or ()) - set(app.flows))
+        if unknown:
+            raise AppError(f"app {app.name} has no flow {unknown[0]}; it has {', '.join(app.flows)}")
+        require_spark()
+        self.app = app
+        self._spark = spark
+        self._names = list(flows if flows is not None else app.flows)
+        self._folder = Path()
+        self._running: list[RunningFlow] = []
+        self._done: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        from moldau.streams.harness_source import HarnessSource
+        from moldau.streams.session import spark_session
+
+        if self._spark is None:
+            self._spark = spark_session(self.app.name, master="local[2]", settings=self.app.settings)
+        self._spark.dataSource.register(HarnessSource)
+        self._folder = Path(tempfile.mkdtemp(prefix="moldau-harness-"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def send(
+        self,
+        topic: str,
+        *values: Mapping[str, Any] | str | bytes | None,
+        key: str | bytes | None = None,
+        headers: Mapping[str, bytes] | None = None,
+        timestamp: datetime | None = None,
+    ) -> None:
+        """Add a record for each value: a mapping as JSON, a text, bytes, or None (a tombstone).
+
+        The key is `key`; without one, what the topic's key columns have in a mapping.
+        """
+        offset = len(self._stored(topic))
+        self._append(
+            topic,
+            [
+                {
+                    "key": _bytes(key) if key is not None else self._key(topic, value),
+                    "value": _bytes(value),
+                    "offset": offset + index,
+                    "timestamp": timestamp or datetime.now(UTC),
+                    "headers": [{"key": name, "value": text} for name, text in (headers or {}).items()],
+                }
+                for index, value in enumerate(values)
+            ],
+        )
+
+    def records(self, topic: str) -> list[Record]:
+        """Everything in a topic, once all that was sent has gone through the flows."""
+        self.settle()
+        return [
+            Record(row["key"], row["value"], {each["key"]: each["value"] for each in row["headers"] or ()})
+            for row in self._stored(topic)
+        ]
+
+    def rows(self, topic: str) -> list[Any]:
+        """The same, each value read as JSON."""
+        return [record.json() for record in self.records(topic)]
+
+    def table(self, topic: str) -> dict[str, Any]:
+        """The latest value of every key that is not removed, by the key's text."""
+        latest = {(record.key or b"").decode(): record.json() for record in self.records(topic)}
+        return {key: value for key, value in latest.items() if value is not None}
+
+    def settle(self) -> None:
+        """Return when every flow has read all there is. StreamsError if one fails."""
+        if not self._running:
+            self.start()
+        for _ in range(PASSES_MAX):
+            before = dict(self._done)
+            for each in self._running:
+                self._settle(each)
+            if before == self._done:
+                return
+        raise StreamsError(f"app {self.app.name} does not come to rest: do its flows read what they write?")
+
+    def _settle(self, running: RunningFlow) -> None:
+        for attempt in range(ATTEMPTS_MAX):
+            try:
+                running.process_all()
+            except Exception as failure:
+                if WORKER_TOO_SLOW not in str(failure) or attempt == ATTEMPTS_MAX - 1:
+                    raise StreamsError(f"flow {running.flow.name} failed: {sentence(failure)}") from failure
+                running.start()  # from its checkpoint
+            else:
+                return
+
+    def start(self) -> None:
+        """Start the flows, from where they were stopped."""
+        place = HarnessPlace(self)
+        for name in self._names:
+            flow = replace(self.app.flows[name], trigger=TRIGGER)
+            with self.app.at(place), self.app.building(flow):
+                rows = flow.rows()
+            checkpoint = (self._folder / "checkpoints" / name).as_uri()
+            running = RunningFlow(flow, rows, place, checkpoint, once=False, look=lambda: None)
+            running.start()
+            if running.state != "running":
+                raise StreamsError(f"flow {name} cannot start: {running.reason}")
+            self._running.append(running)
+
+    def stop(self) -> None:
+        """Stop the flows; what was sent and written stays, and `start` goes on from there."""
+        for each in self._running:
+            each.stop_now()
+        self._running = []
+
+    def _key(self, topic: str, value: object) -> bytes | None:
+        known = self.app.topics.get(topic)
+        if known is None or not known.format.key or not isinstance(value, Mapping):
+            return None
+        names = [column.split()[0] for column in known.format.key]
+        if len(names) == 1:
+            return None if value.get(names[0]) is None else str(value[names[0]]).encode()
+        return json.dumps({name: value.get(name) for name in names}, default=str).encode()
+
+    def _stored(self, topic: str) -> list[dict[str, Any]]:
+        from moldau.streams.harness_source import rows_of
+
+        return rows_of(self.folder_of(topic))
+
+    def _append(self, topic: str, records: Sequence[Mapping[str, Any]]) -> None:
+        from moldau.streams.harness_source import append
+
+        if records:
+            fixed = {"topic": topic, "partition": 0, "timestampType": 0}
+            append(self.folder_of(topic), [{**fixed, **each} for each in records])
+
+    def folder_of(self, topic: str) -> Path:
+        """Where a topic's files are."""
+        return self._folder / "topics" / topic
+
+    def write(self, flow: Flow, topic: str, batch: DataFrame, batch_id: int) -> None:
+        """Write a micro-batch, unless it was written before."""
+        if batch_id <= self._done.get(flow.name, -1):
+            return
+        offset = len(self._stored(topic))
+        now = datetime.now(UTC)
+        written = [
+            {
+                "key": None if row.key is None else bytes(row.key),
+                "value": None if row.value is None else bytes(row.value),
+                "headers": [each.asDict() for each in getattr(row, "headers", None) or ()],
+                "offset": offset + index,
+                "timestamp": now,
+            }
+            for index, row in enumerate(batch.collect())
+        ]
+        self._append(topic, written)
+        self._done[flow.name] = batch_id
+
+
+class HarnessPlace:
+    """The topics of a harness, as an app needs them (places.Place)."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+
+    def read_stream(self, topic: Topic, flow: Flow | None, *, headers: bool = False) -> DataFrame:
+        """Read a topic as a stream."""
+        from moldau.streams.places import active_session
+
+        return (
+            active_session()
+            .readStream.format("moldau-harness")
+            .options(**self._options(topic, headers))
+            .load()
+        )
+
+    def read_batch(self, topic: Topic) -> DataFrame:
+        """Read what a topic has now."""
+        from moldau.streams.places import active_session
+
+        return active_session().read.format("moldau-harness").options(**self._options(topic, False)).load()
+
+    def read_table(self, topic: Topic) -> DataFrame:
+        """The same: the folder is looked into whenever it is read."""
+        return self.read_batch(topic)
+
+    def writer(self, flow: Flow, output: Output) -> WriteBatch:
+        """Write to a topic."""
+        return lambda batch, batch_id: self._harness.write(flow, output.topic, batch, batch_id)
+
+    def _options(self, topic: Topic, headers: bool) -> dict[str, str]:
+        with_headers = headers or topic.format.record
+        return {
+            "path": str(self._harness.folder_of(topic.name)),
+            "includeHeaders": "true" if with_headers else "false",
+        }
+
+
+def _bytes(value: Mapping[str, Any] | str | bytes | None) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    return json.dumps(value, default=str).encode()
