@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,5 +121,10 @@ def test_session(spark: SparkSession) -> None:
     assert spark.sparkContext.uiWebUrl is None
     from moldau.streams.session import spark_session
 
-    again = spark_session("tests", settings={"spark.sql.shuffle.partitions": "2"})
-    assert again.sparkContext is spark.sparkContext
+    # Also in another thread, where Spark has no active session yet; what it was made with stays.
+    with ThreadPoolExecutor(1) as threads:
+        again = threads.submit(spark_session, "tests", settings={"spark.sql.autoBroadcastJoinThreshold": "5"})
+    assert again.result().sparkContext is spark.sparkContext
+    assert conf.get("spark.sql.shuffle.partitions") == "2"
+    assert conf.get("spark.sql.autoBroadcastJoinThreshold") == "5"
+    conf.unset("spark.sql.autoBroadcastJoinThreshold")

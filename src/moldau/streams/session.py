@@ -65,12 +65,14 @@ def spark_session(
     A session that exists already is returned with those of `settings` changed that can change at run time.
     Raises `moldau.streams.java.JavaMissing` where Spark cannot run.
     """
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from pyspark_moldau import DefaultSource
 
     builder = SparkSession.builder.appName(app_name)
-    if SparkSession.getActiveSession() is None:
+    # Not getActiveSession: that is the calling thread's, and another thread may have made the session.
+    if SparkContext._active_spark_context is None:
         submitted = _submitted_settings()
         if submitted is None:
             os.environ["JAVA_HOME"] = java_home()
