@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from torture import round_pipeline
 from torture.judge_compaction import judge_latest
 from torture.judge_loop import judge_offsets, judge_output
+from torture.judge_pipeline import expected_results, judge_results
 from torture.judge_transactions import differences, judge
 from torture.kills import BROKER, CLIENT, Kill, Stuck, carry_out, schedule
 from torture.ledger import (
@@ -25,6 +27,7 @@ from torture.ledger import (
 )
 from torture.offsets_load import expected, judge_groups
 from torture.reading import Seen
+from torture.round_pipeline import EXECUTOR, PYTHON, PipelineSize
 from torture.seeds import generator
 from torture.worker import transformed
 
@@ -200,3 +203,51 @@ def test_kills_come_at_their_moment_and_a_standstill_is_noticed() -> None:
     assert struck == [(3, 3), (3, 4), (8, 8)]
     with pytest.raises(Stuck):
         carry_out([], lambda: 5, lambda kill: None, lambda: False, stuck_after_s=0.02)
+
+
+def pipeline_results() -> list[Seen]:
+    """What a right pipeline makes of the numbers 0 to 99 and 500, with a watermark at 150."""
+    squares = [b'{"n":%d,"square":%d}' % (number, number * number) for number in [*range(100), 500]]
+    windows = [b'{"start":0,"count":50,"sum":1225}', b'{"start":50,"count":50,"sum":3725}']
+    return [
+        Seen(topic, 0, offset, None, value)
+        for topic, values in (("squares", squares), ("windows", windows))
+        for offset, value in enumerate(values)
+    ]
+
+
+def test_pipeline_that_is_right() -> None:
+    expected = expected_results([*range(100), 500], 150)
+    assert judge_results(expected, pipeline_results()) == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "value", "complaint"),
+    [
+        ("squares", b'{"n":7,"square":49}', "squares: (7, 49) is there 2 times, at 0@7, 0@900"),
+        ("squares", b'{"n":8,"square":49}', "squares: (8, 49) at 0@900 is no result of what was put in"),
+        (
+            "windows",
+            b'{"start":50,"count":49,"sum":3700}',
+            "windows: (50, 49, 3700) at 0@900 is no result of what was put in",
+        ),
+    ],
+)
+def test_pipeline_that_says_too_much(topic: str, value: bytes, complaint: str) -> None:
+    seen = [*pipeline_results(), Seen(topic, 0, 900, None, value)]
+    assert judge_results(expected_results([*range(100), 500], 150), seen) == [complaint]
+
+
+def test_pipeline_that_loses_a_window() -> None:
+    complaints = judge_results(expected_results([*range(100), 500], 150), pipeline_results()[:-1])
+    assert complaints == ["windows: (50, 50, 3725) is missing"]
+
+
+def test_schedule_of_a_pipeline_has_who_must_be_killed() -> None:
+    size = PipelineSize(2000, 5, (EXECUTOR, PYTHON))
+    for seed in range(20):
+        plan = round_pipeline.schedule(generator(seed, "kills"), size)
+        assert {BROKER, round_pipeline.DRIVER, EXECUTOR, PYTHON} <= {kill.who for kill in plan}
+        assert len(plan) == 5
+        assert [kill.at for kill in plan] == sorted(kill.at for kill in plan)
+        assert all(100 <= kill.at < 1800 for kill in plan)

@@ -6,6 +6,7 @@ MOLDAU_TORTURE_SEED=7 pytest tests/torture         other seeds
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -34,3 +35,12 @@ SEED = int(os.environ.get("MOLDAU_TORTURE_SEED", "5"))
 def test_promises_survive_kill_9(scenario: str, choice: str, tmp_path: Path) -> None:
     with Round(SEED, tmp_path, durability(KIND, choice)) as torture:
         print(SCENARIOS[scenario].short(torture))
+
+
+@pytest.mark.client
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed")
+@pytest.mark.parametrize(("scenario", "choice"), [("pipeline", "group"), ("pipeline-cluster", "os")])
+def test_pipelines_survive_kill_9(scenario: str, choice: str, tmp_path: Path) -> None:
+    test_promises_survive_kill_9(scenario, choice, tmp_path)
