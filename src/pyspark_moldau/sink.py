@@ -3,6 +3,7 @@
     delivery        a task (write)                      the driver (commit)
     at-least-once   encodes, sends, waits for answers   -
     exactly-once    encodes, hands the batches over     sends all of them in one transaction (sink_commit.py)
+                    (sink_staging.py)
 
 Exactly once, tasks send nothing to Kafka. So it does not matter how often a task is tried, or that two
 attempts run at once (speculation), or when an executor dies: Spark takes one attempt's batches, and only
@@ -29,6 +30,7 @@ from pyspark_moldau import sink_commit, sink_process
 from pyspark_moldau.errors import SinkError
 from pyspark_moldau.sink_options import SinkOptions
 from pyspark_moldau.sink_rows import encoded_rows
+from pyspark_moldau.sink_staging import Stage, Staged, make_folder, remove_folder
 
 QUERY_ID, BATCH_ID, RUN_ID = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"
 """Local properties that Spark gives to the tasks of a micro-batch; a stream's job group is its run's id."""
@@ -41,74 +43,92 @@ class Written(WriterCommitMessage):
     query_id: str | None
     run_id: str | None
     row_count: int
-    batches: tuple[tuple[object, ...], ...]
+    staged: Staged
+    folder: str | None
 
 
-class MoldauWriter(DataSourceArrowWriter):
-    """A batch write."""
+class _Writer:
+    """What both kinds of writers share."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
+        self.folder: str | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Spark pickles the writer that goes to tasks, and not the one that it makes for `commit`."""
+        if self.folder is None and self.options.is_exactly_once:
+            self.folder = make_folder()
+        return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """In a task."""
-        return write_rows(iterator, self.options)
+        return write_rows(iterator, self.options, self.folder)
+
+    def finish(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove what tasks have left on the disk."""
+        for folder in {self.folder, *(one.folder for one in messages if isinstance(one, Written))}:
+            remove_folder(folder)
+
+
+class MoldauWriter(_Writer, DataSourceArrowWriter):
+    """A batch write."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver, when all tasks are done."""
-        if self.options.is_exactly_once:
-            written = [message for message in messages if isinstance(message, Written)]
-            query_id = next((message.query_id for message in written), None)
-            run_id = next((message.run_id for message in written if query_id), None)
-            sink_commit.commit_batch(self.options, query_id, run_id, _batches(written))
+        written = [message for message in messages if isinstance(message, Written)]
+        try:
+            if self.options.is_exactly_once:
+                query_id = next((message.query_id for message in written), None)
+                run_id = next((message.run_id for message in written if query_id), None)
+                sink_commit.commit_batch(self.options, query_id, run_id, _batches(written))
+        finally:
+            self.finish(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """A task has failed for good. Exactly once, nothing was written; else what was, stays."""
+        self.finish(messages)
 
 
-class MoldauStreamWriter(DataSourceStreamArrowWriter):
+class MoldauStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """The writes of a streaming query, one micro-batch after the other."""
-
-    def __init__(self, options: SinkOptions) -> None:
-        self.options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """In a task."""
-        return write_rows(iterator, self.options)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """On the driver, when all tasks of a micro-batch are done."""
         written = [message for message in messages if isinstance(message, Written)]
-        if not self.options.is_exactly_once or not any(message.row_count for message in written):
-            return
+        try:
+            if self.options.is_exactly_once and any(message.row_count for message in written):
+                self._commit(written, batchId)
+        finally:
+            self.finish(messages)
+
+    def _commit(self, written: Sequence[Written], batch_id: int) -> None:
         query_id, run_id = written[0].query_id, written[0].run_id
         if query_id is None or run_id is None:
             raise SinkError("Spark did not say which streaming query this is; exactly-once needs its id")
-        sink_commit.commit_micro_batch(self.options, query_id, run_id, batchId, _batches(written))
+        sink_commit.commit_micro_batch(self.options, query_id, run_id, batch_id, _batches(written))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """As in a batch write."""
+        self.finish(messages)
 
 
-def write_rows(rows: Iterator[pa.RecordBatch], options: SinkOptions) -> Written:
+def write_rows(rows: Iterator[pa.RecordBatch], options: SinkOptions, folder: str | None) -> Written:
     """A task's work: encode its rows, and send them or hand them over."""
     context = TaskContext.get()
     query_id, run_id, first_run = None, None, 0
     if context is not None:
         query_id, run_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(RUN_ID)
         first_run = context.partitionId() + int(context.getLocalProperty(BATCH_ID) or 0)
+    stage, row_count = Stage(folder), 0
     with sink_process.writing(options) as kept:
-        staged: list[EncodedBatch] = []
-        row_count = 0
         for batches in encoded_rows(rows, options, kept.topics, first_run):
             row_count += sum(batch.record_count for batch in batches)
             if options.is_exactly_once:
-                staged += batches
+                stage.add(batches)
             else:
                 kept.producer.send(batches)
-    # Plain tuples: a pickled class of ours would have to be looked up once a batch.
-    return Written(query_id, run_id, row_count, tuple(map(tuple, staged)))
+    return Written(query_id, run_id, row_count, stage.done(), folder)
 
 
 def _batches(written: Sequence[Written]) -> list[EncodedBatch]:
-    return [EncodedBatch(*batch) for message in written for batch in message.batches]  # type: ignore[arg-type]
+    return [batch for message in written for batch in message.staged.batches()]

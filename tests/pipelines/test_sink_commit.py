@@ -48,10 +48,22 @@ def ready(broker: Broker, topic: str) -> str:
     return topic
 
 
-def test_batches_follow_each_other(broker: Broker, ready: str) -> None:
+@pytest.mark.parametrize("transactions", ["v1", "v2"])
+def test_batches_follow_each_other(
+    broker: Broker, ready: str, monkeypatch: pytest.MonkeyPatch, transactions: str
+) -> None:
+    """Also by the rules of transactions v1, which a cluster before Kafka 4 has: the epoch stays the same."""
+    if transactions == "v1":
+        monkeypatch.setattr(TransactionalProducer, "_speaks_v2", lambda self: False)
     for batch_id in range(4):
         commit(broker, ready, "run", batch_id, [f"{batch_id}-{i}" for i in range(50)])
-    assert seen(broker, ready) == sorted(f"{b}-{i}" for b in range(4) for i in range(50))
+    forget()
+    commit(broker, ready, "run-2", 3, ["never"])
+    commit(broker, ready, "run-2", 4, ["last"])
+    expected = [f"{b}-{i}" for b in range(4) for i in range(50)]
+    assert seen(broker, ready, "read_uncommitted") == sorted([*expected, "last"])
+    with pytest.raises(FencedError):
+        commit(broker, ready, "run", 5, ["never"])
 
 
 def test_replayed_batch_is_not_written_again(broker: Broker, ready: str) -> None:

@@ -157,7 +157,7 @@ class Delivery:
             sequence,
             transactional=producer.transactional_id is not None,
         )
-        return header + batch.body
+        return b"".join((header, batch.body))
 
     def _take(self, answer: ProduceResponse, failures: dict[TopicPartition, Exception]) -> None:
         """Note what has arrived, and the first failure of each partition: later ones follow from it."""

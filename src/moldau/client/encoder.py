@@ -59,7 +59,7 @@ class EncodedBatch(NamedTuple):
     record_count: int
     codec: int
     timestamp_ms: int
-    body: bytes
+    body: bytes | memoryview
 
 
 def encode_batches(
