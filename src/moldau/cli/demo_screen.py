@@ -1,16 +1,20 @@
-"""What the demo shows: live bars on a terminal, plain lines elsewhere (in a pipe, in CI)."""
+"""What the demo shows: plain lines, the flows' live table (streams_screen.py), and tables at the end."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from moldau.cli.demo_group import Outcome
     from moldau.testing import Broker
+
+Row = Mapping[str, Any]
+WORST_HOURS = 10
+FLIGHTS_LEAST = 10
+"""An hour with fewer flights is no bad hour, but a bad flight."""
 
 
 class Screen:
@@ -25,54 +29,38 @@ class Screen:
         """Print a line."""
         self._console.print(text, markup=False, soft_wrap=True)
 
-    @contextmanager
-    def task(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show a bar while the block runs; the block calls what it gets with how many are done."""
-        if not self._console.is_terminal:
-            self.say(f"{name} ...")
-            yield lambda done: None
-            return
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    def worst_hours(self, hours: Sequence[Row]) -> None:
+        """Show the hours with the longest mean delays, and their weather."""
+        from rich import box
+        from rich.table import Table
 
-        columns: Sequence[Any] = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            title=f"the worst hours with at least {FLIGHTS_LEAST} flights",
+            title_justify="left",
+            title_style="bold",
+            header_style="bold",
         )
-        with Progress(*columns, console=self._console, transient=True) as progress:
-            task = progress.add_task(name, total=total)
-            yield lambda done: progress.update(task, completed=done)
+        for index, heading in enumerate(WORST_COLUMNS):
+            table.add_column(heading, justify="left" if index < 2 else "right", no_wrap=True)
+        for row in worst(hours):
+            table.add_row(*worst_row(row))
+        self._console.print(table)
 
-    def rate(self, verb: str, count: int, size_bytes: int, seconds: float) -> None:
-        """Say how fast it went."""
-        self.say(
-            f"{verb} {count:,} records ({size_bytes / 1e6:.1f} MB) in {seconds:.2f} s: "
-            f"{count / seconds:,.0f} records/s, {size_bytes / 1e6 / seconds:.1f} MB/s"
-        )
-
-    def members(self, outcome: Outcome) -> None:
-        """Show which member had which partitions, and how much came there."""
-        for member in outcome.members:
-            partitions = ", ".join(map(str, member.partitions))
-            self.say(f"  {member.name}: partitions {partitions}; {member.count:,} records")
-
-    def verdict(self, failures: list[str], otherwise: str) -> None:
+    def verdict(self, faults: Sequence[str], otherwise: str) -> None:
         """Say whether everything held."""
-        if failures:
-            for failure in failures:
-                self._console.print(f"FAULT: {failure}", style="bold red", markup=False, soft_wrap=True)
-        else:
+        for fault in faults:
+            self._console.print(f"FAULT: {fault}", style="bold red", markup=False, soft_wrap=True)
+        if not faults:
             self._console.print(f"OK: {otherwise}", style="bold green", markup=False, soft_wrap=True)
 
-    def finish(self, broker: Broker, *, kept: bool, topic: str, group: str) -> None:
+    def finish(self, broker: Broker, app_file: Path, folder: Path, *, kept: bool) -> None:
         """Say what to try next."""
         sys.stdout.flush()
+        program = _program()
         if not kept:
             self.say("the broker was stopped and its data removed; KEEP=1 make demo leaves it running")
-            self.say(
-                f"try next: {_program()} serve --data ./moldau-data   (any Kafka client at 127.0.0.1:9092)"
-            )
+            self.say(f"the app is {shown(app_file)}; {program} streams run FILE runs one of yours")
             return
         at = broker.bootstrap_servers
         self.say(
@@ -80,13 +68,42 @@ class Screen:
         )
         self.say("try next:")
         for command in (
-            f"{_program()} consume {topic} -b {at} -n 3 -f '%k %v{{json}}\\n'",
-            f"{_program()} groups describe {group} -b {at}",
-            f"{_program()} topics describe {topic} -b {at}",
-            f"kcat -b {at} -L",
+            f"{program} consume delays-by-carrier -b {at} -e -f '%k %v{{json}}\\n'",
+            f"{program} streams describe delays -b {at} --checkpoints {folder}",
+            f"{program} streams run {shown(app_file)} -b {at} --checkpoints {folder}",
+            f"{program} topics list -b {at}",
         ):
             self.say(f"  {command}")
         self.say(f"stop it with: kill {broker.pid}")
+
+
+WORST_COLUMNS = ("airport", "hour (UTC)", "flights", "delay", "°F", "wind", "rain", "sight")
+
+
+def worst(hours: Sequence[Row]) -> list[Row]:
+    """The hours with the longest mean delays, the worst first."""
+    many = [row for row in hours if row["flights"] >= FLIGHTS_LEAST and row["delay"] is not None]
+    return sorted(many, key=lambda row: (-row["delay"], row["time_hour"]))[:WORST_HOURS]
+
+
+def worst_row(row: Row) -> list[str]:
+    """An hour as cells of the table."""
+    weather = [
+        "-" if row.get(name) is None else f"{row[name]:.{digits}f}"
+        for name, digits in (("temp", 0), ("wind_speed", 0), ("precip", 2), ("visib", 1))
+    ]
+    return [
+        row["origin"],
+        row["time_hour"][:16].replace("T", " "),
+        str(row["flights"]),
+        f"{row['delay']:.0f} min",
+        *weather,
+    ]
+
+
+def shown(path: Path) -> str:
+    """A path as one would type it: from here, if it lies here."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _program() -> str:
