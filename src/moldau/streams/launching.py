@@ -37,7 +37,7 @@ def started_session(app: App, master: str | None) -> Iterator[SparkSession]:
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    is_new = SparkSession.getActiveSession() is None
+    is_new = (SparkSession.getActiveSession() or SparkSession._instantiatedSession) is None
     try:
         with java_in_a_group_of_its_own():
             session = spark_session(app.name, master=master, settings=app.settings)

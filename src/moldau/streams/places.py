@@ -86,7 +86,8 @@ def active_session() -> SparkSession:
 
     from moldau.streams.errors import StreamsError
 
-    session = SparkSession.getActiveSession()
+    # The active session is the calling thread's; the program may have started Spark in another one.
+    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if session is None:
         raise StreamsError(
             "there is no Spark session: topics are read inside a flow that runs, or after "

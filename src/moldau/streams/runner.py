@@ -190,7 +190,7 @@ def progress_listener(flows: list[RunningFlow]) -> Any:
     """What Spark tells about micro-batches as they are done."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
-    by_name = {each.flow.group: each for each in flows}
+    by_name = {each.query_name: each for each in flows}
 
     class Listener(StreamingQueryListener):
         def onQueryStarted(self, event: Any) -> None:

@@ -50,8 +50,10 @@ class RunningFlow:
         *,
         once: bool,
         look: Callable[[], None],
+        query_name: str | None = None,
     ) -> None:
         """`look` is called before each micro-batch, and raises Fenced if this driver must not write."""
+        self.query_name = query_name or flow.group
         self.flow = flow
         self.state = "waiting"
         self.numbers = FlowNumbers()
@@ -94,7 +96,7 @@ class RunningFlow:
 
         writer = (
             counted(records)
-            .writeStream.queryName(flow.group)
+            .writeStream.queryName(self.query_name)
             .outputMode(flow.output_mode(self._rows))
             .option("checkpointLocation", self._checkpoint)
             .foreachBatch(one_batch)
