@@ -20,7 +20,7 @@ _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 
 MARKER_BYTES = 78
-"""The size of a batch that holds one transaction marker: header, record frame, key and value are all fixed."""
+"""The size of a batch that holds one transaction marker: all its fields have a fixed size."""
 
 
 class ControlType(IntEnum):
