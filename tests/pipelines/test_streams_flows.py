@@ -266,3 +266,41 @@ def test_mistakes_of_a_flow_are_told_before_it_runs(numbers: tuple[App, Any]) ->
             harness.start()
     with pytest.raises(AppError, match="cannot be read"):
         app.topic("odd", schema="this is no schema").stream()
+
+
+def test_stateful_processing_with_transform_with_state(spark: SparkSession) -> None:
+    pytest.importorskip("google.protobuf", reason="Spark's transformWithState needs protobuf")
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+    class Longest(StatefulProcessor):
+        """The greatest delay of each carrier, told when it grows."""
+
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self.worst = handle.getValueState("worst", "delay double")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+            before = self.worst.get()[0] if self.worst.exists() else float("-inf")
+            worst = max([before, *(row.dep_delay for row in rows)])
+            if worst > before:
+                self.worst.update((worst,))
+                yield Row(carrier=key[0], worst=worst)
+
+        def close(self) -> None:
+            pass
+
+    app = App("stateful")
+    flights = app.topic("flights", schema=FLIGHT)
+
+    @app.table("worst", key="carrier")
+    def worst() -> DataFrame:
+        grouped = flights.stream().groupBy("carrier")
+        return grouped.transformWithState(Longest(), "carrier string, worst double", "Update", "None")
+
+    with Harness(app, spark) as harness:
+        harness.send("flights", {"carrier": "AA", "dep_delay": 5}, {"carrier": "UA", "dep_delay": 1})
+        assert harness.table("worst")["AA"] == {"carrier": "AA", "worst": 5.0}
+        harness.stop()
+        harness.send("flights", {"carrier": "AA", "dep_delay": 3}, {"carrier": "UA", "dep_delay": 9})
+        assert harness.table("worst")["UA"] == {"carrier": "UA", "worst": 9.0}
+        assert len(harness.records("worst")) == 3

@@ -1,4 +1,4 @@
-"""moldau streams list, describe, reset, and what run says of a file: without a broker, without Spark.
+"""moldau streams list, describe, reset, and what run says of a file: no broker, no Spark."""
 
 from __future__ import annotations
 
