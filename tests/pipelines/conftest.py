@@ -48,10 +48,18 @@ def spark_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     reason = spark_missing()
     if reason:
         pytest.skip(reason)
-    from moldau.streams.session import spark_session
+    from moldau.streams.session import LOG_SETTINGS, spark_session
 
     folder = tmp_path_factory.mktemp("spark")
-    settings = {**QUICK, "spark.sql.warehouse.dir": str(folder), "spark.local.dir": str(folder)}
+    settings = {
+        **QUICK,
+        "spark.sql.warehouse.dir": str(folder),
+        "spark.local.dir": str(folder),
+        # Java's second compiler pays off after minutes; a short session is through with half the processor time.
+        "spark.driver.extraJavaOptions": (
+            f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+        ),
+    }
     session = spark_session("tests", master="local[2]", settings=settings)
     yield session
     session.stop()
