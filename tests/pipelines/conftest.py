@@ -55,7 +55,7 @@ def spark_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
         **QUICK,
         "spark.sql.warehouse.dir": str(folder),
         "spark.local.dir": str(folder),
-        # Java's second compiler pays off after minutes; a short session is through with half the processor time.
+        # Java's second compiler pays off after minutes; without it a short session takes half the time.
         "spark.driver.extraJavaOptions": (
             f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
         ),
