@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,18 +34,28 @@ class RunOptions:
 def run_file(file: Path, options: RunOptions) -> None:
     """Load the file's app and run it; CommandError is the sentence if it cannot, or a flow has failed."""
     from moldau.cli.streams import said_as_sentences
+    from moldau.streams import App
     from moldau.streams.errors import require_spark
+    from moldau.streams.launching import started_session
     from moldau.streams.loading import load_app
     from moldau.streams.runner import run_app
 
     with said_as_sentences():
         require_spark()
-        app = load_app(file, options.app_name)
-        override(app, options)
-        flows = f"{len(app.flows)} flow{'' if len(app.flows) == 1 else 's'}"
-        where = options.master or "Spark in this process"
-        note(f"app {app.name}: {flows}, {app.bootstrap_servers}, checkpoints in {app.checkpoints}, {where}")
-        with StreamsScreen(as_json=options.as_json) as screen:
+        with ExitStack() as stack:
+
+            def start_session() -> None:
+                settings = parse_assignments(list(options.spark), "--spark")
+                stack.enter_context(started_session(App(file.stem, settings=settings), options.master))
+
+            app = load_app(file, options.app_name, start_session)
+            override(app, options)
+            flows = f"{len(app.flows)} flow{'' if len(app.flows) == 1 else 's'}"
+            where = options.master or "Spark in this process"
+            note(
+                f"app {app.name}: {flows}, {app.bootstrap_servers}, checkpoints in {app.checkpoints}, {where}"
+            )
+            screen = stack.enter_context(StreamsScreen(as_json=options.as_json))
             run_app(app, once=options.once, master=options.master, say=screen.say, watch=screen.show)
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 from moldau.streams.app import App
 from moldau.streams.errors import AppError, require_spark
 
+_NO_SESSION = "SESSION_OR_CONTEXT_NOT_EXISTS"
 
-def load_app(path: Path, name: str | None = None) -> App:
-    """Run the file and give the app that it makes; `name` is the variable (or app) of several."""
+
+def load_app(path: Path, name: str | None = None, start_session: Callable[[], object] | None = None) -> App:
+    """Run the file and give the app that it makes; `name` is the variable (or app) of several.
+
+    Some of PySpark works only in a session (`@udf("long")`, `col("x")` outside of a flow). If the file needs
+    one, `start_session` is called and the file run again; without that it is an AppError.
+    """
     if not path.is_file():
         raise AppError(f"there is no file {path}")
     if path.suffix == ".sql":
@@ -19,7 +27,7 @@ def load_app(path: Path, name: str | None = None) -> App:
         app.sql(path)
         return app
     require_spark()
-    apps = _apps_of(path)
+    apps = _apps_of(path, start_session)
     if name is not None:
         apps = {variable: app for variable, app in apps.items() if name in (variable, app.name)}
     different = {id(app): app for app in apps.values()}
@@ -32,7 +40,7 @@ def load_app(path: Path, name: str | None = None) -> App:
     return next(iter(different.values()))
 
 
-def _apps_of(path: Path) -> dict[str, App]:
+def _apps_of(path: Path, start_session: Callable[[], object] | None) -> dict[str, App]:
     from moldau.streams.launching import pickle_by_value
 
     path = path.resolve()
@@ -44,12 +52,37 @@ def _apps_of(path: Path) -> dict[str, App]:
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise AppError(f"{path} is no Python file: its name must end in .py or .sql")
+    loader = spec.loader
     known = set(sys.modules)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
+
+    def run() -> ModuleType:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        loader.exec_module(module)
+        return module
+
     try:
-        spec.loader.exec_module(module)
+        module = _run_in_session(path, run, start_session)
     except ImportError as failure:
         raise AppError(f"{path} cannot be imported: {failure}") from failure
     pickle_by_value(path.parent, known)
     return {name: value for name, value in vars(module).items() if isinstance(value, App)}
+
+
+def _run_in_session(
+    path: Path, run: Callable[[], ModuleType], start_session: Callable[[], object] | None
+) -> ModuleType:
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        return run()
+    except PySparkRuntimeError as failure:
+        if failure.getCondition() != _NO_SESSION:
+            raise
+        if start_session is None:
+            raise AppError(
+                f"{path} uses Spark outside of its flows, where there is no session yet: "
+                "move that into a function"
+            ) from None
+    start_session()
+    return run()

@@ -224,3 +224,21 @@ def test_a_sql_file_is_an_app_by_itself(tmp_path: Path) -> None:
     app = load_app(file)
     assert (app.name, list(app.topics), list(app.flows)) == ("delays", ["a"], ["t"])
     assert app.topics["a"].format.key == ("b", "c")
+
+
+def test_a_file_that_needs_a_session_is_run_again_in_one(tmp_path: Path) -> None:
+    """As with `@udf("long")` outside of a flow."""
+    pytest.importorskip("pyspark")
+    started = tmp_path / "started"
+    file = tmp_path / "late.py"
+    file.write_text(
+        "from pathlib import Path\n"
+        "from pyspark.errors import PySparkRuntimeError\n"
+        "from moldau.streams import App\n"
+        f"if not Path({str(started)!r}).exists():\n"
+        "    raise PySparkRuntimeError(errorClass='SESSION_OR_CONTEXT_NOT_EXISTS', messageParameters={})\n"
+        "app = App('late')\n"
+    )
+    with pytest.raises(AppError, match="no session yet"):
+        load_app(file)
+    assert load_app(file, start_session=started.touch).name == "late"
