@@ -24,7 +24,7 @@ demo: $(VENV)/.installed-demo
 	@$(BIN)/moldau demo
 
 test: $(VENV)/.installed-dev tools check
-	$(BIN)/pytest -n 2 -rs
+	$(BIN)/pytest -n 2 --dist loadgroup -rs
 
 # The long form of tests/torture: a broker and its clients are killed at random; what was promised must be there.
 torture: $(VENV)/.installed-dev

@@ -19,6 +19,7 @@ from moldau.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+FOLDER = Path(__file__).parent
 QUICK = {
     # Spark waits this long for a Python worker to exit, and polls for new data every 10 ms anyway.
     "spark.sql.streaming.stopTimeout": "20000",
@@ -40,6 +41,13 @@ def spark_missing() -> str:
     except JavaMissing as missing:
         return str(missing)
     return ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All that needs Spark runs in one test process: two sessions would only wait for each other."""
+    for item in items:
+        if FOLDER in item.path.parents or "pipeline_survives" in item.name:
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
