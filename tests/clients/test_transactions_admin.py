@@ -14,7 +14,7 @@ from client_confluent import create_topic
 from client_model import Place, eventually
 from client_raw_transactions import RawProducer, ends, group_offset
 from client_transactions import AgentTransactions, ConfluentTransactions, Failed
-from conftest import start_broker
+from conftest import make_client, start_broker
 from raw_client import RawClient
 from test_kafka_tools import TOOLS, tool
 
@@ -272,8 +272,6 @@ def java_of(request: pytest.FixtureRequest, restarting: Any, tmp_path: Path) -> 
     if "java" not in request.node.name:
         yield None
         return
-    from conftest import make_client
-
     client = make_client("java", restarting.address, tmp_path)
     assert isinstance(client, AgentClient)
     yield client
