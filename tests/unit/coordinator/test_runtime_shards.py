@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from group_world import LogError, MemoryLog
+from group_world import MemoryLog
+from pending_append import LogError
 
 from moldau.coordinator import runtime as runtime_module
 from moldau.coordinator.deadlines import Deadlines

@@ -8,9 +8,15 @@ builds a new coordinator from the log, as after kill -9; markers stay, as they l
 
 import asyncio
 import inspect
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from pending_append import PendingAppend
 
 from moldau.coordinator.markers import Marker, TopicPartition
 from moldau.coordinator.transaction.metadata import Transaction
@@ -31,43 +37,6 @@ from moldau.protocol.messages.list_transactions import ListTransactionsRequest
 ID = "till"
 BEER = (("beer", 0), ("beer", 1))
 TIMEOUT_MS = 60_000
-
-
-class LogError(Exception):
-    def __init__(self, error_code: int) -> None:
-        super().__init__(ErrorCode(error_code).name)
-        self.error_code = error_code
-
-
-class PendingAppend:
-    """An append that the test completes; it looks like a future to the runtime."""
-
-    def __init__(self, land: Callable[[], None]) -> None:
-        self._land = land
-        self._callbacks: list[Callable[[Any], Any]] = []
-        self._error: BaseException | None = None
-        self._done = False
-
-    def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
-        if self._done:
-            callback(self)
-        else:
-            self._callbacks.append(callback)
-
-    def cancelled(self) -> bool:
-        return False
-
-    def exception(self) -> BaseException | None:
-        return self._error
-
-    def finish(self, error_code: int = 0, *, lands: bool | None = None) -> None:
-        """Commit, or fail with `error_code`; `lands` says whether the records are in the log all the same."""
-        if lands if lands is not None else not error_code:
-            self._land()
-        self._error = LogError(error_code) if error_code else None
-        self._done = True
-        for callback in self._callbacks:
-            callback(self)
 
 
 class MemoryLog:
