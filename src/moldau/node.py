@@ -211,6 +211,7 @@ class Node:
         if phase == "RUNNING":
             counts, times = self.broker.request_counts, self.broker.request_times
             monitoring.attach(self.replicas, self._groups, self.listeners, self.turn, counts, times)
+            monitoring.sources.transactions = self._transactions  # it may have been asked for before this
 
     # Parts
 
@@ -367,6 +368,8 @@ class Node:
             self._lead_transactions(self._transactions, old, new)
 
     def _lead_groups(self, groups: "GroupCoordinator", old: Image, new: Image) -> None:
+        if old.topics.get(GROUP_OFFSETS_TOPIC) is new.topics.get(GROUP_OFFSETS_TOPIC):
+            return
         before, after = self._led(old, GROUP_OFFSETS_TOPIC), self._led(new, GROUP_OFFSETS_TOPIC)
         for index in sorted(before.keys() - after.keys()):
             groups.resigned(index)
@@ -375,6 +378,8 @@ class Node:
 
     def _lead_transactions(self, transactions: "TransactionCoordinator", old: Image, new: Image) -> None:
         """A partition led anew, in a later epoch, is loaded anew: its markers carry that epoch."""
+        if old.topics.get(TRANSACTION_STATE_TOPIC) is new.topics.get(TRANSACTION_STATE_TOPIC):
+            return
         before, after = self._led(old, TRANSACTION_STATE_TOPIC), self._led(new, TRANSACTION_STATE_TOPIC)
         for index, _ in sorted(before.items() - after.items()):
             transactions.resigned(index)

@@ -122,10 +122,13 @@ def produce(
                 row = (index, error_code, -1, -1, -1, None)
             elif records is None:
                 row = (index, ErrorCode.INVALID_RECORD, -1, -1, -1, "the partition has no records")
-            elif transactional_id is not None and not is_open(partition, records):
-                row = (index, _refusal(broker, partition), -1, -1, -1, None)
-                if not row[1]:
-                    unverified.append((partition, records, rows, len(rows)))
+            elif (
+                transactional_id is not None
+                and not _refusal(broker, partition)
+                and not is_open(partition, records)
+            ):
+                row = (index, 0, -1, -1, -1, None)  # until the coordinator has been asked
+                unverified.append((partition, records, rows, len(rows)))
             else:
                 row, end_offset = _append(broker, partition, records, now_ms, acks)
                 if end_offset >= 0 and acks:

@@ -106,11 +106,9 @@ class Partition:
         self, batches: memoryview, now_ms: int, acks: int, origin: Origin = Origin.CLIENT
     ) -> AppendResult:
         """Append as leader; what was appended is committed in a later turn (`wait_for`)."""
-        if not self.online:
-            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, "the partition's log directory is offline")
         log = self.log
-        if acks == -1 and len(self.isr) < log.settings.min_insync_replicas:
-            return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
+        if not self.online or (acks == -1 and len(self.isr) < log.settings.min_insync_replicas):
+            return self._refused()
         result = log.append(batches, self.leader_epoch, now_ms, origin)
         if not (result.error_code or result.duplicate):
             self.unseen_bytes += len(batches)
@@ -123,9 +121,8 @@ class Partition:
         self, batches: memoryview, now_ms: int, acks: int, verification: "Verification"
     ) -> AppendResult:
         """Append the first batch of a transaction, which its coordinator knows of (KIP-890)."""
-        refusal = self._refusal(acks)
-        if refusal is not None:
-            return refusal
+        if not self._takes(acks):
+            return self._refused()
         result = self.log.append_verified(batches, self.leader_epoch, now_ms, verification)
         self._note(result, len(batches))
         return result
@@ -139,9 +136,8 @@ class Partition:
         transaction_version: int = 0,
     ) -> AppendResult:
         """Append the end of a producer's transaction."""
-        refusal = self._refusal(-1)
-        if refusal is not None:
-            return refusal
+        if not self._takes(-1):
+            return self._refused()
         result = self.log.append_marker(
             marker, producer_id, producer_epoch, self.leader_epoch, now_ms, transaction_version
         )
@@ -149,13 +145,15 @@ class Partition:
         self.log.settle_transactions(self.high_watermark)
         return result
 
-    def _refusal(self, acks: int) -> Refused | None:
-        """Why the partition takes nothing now, whatever it is."""
+    def _takes(self, acks: int) -> bool:
+        """Whether the partition takes anything now."""
+        return self.online and (acks != -1 or len(self.isr) >= self.log.settings.min_insync_replicas)
+
+    def _refused(self) -> Refused:
+        """Why it does not."""
         if not self.online:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, "the partition's log directory is offline")
-        if acks == -1 and len(self.isr) < self.log.settings.min_insync_replicas:
-            return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
-        return None
+        return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
 
     def _note(self, result: AppendResult, size_bytes: int) -> None:
         if not (result.error_code or result.duplicate):
