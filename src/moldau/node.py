@@ -210,8 +210,15 @@ class Node:
         monitoring.entered(Phase[phase])
         if phase == "RUNNING":
             counts, times = self.broker.request_counts, self.broker.request_times
-            monitoring.attach(self.replicas, self._groups, self.listeners, self.turn, counts, times)
-            monitoring.sources.transactions = self._transactions  # it may have been asked for before this
+            monitoring.attach(
+                self.replicas,
+                self._groups,
+                self._transactions,
+                self.listeners,
+                self.turn,
+                counts,
+                times,
+            )
 
     # Parts
 

@@ -24,6 +24,7 @@ from moldau.monitor.sources import (
     LogManagerSource,
     ReplicasSource,
     Sources,
+    TransactionsSource,
 )
 from moldau.server.http import HttpServer
 
@@ -69,6 +70,7 @@ class Monitoring:
         self,
         replicas: ReplicasSource,
         groups: GroupsSource | None,
+        transactions: TransactionsSource | None,
         listeners: Sequence[ListenerSource],
         fsyncs: FsyncSource,
         request_counts: Mapping[tuple[int, int], int],
@@ -77,6 +79,7 @@ class Monitoring:
         """The parts that exist once clients are served."""
         self.sources.replicas = replicas
         self.sources.groups = groups
+        self.sources.transactions = transactions
         self.sources.listeners = listeners
         self.sources.fsyncs = fsyncs
         self.sources.request_counts = request_counts

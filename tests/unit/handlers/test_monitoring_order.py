@@ -1,0 +1,23 @@
+"""What monitoring sees does not depend on who was first: it, or a client that needs a coordinator."""
+
+from pathlib import Path
+
+import pytest
+from data_plane_world import on_a_node
+
+from moldau.node import Node
+
+
+@pytest.mark.parametrize("coordinators_first", [True, False])
+def test_monitoring_sees_both_coordinators(tmp_path: Path, coordinators_first: bool) -> None:
+    async def scene(node: Node) -> None:
+        if not coordinators_first:
+            node._start_monitoring()
+        groups, transactions = node.broker.groups, node.broker.transactions
+        if coordinators_first:
+            node._start_monitoring()
+        assert node._monitoring is not None
+        assert node._monitoring.sources.groups is groups
+        assert node._monitoring.sources.transactions is transactions
+
+    on_a_node(scene, tmp_path, moldau_http_listener="127.0.0.1:0")
