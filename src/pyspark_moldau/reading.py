@@ -16,6 +16,7 @@ from moldau.client.cluster import Cluster
 from moldau.client.errors import OffsetOutOfRange, UnknownTopic
 from pyspark_moldau.loss import LossReport
 from pyspark_moldau.ranges import Range
+from pyspark_moldau.worker_process import begins_work
 
 if TYPE_CHECKING:
     import pyarrow
@@ -39,6 +40,7 @@ _kept: dict[tuple[object, ...], Cluster] = {}
 
 def read_ranges(settings: ReadSettings, ranges: Sequence[Range]) -> Iterator[pyarrow.RecordBatch]:
     """The records of these ranges, in the order of the ranges."""
+    begins_work()
     key = (settings.bootstrap_servers, settings.client_options)
     cluster = _kept.pop(key, None) or Cluster(settings.bootstrap_servers, dict(settings.client_options))
     whole = False

@@ -31,6 +31,7 @@ from pyspark_moldau.errors import SinkError
 from pyspark_moldau.sink_options import SinkOptions
 from pyspark_moldau.sink_rows import encoded_rows
 from pyspark_moldau.sink_staging import Stage, Staged, make_folder, remove_folder
+from pyspark_moldau.worker_process import begins_work
 
 QUERY_ID, BATCH_ID, RUN_ID = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"
 """Local properties that Spark gives to the tasks of a micro-batch; a stream's job group is its run's id."""
@@ -51,6 +52,7 @@ class _Writer:
     """What both kinds of writers share."""
 
     def __init__(self, options: SinkOptions) -> None:
+        begins_work()
         self.options = options
         self.folder: str | None = None
 
@@ -114,6 +116,7 @@ class MoldauStreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 def write_rows(rows: Iterator[pa.RecordBatch], options: SinkOptions, folder: str | None) -> Written:
     """A task's work: encode its rows, and send them or hand them over."""
+    begins_work()
     context = TaskContext.get()
     query_id, run_id, first_run = None, None, 0
     if context is not None:
