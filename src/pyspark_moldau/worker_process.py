@@ -2,8 +2,8 @@
 
 Spark keeps its Python processes and has each collect its garbage after every piece of work: a task, a
 micro-batch's plan, its commit. A full collection looks at every object there is, which with pandas, pyarrow
-and pyspark loaded are some hundred thousand and takes 30 to 50 ms of a core. A micro-batch from topic to topic
-has four such pieces, so that more of it went into looking at modules than into records.
+and pyspark loaded are some hundred thousand and takes 30 to 50 ms of a core. A micro-batch from topic to
+topic has four such pieces, so that more of it went into looking at modules than into records.
 
 Modules stay. `gc.freeze` tells the collector to leave alone what there is; everything made afterwards is
 collected as before.

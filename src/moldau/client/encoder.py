@@ -19,6 +19,7 @@ Not here: which partition (partitioner.py), and sending (producer.py).
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -244,13 +245,16 @@ def _encoded(number: int) -> bytes:
     return bytes(out)
 
 
-_TABLE = pa.array([_encoded(number) for number in range(-1, _TABLE_SIZE)], pa.binary())
+@cache
+def _table() -> Any:
+    # Not made on import: `pa.array` loads pandas at its first use, and whoever only seals needs neither.
+    return pa.array([_encoded(number) for number in range(-1, _TABLE_SIZE)], pa.binary())
 
 
 def _varints(numbers: Integers64) -> Any:
     """The numbers (-1 or more) as varints."""
     if not len(numbers) or int(numbers.max()) < _TABLE_SIZE:
-        return _TABLE.take(pa.array(numbers + 1))
+        return _table().take(pa.array(numbers + 1))
     distinct, inverse = np.unique(numbers, return_inverse=True)
     table = pa.array([_encoded(number) for number in distinct.tolist()], pa.binary())
     return table.take(pa.array(inverse))
