@@ -87,6 +87,9 @@ def test_configs_show_where_a_value_comes_from(moldau: Run, topic: str) -> None:
     )
     brokers = as_json(moldau("configs", "describe", "broker", "--all", "--json"))
     assert {"log.retention.ms", "num.partitions"} <= {row["name"] for row in brokers}
+    assert b"no broker 77" in moldau("configs", "describe", "broker", "77", code=1).stderr
+    alter = ("configs", "alter", "broker", "77", "-s", "log.cleaner.threads=2")
+    assert b"no broker 77" in moldau(*alter, code=1).stderr
 
 
 def test_settings_of_every_broker_at_once(moldau: Run) -> None:
@@ -189,6 +192,8 @@ def test_a_group_is_read_moved_and_deleted(moldau: Run, topic: str, group: str, 
     assert as_json(moldau("groups", "members", group, "--json")) == []
 
     dry = moldau("groups", "reset-offsets", group, "--topic", topic, "--to-earliest")
+    beyond = moldau("groups", "reset-offsets", group, "--topic", f"{topic}:0", "--to-offset", "-5")
+    assert b"0 is taken for -5" in beyond.stderr
     assert b"dry run" in dry.stderr
     assert offsets() == {0: (3, 0), 1: (3, 0)}
     moldau("groups", "reset-offsets", group, "--topic", f"{topic}:1", "--shift-by", "-2", "--execute")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moldau.cli.errors import UsageError
+from moldau.cli.errors import CommandError, UsageError
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_SECONDS,
@@ -74,6 +74,8 @@ def describe(
 
         described: dict[str, dict[str, Any]] = {"": {**describe_default(connection)}}
     else:
+        if name is not None:
+            _require_broker(admin, connection, resource_kind, name)
         described = describe_configs(admin, connection, resource_kind, names)
     rows = [
         _row(resource_name, entry, synonyms)
@@ -140,6 +142,7 @@ def alter(
         alter_default(connection, settings, delete or ())
         print("Updated the settings of every broker (default).")
         return
+    _require_broker(connection.admin(), connection, resource_kind, resource_name)
     if not alter_configs(connection, resource_kind, [resource_name], settings, delete or ()):
         raise typer.Exit(1)
 
@@ -164,6 +167,16 @@ def _name(kind: Any, name: str) -> str:
                 f"{name!r} is not a broker's id: `moldau status` shows the ids; `default` means all of them"
             )
     return name
+
+
+def _require_broker(admin: Any, connection: Connection, kind: Any, name: str) -> None:
+    """Refuse a broker that is not there: a client would wait for it until its time is up."""
+    from confluent_kafka.admin import ResourceType
+
+    if kind == ResourceType.BROKER:
+        known = sorted(admin.list_topics(timeout=connection.timeout_seconds).brokers)
+        if int(name) not in known:
+            raise CommandError(f"there is no broker {name}; there is {', '.join(map(str, known))}")
 
 
 def _names(admin: Any, connection: Connection, kind: Any) -> list[str]:

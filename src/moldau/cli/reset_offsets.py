@@ -31,7 +31,7 @@ from moldau.cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
     from moldau.cli.connection import Connection
-    from moldau.cli.group_facts import Place
+    from moldau.cli.group_facts import Committed, Place
 
 HELP = """Move what a group will read next. Shows the plan; --execute carries it out.
 
@@ -189,10 +189,10 @@ def _plan(
     topics: list[str] | None,
     listed: dict[str, dict[Place, int]] | None,
 ) -> list[dict[str, Any]]:
-    from moldau.cli.group_facts import committed_offsets, expand_topics
+    from moldau.cli.group_facts import expand_topics
     from moldau.cli.offset_range import resolve
 
-    committed = committed_offsets(connection, group)
+    committed = {place: each.offset for place, each in _movable(connection, group).items()}
     if listed is not None:
         places = sorted(listed.get(group, {}))
     else:
@@ -210,7 +210,12 @@ def _plan(
     rows = []
     for place in places:
         wanted = listed[group][place] if listed is not None else moments.get(place, target.value)
-        offset = planned_offset(target, wanted, committed.get(place), lows[place], highs[place])
+        asked, offset = planned_offset(target, wanted, committed.get(place), lows[place], highs[place])
+        if asked != offset:
+            note(
+                f"{place[0]}-{place[1]} has offsets {lows[place]} to {highs[place]}: "
+                f"{offset} is taken for {asked}"
+            )
         rows.append(
             {
                 "group": group,
@@ -223,23 +228,35 @@ def _plan(
     return rows
 
 
-def planned_offset(target: Bound, wanted: int, committed: int | None, low: int, high: int) -> int:
-    """Decide the new offset of one partition, within [low, high].
+def _movable(connection: Connection, group: str) -> dict[Place, Committed]:
+    from moldau.cli.group_facts import committed_offsets
 
-    `wanted` is the offset asked for. A partition without a committed offset goes to its end by
+    committed = committed_offsets(connection, group)
+    if any(each.ledger for each in committed.values()):
+        raise CommandError(
+            f"the offsets of group {group!r} are the ledger of an exactly-once sink (the numbers of its "
+            "micro-batches) and no places in topics: moving them would make it write a micro-batch twice"
+        )
+    return committed
+
+
+def planned_offset(target: Bound, wanted: int, committed: int | None, low: int, high: int) -> tuple[int, int]:
+    """Decide the new offset of one partition: the one asked for, and what that is within [low, high].
+
+    `wanted` is the offset that the target names. A partition without a committed offset goes to its end by
     --to-current, as Kafka's tool has it, and cannot be shifted.
     """
     if target.kind == "start":
-        return low
-    if target.kind == "end":
-        return high
-    if target.kind == "current":
+        wanted = low
+    elif target.kind == "end":
+        wanted = high
+    elif target.kind == "current":
         wanted = high if committed is None else committed
     elif target.kind == "shift":
         if committed is None:
             raise CommandError("--shift-by needs committed offsets, and there are none: use --to-offset")
         wanted = committed + target.value
-    return min(max(wanted, low), high)
+    return wanted, min(max(wanted, low), high)
 
 
 def _carry_out(connection: Connection, rows: list[dict[str, Any]]) -> None:

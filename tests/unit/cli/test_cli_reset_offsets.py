@@ -60,7 +60,12 @@ def test_none_or_two_targets_are_refused(given: dict[str, Any]) -> None:
 def test_the_plan_stays_within_the_partition(
     target: Bound, wanted: int, committed: int | None, expected: int
 ) -> None:
-    assert planned_offset(target, wanted, committed, low=10, high=100) == expected
+    assert planned_offset(target, wanted, committed, low=10, high=100)[1] == expected
+
+
+def test_what_was_asked_for_is_told_beside_what_is_taken() -> None:
+    assert planned_offset(Bound("offset", -5), -5, 50, low=10, high=100) == (-5, 10)
+    assert planned_offset(Bound("offset", 20), 20, 50, low=10, high=100) == (20, 20)
 
 
 def test_a_shift_needs_a_committed_offset() -> None:
