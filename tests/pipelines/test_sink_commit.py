@@ -11,6 +11,11 @@ import threading
 import pytest
 from sink_helpers import create_topic, encoded, options, read_topic, values
 
+from moldau.cli import reset_offsets
+from moldau.cli.connection import Connection
+from moldau.cli.errors import CommandError
+from moldau.cli.group_facts import describe_groups, offset_rows
+from moldau.cli.offset_range import Bound
 from moldau.client.producer import TransactionalProducer
 from moldau.testing import Broker
 from pyspark_moldau import sink_commit
@@ -174,6 +179,16 @@ def test_batches_with_numbers_of_their_own(broker: Broker, ready: str) -> None:
     for _ in range(2):  # no numbers: whole or not at all, but as often as one asks
         sink_commit.commit_batch(chosen, None, None, encoded(chosen, ["c"]))
     assert seen(broker, ready) == ["a", "b", "c", "c"]
+
+
+def test_people_see_a_ledger_and_no_lag(broker: Broker, ready: str) -> None:
+    commit(broker, ready, "run", 41, ["a"], transactionalId=ready)
+    group = sink_commit.ledger_group(ready)
+    connection = Connection(broker.bootstrap_servers)
+    (row,) = offset_rows(connection, *describe_groups(connection, [group]))
+    assert (row["note"], row["lag"]) == ("ledger of an exactly-once sink: micro-batch 41", None)
+    with pytest.raises(CommandError, match="write a micro-batch twice"):
+        reset_offsets._plan(connection, group, Bound("end"), None, None)
 
 
 def test_refused_batch_is_aborted(broker: Broker, ready: str) -> None:

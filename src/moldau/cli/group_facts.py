@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.cli.admin import select_names, wait
 from moldau.cli.errors import CommandError, UsageError
+from moldau.core.sink_ledger import is_sink_ledger
 
 if TYPE_CHECKING:
     from moldau.cli.connection import Connection
@@ -119,7 +120,14 @@ def _facts(description: Any) -> GroupFacts:
     )
 
 
-def committed_offsets(connection: Connection, group: str) -> dict[Place, int]:
+class Committed(NamedTuple):
+    """A committed offset. Where it is `ledger`, it is the number of a sink's micro-batch, and no place."""
+
+    offset: int
+    ledger: bool = False
+
+
+def committed_offsets(connection: Connection, group: str) -> dict[Place, Committed]:
     """Give the committed offsets of a group; empty for one that has none or does not exist."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
@@ -127,7 +135,11 @@ def committed_offsets(connection: Connection, group: str) -> dict[Place, int]:
         [ConsumerGroupTopicPartitions(group)], request_timeout=connection.timeout_seconds
     )
     answer = wait(futures[group], connection)
-    return {(at.topic, at.partition): at.offset for at in answer.topic_partitions if at.offset >= 0}
+    return {
+        (at.topic, at.partition): Committed(at.offset, is_sink_ledger(at.metadata))
+        for at in answer.topic_partitions
+        if at.offset >= 0
+    }
 
 
 def end_offsets(connection: Connection, places: Iterable[Place]) -> dict[Place, int]:
@@ -157,10 +169,12 @@ def offset_rows(connection: Connection, group: GroupFacts) -> list[dict[str, Any
     committed = committed_offsets(connection, group.name)
     readers = {place: member for member in group.members for place in member.partitions}
     places = sorted(set(committed) | set(readers))
-    ends = end_offsets(connection, places)
+    ledger = {place for place, each in committed.items() if each.ledger}
+    ends = end_offsets(connection, [place for place in places if place not in ledger])
     rows = []
     for place in places:
-        current, end, reader = committed.get(place), ends.get(place), readers.get(place)
+        current = committed[place].offset if place in committed else None
+        end, reader = ends.get(place), readers.get(place)
         rows.append(
             {
                 "group": group.name,
@@ -172,6 +186,7 @@ def offset_rows(connection: Connection, group: GroupFacts) -> list[dict[str, Any
                 "consumer_id": reader.member_id if reader else None,
                 "host": reader.host if reader else None,
                 "client_id": reader.client_id if reader else None,
+                "note": f"ledger of an exactly-once sink: micro-batch {current}" if place in ledger else None,
             }
         )
     return rows

@@ -100,6 +100,8 @@ def describe(
         "host": "HOST",
         "client_id": "CLIENT-ID",
     }
+    if any(row["note"] for row in rows):
+        columns["note"] = "NOTE"
     print_table(rows, columns, empty="no committed offsets and no members")
 
 

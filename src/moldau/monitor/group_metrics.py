@@ -2,11 +2,13 @@
 
 Lag is measured against the high watermark of the partitions on this broker; where a group has committed
 something in a topic but nothing for one of its partitions, offset and lag are -1, as kafka_exporter gives
-them, so that an alert can see it. The sums leave these out.
+them, so that an alert can see it. The sums leave these out. The ledger of an exactly-once sink is kept as an
+offset, but is none, and has neither.
 """
 
 from collections.abc import Iterator, Mapping
 
+from moldau.core.sink_ledger import is_sink_ledger
 from moldau.metadata.image import Image
 from moldau.monitor.exposition import Labels, labels, of_each, samples, single
 from moldau.monitor.sources import GroupsSource, PartitionSource, ReplicasSource
@@ -29,6 +31,8 @@ def groups(source: GroupsSource, image: Image, replicas: ReplicasSource | None) 
     yield single("kafka_coordinator_group_groupmetadatamanager_numoffsets", len(rows))
     committed: Committed = {}
     for row in rows:
+        if is_sink_ledger(row.metadata):
+            continue
         committed.setdefault((row.group_id, row.topic), {})[row.partition] = row.offset
     yield ""
     here: HighWatermarks = {}

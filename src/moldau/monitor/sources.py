@@ -180,6 +180,9 @@ class CommittedOffsetSource(Protocol):
     @property
     def offset(self) -> int: ...
 
+    @property
+    def metadata(self) -> str: ...
+
 
 class GroupsSource(Protocol):
     """The group coordinator."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moldau.client.ledger import EARLIER_RUNS_MAX, Entry, _newest, parse_entry
+from moldau.core.sink_ledger import is_sink_ledger
 
 
 def test_entries_follow_each_other() -> None:
@@ -31,3 +32,11 @@ def test_text_round_trips_and_fits_a_broker() -> None:
     assert len(entry.earlier_runs) == EARLIER_RUNS_MAX
     assert parse_entry(5, entry.text()) == entry
     assert len(entry.text()) < 4096
+
+
+def test_entries_are_told_from_offsets() -> None:
+    entry = Entry("query", "run-1", 0)
+    assert is_sink_ledger(entry.text())
+    assert is_sink_ledger(entry.next("query", "run-2", 1).text())
+    notes = ["", None, "note", "{}", '{"stream":1}', '{"stream":', entry.text()[:-1], f" {entry.text()}"]
+    assert not any(is_sink_ledger(note) for note in notes)

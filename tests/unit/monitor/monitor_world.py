@@ -118,6 +118,7 @@ class FakeOffset:
     topic: str
     partition: int
     offset: int
+    metadata: str = ""
 
 
 @dataclass

@@ -73,6 +73,14 @@ def test_a_group_of_a_deleted_topic_shows_nothing_and_lag_is_never_below_zero(wo
     ]
 
 
+def test_ledgers_of_exactly_once_sinks_have_neither_offset_nor_lag(world: World) -> None:
+    ledger = '{"stream":"q","run":"r","turn":0,"before":[]}'
+    world.groups.offsets = [FakeOffset("id-batches", "orders", 0, 41, ledger)]
+    assert not {name for name in parsed(world) if name.startswith("kafka_consumergroup")}
+    world.groups.offsets = [FakeOffset("g", "orders", 0, 41, ledger.replace("before", "after"))]
+    assert parsed(world)["kafka_consumergroup_current_offset"][0][1] == 41
+
+
 def test_the_total_of_all_topics_never_falls(world: World) -> None:
     def total() -> float:
         rows = parsed(world)["kafka_server_brokertopicmetrics_bytesin_total"]
