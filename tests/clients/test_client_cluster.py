@@ -149,6 +149,7 @@ def test_aborted_transactions_are_left_out(bootstrap: str, topic: str, cluster: 
         producer.produce(topic, f"{text} 1", partition=0)
         producer.flush(20)
     first.produce(topic, "lost 2", partition=0)
+    first.flush(20)  # an abort drops what was not sent yet
     first.abort_transaction(20)
     second.produce(topic, "kept 2", partition=0)
     second.commit_transaction(20)
