@@ -198,14 +198,19 @@ class App:
             return add_statements(self, path.read_text(), str(path))
         except OSError as failure:
             raise AppError(f"cannot read {path}: {failure.strerror}") from None
+        except UnicodeDecodeError:
+            raise AppError(f"cannot read {path}: it is not text in UTF-8") from None
 
     def run(self, *, once: bool = False, master: str | None = None, **overrides: Any) -> None:
         """Run all flows until SIGINT or SIGTERM; with `once`, until everything that is there is done.
 
-        Raises StreamsError if a flow has failed. `moldau streams run` does the same, with live progress.
+        Raises StreamsError if a flow has failed; one that nobody catches ends the program with its sentence
+        alone. `moldau streams run` does the same, with live progress.
         """
+        from moldau.streams.errors import say_uncaught
         from moldau.streams.runner import run_app
 
+        say_uncaught()
         run_app(self, once=once, master=master, **overrides)
 
     def _output(

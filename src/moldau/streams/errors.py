@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import TracebackType
+
 SPARK_MISSING = (
     "streams run on Spark, which is not installed: pip install 'moldau[spark]' "
     "(it brings pyspark, pyarrow and pandas)"
@@ -32,3 +35,16 @@ def require_spark() -> None:
         import pyspark  # noqa: F401
     except ImportError as missing:
         raise StreamsError(f"{SPARK_MISSING}; Python says: {missing}") from None
+
+
+def say_uncaught() -> None:
+    """Let Python say a StreamsError that ends the program as its sentence, without a traceback of ours."""
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _say
+
+
+def _say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if isinstance(error, StreamsError):
+        print(f"moldau: {error}", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)

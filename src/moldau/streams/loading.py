@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 from moldau.streams.app import App
-from moldau.streams.errors import AppError, require_spark
+from moldau.streams.errors import AppError, StreamsError, require_spark
 
 _NO_SESSION = "SESSION_OR_CONTEXT_NOT_EXISTS"
 
@@ -18,7 +19,8 @@ def load_app(path: Path, name: str | None = None, start_session: Callable[[], ob
     """Run the file and give the app that it makes; `name` is the variable (or app) of several.
 
     Some of PySpark works only in a session (`@udf("long")`, `col("x")` outside of a flow). If the file needs
-    one, `start_session` is called and the file run again; without that it is an AppError.
+    one, `start_session` is called and the file run again; without that it is an AppError. So is whatever the
+    file's own code raises, with the line that raised it.
     """
     if not path.is_file():
         raise AppError(f"there is no file {path}")
@@ -63,10 +65,37 @@ def _apps_of(path: Path, start_session: Callable[[], object] | None) -> dict[str
 
     try:
         module = _run_in_session(path, run, start_session)
-    except ImportError as failure:
-        raise AppError(f"{path} cannot be imported: {failure}") from failure
+    except StreamsError:
+        raise
+    except Exception as failure:
+        raise AppError(f"{_place_of(failure, path)}: {_words(failure)}") from failure
     pickle_by_value(path.parent, known)
     return {name: value for name, value in vars(module).items() if isinstance(value, App)}
+
+
+def _place_of(failure: Exception, path: Path) -> str:
+    """The last line of the app's own code that Python was at, as `app.py, line 3`."""
+    if isinstance(failure, SyntaxError) and failure.filename:
+        return f"{_short(Path(failure.filename), path)}, line {failure.lineno}"
+    own = [
+        frame
+        for frame in traceback.extract_tb(failure.__traceback__)
+        if path.parent in Path(frame.filename).parents and "site-packages" not in frame.filename
+    ]
+    return f"{_short(Path(own[-1].filename), path)}, line {own[-1].lineno}" if own else str(path)
+
+
+def _short(file: Path, path: Path) -> str:
+    return str(file.relative_to(path.parent)) if path.parent in file.parents else str(file)
+
+
+def _words(failure: Exception) -> str:
+    said = failure.msg if isinstance(failure, SyntaxError) else str(failure)
+    return (
+        f"{type(failure).__name__}: {said.strip().splitlines()[0]}"
+        if said.strip()
+        else type(failure).__name__
+    )
 
 
 def _run_in_session(

@@ -64,10 +64,6 @@ class Runner:
 
     def prepare(self, cluster: Cluster) -> None:
         """Do everything that can go wrong before anything runs; StreamsError says what did."""
-        if not self.app.flows:
-            raise AppError(
-                f"app {self.app.name} has no flow: decorate a function with @app.to(...) or @app.table(...)"
-            )
         built = [(flow, *self._built(flow, cluster)) for flow in self.app.flows.values()]
         made = {flow.output.topic for flow in self.app.flows.values() if isinstance(flow.output, Output)}
         for flow, _, owner in built:
@@ -241,6 +237,10 @@ def run_app(
     from moldau.streams.launching import started_session
     from moldau.streams.output_topics import Cluster
 
+    if not app.flows:
+        raise AppError(
+            f"app {app.name} has no flow: decorate a function with @app.to(...) or @app.table(...)"
+        )
     cluster = Cluster(app)
     with started_session(app, master) as session:
         runner = Runner(app, session, once=once, say=say or print)

@@ -160,6 +160,8 @@ def _add_flow(
     given["key"] = _names(options.get("key"))
     given.setdefault("name", name_from_topic(name))
     if "partitions" in given:
+        if not given["partitions"].isdigit():
+            raise AppError(f"partitions = {given['partitions']!r} is no number")
         given["partitions"] = int(given["partitions"])
     target = options.get("topic", name)
     add = app.table(target, **given) if kind == "TABLE" else app.to(target, **given)
