@@ -5,7 +5,9 @@ broker. What the cluster answers is taken at its word, except for an end that li
 new leader may not know the high watermark yet, so the question is asked again before records count as lost.
 
 A stream asks for the ends every few milliseconds. Which topics and partitions there are changes seldom, so
-that is asked at most twice a second.
+that is asked twice a second, and once more when there is something to read: a topic that was deleted and made
+again has another id, and its ends mean something else. The id must be asked for after the ends. Only then is
+one that has stayed the same a proof that the ends are those of the topic that was read before.
 
 Not here: reading records (reading.py), which happens elsewhere.
 """
@@ -47,6 +49,8 @@ class ClusterView:
         self._partitions: list[TopicPartition] = []
         self._partitions_until: float | None = None
         self._some_missing = False
+        self.topic_ids: dict[str, bytes] = {}
+        """Of the topics that were there at the last look; without those of brokers that know no ids."""
 
     def partitions(self, known: Iterable[TopicPartition] | None = ()) -> list[TopicPartition]:
         """The partitions that the query's choice of topics has now, in order.
@@ -56,6 +60,8 @@ class ClusterView:
         """
         topics = self._options.topics
         counts = self._counts()
+        ids = {topic: self.cluster.topic_id(topic) for topic in counts}
+        self.topic_ids = {topic: known_id for topic, known_id in ids.items() if known_id is not None}
         existing = {(topic, index) for topic, count in counts.items() for index in range(count)}
         if isinstance(topics, Named) and known is not None:
             self._refuse_missing(set(topics.topics) - counts.keys() - {topic for topic, _ in known}, "topic")
@@ -100,7 +106,7 @@ class ClusterView:
             if attempt:
                 time.sleep(self._options.retry_interval_seconds)
             try:
-                ends = self._offsets(dict.fromkeys(self._recent_partitions(known), LATEST))
+                ends = self._offsets(dict.fromkeys(self.recent_partitions(known), LATEST))
             except UnknownTopic:  # deleted between the two questions
                 self._partitions_until = None
                 if attempt + 1 == self._options.retries:
@@ -108,14 +114,19 @@ class ClusterView:
                 continue
             if all(ends[one] >= known.get(one, 0) for one in ends):
                 break
+        if any(known.get(one) != end for one, end in ends.items()):
+            self._look(known)
         return ends
 
-    def _recent_partitions(self, known: Iterable[TopicPartition]) -> list[TopicPartition]:
-        now = self._clock()
-        if self._partitions_until is None or now >= self._partitions_until:
-            self._partitions = self.partitions(known if self._options.fail_on_data_loss else None)
-            self._partitions_until = now + PARTITIONS_AGE_SECONDS
+    def recent_partitions(self, known: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """As `partitions`, from a look that may be half a second old."""
+        if self._partitions_until is None or self._clock() >= self._partitions_until:
+            self._look(known)
         return self._partitions
+
+    def _look(self, known: Iterable[TopicPartition]) -> None:
+        self._partitions = self.partitions(known if self._options.fail_on_data_loss else None)
+        self._partitions_until = self._clock() + PARTITIONS_AGE_SECONDS
 
     def resolve(self, position: Position, option: str, *, latest_where_no_match: bool) -> Offsets:
         """The offsets that a starting or ending position, which `option` gave, comes to now."""

@@ -42,8 +42,10 @@ Kafka connector, and so is the form of the offsets in a checkpoint: `format("kaf
 * No consumer group assigns partitions. The group that `groupId` (or `kafka.group.id`) names is given the
   query's offsets after each micro-batch; a query without one commits none. Two queries need two groups.
 * Partitions with few new records share a task, unless `minPartitions` or `maxRecordsPerPartition` is given.
-* Where a topic has become shorter than what was read (it was deleted and made again) and `failOnDataLoss` is
-  false, it is read from its beginning.
+* A topic that was deleted and made again counts as data loss: a running query knows it by the topic's id
+  (brokers since Kafka 2.8), a restarted one only if the new topic is shorter than what was read; where it is
+  longer, the query goes on at the old offset. With `failOnDataLoss=false` the new topic is read from its
+  beginning.
 * `subscribePattern` is a regular expression of Python, which differs from Java's in rarities.
 
 ## Options

@@ -15,6 +15,12 @@ again when it plans it, and once more after a crash, when the latest offset is a
 has a part in the start, the first micro-batch is empty: it ends where it starts, and its end is in the
 checkpoint.
 
+A topic that was deleted and made again has another id, which is noticed within a run; a checkpoint has no
+place for ids. Then a micro-batch takes its partitions back to where the new topic begins: it ends before it
+starts, and reads nothing of them. That is in the checkpoint before anybody is told, so a query that stops for
+it (failOnDataLoss) stops for it again when it is restarted, and one that may go on reads the new topic from
+its beginning, whenever it dies.
+
 The group's offsets. Spark calls `commit` only when the next micro-batch begins, which in a quiet stream is
 never. But it asks for `latestOffset(start)` only when everything before `start` is done, so offsets are
 committed there too. A group that can not be written to is reported once and does not stop the query: its
@@ -70,6 +76,9 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._first_is_due = False
         self._latest: Offsets = {}
         self._fixed_end: Offsets | None = None
+        self._topic_ids: dict[str, bytes] = {}
+        self._former_ids: set[bytes] = set()
+        self._made_again: set[TopicPartition] = set()
         self._committed: Offsets = {}
         self._group_failed = False
         self._commit_not_before = float("-inf")
@@ -86,6 +95,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._initial = self._view.resolve(
                 options.starting, options.starting_option, latest_where_no_match=options.latest_where_no_match
             )
+            self._note_topic_ids()
             self._first_is_due = options.latest_where_no_match or options.starting.has_latest
         return to_json(self._initial)
 
@@ -100,12 +110,17 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         """Read no further than what is there now."""
         self._fixed_end = self._view.latest({})
+        self._note_topic_ids()
 
     def latestOffset(self, start: dict[str, dict[str, int]], limit: ReadLimit) -> dict[str, dict[str, int]]:
         """Where the next micro-batch ends."""
         begin = from_json(start)
         self._show_progress(begin)
-        end = self._fixed_end if self._fixed_end is not None else self._view.latest(begin)
+        end = self._end(begin)
+        self._made_again = self._look_for_topics_made_again(begin)
+        if self._made_again:
+            self._fixed_end = self._fixed_end and self._view.latest({})
+            return to_json({**begin, **self._view.earliest(self._made_again)})
         self._report_losses(begin, end)
         self._latest = end
         if self._first_is_due and begin == self._initial:
@@ -121,6 +136,24 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             end = limited(begin_of_all, end, limit.max_rows)
         return to_json(end)
+
+    def _end(self, begin: Offsets) -> Offsets:
+        if self._fixed_end is None:
+            return self._view.latest(begin)
+        self._view.recent_partitions(begin)
+        return self._fixed_end
+
+    def _look_for_topics_made_again(self, begin: Offsets) -> set[TopicPartition]:
+        """Partitions that are others than those that were read, as the ids of their topics show."""
+        before = self._topic_ids
+        # A broker that lags behind the others may give an older id once more.
+        new = {topic for topic, each in self._view.topic_ids.items() if each not in self._former_ids}
+        self._note_topic_ids()
+        return {one for one, offset in begin.items() if one[0] in new & before.keys() and offset > 0}
+
+    def _note_topic_ids(self) -> None:
+        self._topic_ids = dict(self._view.topic_ids)
+        self._former_ids.update(self._topic_ids.values())
 
     def _should_wait(self, waiting: int) -> bool:
         """Whether minOffsetsPerTrigger holds this micro-batch back; not where the end is fixed anyway."""
@@ -139,6 +172,12 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if gone:
             self._loss.report(f"{names(gone)} was deleted, and with it what was not read yet")
         for one in _shrunken(begin, end):
+            if one in self._made_again:
+                self._loss.report(
+                    f"{names([one])} was deleted and made again: what was not read yet is lost, and offset "
+                    f"{begin[one]}, where the query goes on, is a place in the topic before"
+                )
+                continue
             self._loss.report(
                 f"{names([one])} ends at offset {end[one]}, before {begin[one]} where the query goes on: "
                 "the topic was deleted and made again, or lost records"

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from moldau.client.cluster import Cluster
 from moldau.testing import Broker
+from pyspark_moldau.cluster_view import PARTITIONS_AGE_SECONDS
 from pyspark_moldau.errors import DataLossError, OptionError
 from pyspark_moldau.options import STREAM, parse_options
 from pyspark_moldau.stream_reader import COMMIT_PAUSE_SECONDS, MoldauStreamReader
@@ -189,6 +190,43 @@ def test_topics_that_are_gone(
     assert lenient.latestOffset({}, ALL) == {}
     assert len(told) == 1
     assert lenient.partitions(start, {}) == []
+
+
+@pytest.mark.parametrize("trigger", ["always", "available now"])
+def test_a_topic_made_again_that_is_longer_than_before(
+    reader: Callable[..., MoldauStreamReader],
+    broker: Broker,
+    topic: str,
+    told: list[str],
+    clock: Clock,
+    trigger: str,
+) -> None:
+    """Its id tells, and what follows is the same after a crash: it is in the two offsets of a micro-batch."""
+    broker.create_topic(topic)
+    produce(broker, topic, 3)
+    strict, lenient = reader(startingOffsets="earliest"), reader(failOnDataLoss="false")
+    if trigger == "available now":
+        for each in (strict, lenient):
+            each.prepareForTriggerAvailableNow()
+    end = {topic: {"0": 3}}
+    assert strict.latestOffset(strict.initialOffset(), ALL) == end
+    assert strict.latestOffset(end, ALL) == lenient.latestOffset(end, ALL) == end
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(10)
+    broker.create_topic(topic)
+    produce(broker, topic, 5)
+    clock.now += PARTITIONS_AGE_SECONDS
+    back = strict.latestOffset(end, ALL)
+    assert back == lenient.latestOffset(end, ALL) == {topic: {"0": 0}}
+    with pytest.raises(DataLossError, match=f"{topic}-0 was deleted and made again"):
+        strict.partitions(end, back)
+    with pytest.raises(DataLossError, match="ends at offset 0, before 3 where the query goes on"):
+        reader().partitions(end, back)  # the restarted query
+    assert offsets_read(lenient, end, back) == []
+    assert len(told) == 1
+    following = lenient.latestOffset(back, ALL)
+    assert offsets_read(lenient, back, following) == [0, 1, 2, 3, 4]
+    assert lenient.latestOffset(following, ALL) == following
 
 
 def test_a_new_partition_is_read_from_its_beginning(

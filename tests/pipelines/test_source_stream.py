@@ -210,6 +210,24 @@ def test_deleted_topic(stream: Stream, broker: Broker, topic: str, spark: SparkS
     query.stop()
 
 
+def test_topic_made_again_while_it_is_read(stream: Stream, broker: Broker, topic: str) -> None:
+    """The query that stops for it stops when it is restarted, too, although no run knows the ids of another."""
+    broker.create_topic(topic)
+    produce(broker, topic, [1])
+    query = stream.start({"processingTime": "1 second"})
+    until(lambda: stream.values == [1], query)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(10)
+    broker.create_topic(topic)
+    produce(broker, topic, [2, 3, 4])
+    until(lambda: query.exception() is not None)
+    assert f"{topic}-0 was deleted and made again" in str(query.exception())
+    with pytest.raises(Exception, match="ends at offset 0, before 1 where the query goes on"):
+        stream.run()
+    stream.run(failOnDataLoss="false")
+    assert stream.values == [1, 2, 3, 4]
+
+
 def test_topic_made_again_while_nobody_read(stream: Stream, broker: Broker, topic: str) -> None:
     broker.create_topic(topic)
     produce(broker, topic, [1, 2, 3])

@@ -22,6 +22,7 @@ from typing import NamedTuple, Self, TypeAlias, TypeVar
 from moldau.client.connection import Connection, ConnectionLost
 from moldau.client.errors import ClusterTimeout, OptionError, Retriable, UnknownTopic, check, error_words
 from moldau.client.options import ClientOptions, parse_options
+from moldau.core.ids import ZERO_UUID
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
@@ -213,6 +214,11 @@ class Cluster:
         if places[partition].leader == _NO_BROKER:
             raise Retriable(f"{topic}-{partition} has no leader at the moment")
         return places[partition]
+
+    def topic_id(self, topic: str) -> bytes | None:
+        """The id that the topic had when its metadata was last asked for; None if brokers give none."""
+        places = self._places.get(topic) or {}
+        return next((place.topic_id for place in places.values() if place.topic_id != ZERO_UUID), None)
 
     def forget_places(self, topic: str) -> None:
         """Ask for the topic's leaders anew next time: one of them said that it is none, or broke off."""
