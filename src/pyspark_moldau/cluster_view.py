@@ -36,6 +36,8 @@ from pyspark_moldau.options import SourceOptions
 FIRST_CONTACT_SECONDS = 30.0
 """A wrong address should show sooner than a broker is given up that was there."""
 PARTITIONS_AGE_SECONDS = 0.5
+GROUP_PATIENCE_SECONDS = 2.0
+"""The query stands still meanwhile, for offsets that only people look at."""
 NO_OFFSET = -1
 
 
@@ -157,7 +159,7 @@ class ClusterView:
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Give the consumer group these offsets."""
-        self.cluster.commit_offsets(group_id, offsets)
+        self.cluster.commit_offsets(group_id, offsets, within_seconds=GROUP_PATIENCE_SECONDS)
 
     def _offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
         return self.cluster.offsets(wanted, read_committed=self._options.read_committed) if wanted else {}

@@ -178,7 +178,7 @@ def parse_options(given: Mapping[str, str], query: str | None = None) -> SourceO
 
     Raises OptionError with a sentence for the first thing that is wrong.
     """
-    texts = {name.lower(): value.strip() for name, value in given.items()}
+    texts = stripped(given)
     _refuse_unknown(texts, query)
     client = {
         name.removeprefix(KAFKA_PREFIX): value
@@ -214,6 +214,14 @@ def parse_options(given: Mapping[str, str], query: str | None = None) -> SourceO
         retry_interval_seconds=(_count(texts, "fetchOffset.retryIntervalMs") or 1000) / 1000,
         client_options=client,
     )
+
+
+def stripped(given: Mapping[str, str]) -> dict[str, str]:
+    """Options by their names in small letters, without blanks around the values, which passwords may have."""
+    return {
+        name.lower(): value if name.lower().endswith("password") else value.strip()
+        for name, value in given.items()
+    }
 
 
 def _refuse_unknown(texts: Mapping[str, str], query: str | None) -> None:

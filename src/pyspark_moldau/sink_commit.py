@@ -32,12 +32,14 @@ from moldau.client.encoder import EncodedBatch
 from moldau.client.errors import RequestRefused, UnknownTopic
 from moldau.client.ledger import Entry, read_entry
 from moldau.client.producer import Fenced, TransactionalProducer, TransactionLost
-from pyspark_moldau.errors import FencedError, OptionError
+from pyspark_moldau.errors import FencedError, OptionError, SinkError
 from pyspark_moldau.sink_options import SinkOptions
 
 ATTEMPTS_MAX = 10
 PAUSE_SECONDS = 0.2
 KEPT_MAX = 16
+NUMBERED_BY_USER = "batches"
+"""Whose numbers those of the option batchId are, outside of a streaming query."""
 
 
 def commit_micro_batch(
@@ -63,7 +65,7 @@ def commit_batch(
         stream, batch_id = str(uuid.uuid4()), 0
         transactional_id = transactional_id or f"moldau-{stream}"
     else:
-        stream, batch_id = query_id or "batches", options.batch_id
+        stream, batch_id = query_id or NUMBERED_BY_USER, options.batch_id
         if transactional_id is None and query_id is None:
             raise OptionError("batchId needs a transactionalId: the number counts the batches of one id")
         transactional_id = transactional_id or default_transactional_id(stream)
@@ -164,6 +166,12 @@ def _write_once(
         raise FencedError(_fenced_sentence(session, stream, run_id, before))
     if before.stream != stream or before.batch_id < batch_id:
         session.write(before.next(stream, run_id, batch_id), batches, place)
+    elif stream == NUMBERED_BY_USER and batch_id < before.batch_id:
+        raise SinkError(
+            f"batchId {batch_id} is lower than {before.batch_id}, the last one written with the "
+            f"transactionalId {session.producer.transactional_id!r}: whether it was written before is not "
+            "known, and it is not written now. Numbers must rise; give other numbers another transactionalId"
+        )
     elif before.run != run_id:
         # Written by an earlier run. Nothing to write but who is in charge now.
         session.write(before.next(stream, run_id, before.batch_id), [], place)

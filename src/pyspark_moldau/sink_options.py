@@ -31,6 +31,7 @@ from moldau.client.errors import ClientError
 from moldau.client.options import parse_options as parse_client_options
 from moldau.records.compression import CODEC_NUMBERS
 from pyspark_moldau.errors import OptionError
+from pyspark_moldau.options import stripped
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 KAFKA_PREFIX = "kafka."
@@ -72,7 +73,7 @@ class SinkOptions:
 
 def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Check the options of a write; OptionError with a sentence for the first thing that is wrong."""
-    texts = {name.lower(): value.strip() for name, value in given.items()}
+    texts = stripped(given)
     for name in texts:
         _refuse_unknown(name)
     kafka = {
@@ -90,6 +91,7 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
         raise OptionError(f"delivery must be {EXACTLY_ONCE} or {AT_LEAST_ONCE}, not {delivery!r}")
     compression, level = _compression(kafka)
     _check_acks(kafka)
+    _check_partitioner(kafka)
     transactional_id, batch_id = _identity(texts, kafka, delivery, streaming)
     client = {name: value for name, value in kafka.items() if name not in PRODUCER_SETTINGS}
     patience = kafka.get("delivery.timeout.ms", kafka.get("message.timeout.ms", "120000"))
@@ -145,6 +147,17 @@ def _check_acks(kafka: Mapping[str, str]) -> None:
             f"kafka.acks is {kafka['acks']}, which may lose records; the format moldau writes with "
             "acks=all only"
         )
+
+
+def _check_partitioner(kafka: Mapping[str, str]) -> None:
+    """Keys would lie elsewhere than where another partitioner puts them."""
+    for name in ("partitioner", "partitioner.class"):
+        value = kafka.get(name, "")
+        if value.rpartition(".")[2] not in ("", "murmur2", "murmur2_random", "DefaultPartitioner"):
+            raise OptionError(
+                f"kafka.{name} is {value}, and the format moldau knows only the default one of Kafka's own "
+                "clients (murmur2); to choose otherwise, give a column named partition"
+            )
 
 
 def _identity(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from sink_helpers import create_topic, encoded, options, read_topic, values
 
 from moldau.cli import reset_offsets
@@ -16,10 +17,12 @@ from moldau.cli.connection import Connection
 from moldau.cli.errors import CommandError
 from moldau.cli.group_facts import describe_groups, offset_rows
 from moldau.cli.offset_range import Bound
-from moldau.client.producer import TransactionalProducer
+from moldau.client.cluster import Cluster
+from moldau.client.errors import UnknownTopic
+from moldau.client.producer import IdempotentProducer, TransactionalProducer
 from moldau.testing import Broker
 from pyspark_moldau import sink_commit
-from pyspark_moldau.errors import ClientError, FencedError
+from pyspark_moldau.errors import ClientError, FencedError, SinkError
 
 PARTITIONS = 3
 
@@ -175,6 +178,9 @@ def test_batches_with_numbers_of_their_own(broker: Broker, ready: str) -> None:
     for batch_id, text in [(0, "a"), (0, "again"), (1, "b"), (1, "again")]:
         chosen = options(broker.bootstrap_servers, ready, transactionalId=f"t-{ready}", batchId=str(batch_id))
         sink_commit.commit_batch(chosen, None, None, encoded(chosen, [text]))
+    chosen = options(broker.bootstrap_servers, ready, transactionalId=f"t-{ready}", batchId="0")
+    with pytest.raises(SinkError, match="batchId 0 is lower than 1, the last one written"):
+        sink_commit.commit_batch(chosen, None, None, encoded(chosen, ["a"]))
     chosen = options(broker.bootstrap_servers, ready)
     for _ in range(2):  # no numbers: whole or not at all, but as often as one asks
         sink_commit.commit_batch(chosen, None, None, encoded(chosen, ["c"]))
@@ -189,6 +195,21 @@ def test_people_see_a_ledger_and_no_lag(broker: Broker, ready: str) -> None:
     assert (row["note"], row["lag"]) == ("ledger of an exactly-once sink: micro-batch 41", None)
     with pytest.raises(CommandError, match="write a micro-batch twice"):
         reset_offsets._plan(connection, group, Bound("end"), None, None)
+
+
+def test_topic_is_gone_while_requests_are_on_their_way(
+    broker: Broker, ready: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is now is asked when all answers are in: the next would be taken for that of the question."""
+    monkeypatch.setattr("moldau.client.cluster.UNKNOWN_TOPIC_GRACE_SECONDS", 0)
+    one = encoded(options(broker.bootstrap_servers, ready), ["a"])
+    with Cluster(broker.bootstrap_servers) as cluster:
+        producer = IdempotentProducer(cluster)
+        producer.send(one)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.delete_topics([ready])[ready].result(10)
+        with pytest.raises(UnknownTopic, match=f"there is no topic {ready}"):
+            producer.send(one * 20)
 
 
 def test_refused_batch_is_aborted(broker: Broker, ready: str) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from moldau.client.cluster import Cluster
+from moldau.client.errors import Retriable
 from moldau.testing import Broker
 from pyspark_moldau.cluster_view import PARTITIONS_AGE_SECONDS
 from pyspark_moldau.errors import DataLossError, OptionError
@@ -49,6 +50,7 @@ def reader(broker: Broker, topic: str, clock: Clock, told: list[str]) -> Callabl
 
     def make(**options: str) -> MoldauStreamReader:
         chosen = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic, **options}
+        chosen = {name: value for name, value in chosen.items() if value}
         return MoldauStreamReader(parse_options(chosen, STREAM), clock, told.append)
 
     return make
@@ -171,6 +173,32 @@ def test_a_group_that_is_in_use(
     running.latestOffset(end, ALL)
     with Cluster(broker.bootstrap_servers) as cluster:
         assert cluster.committed_offsets(topic, [(topic, 0)]) == {(topic, 0): 3}
+
+
+def test_a_group_without_coordinator_and_one_with_deleted_topics(
+    reader: Callable[..., MoldauStreamReader],
+    broker: Broker,
+    topic: str,
+    told: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither holds the query up for long: offsets are for people. What is still there is committed."""
+    broker.create_topic(topic)
+    produce(broker, topic, 3)
+    running = reader(subscribe="", subscribePattern=f"{topic}.*", groupId=topic, failOnDataLoss="false")
+    start = {topic: {"0": 1}, f"{topic}-deleted": {"0": 5}}
+    assert running.latestOffset(start, ALL) == {topic: {"0": 3}}
+    with Cluster(broker.bootstrap_servers) as cluster:
+        assert cluster.committed_offsets(topic, [(topic, 0)]) == {(topic, 0): 1}
+    assert len(told) == 1, "the loss only"
+
+    def fails(*_: object) -> None:
+        raise Retriable("no coordinator")
+
+    monkeypatch.setattr(Cluster, "coordinator", fails)
+    monkeypatch.setattr("pyspark_moldau.cluster_view.GROUP_PATIENCE_SECONDS", 0.2)
+    assert running.latestOffset({topic: {"0": 2}}, ALL) == {topic: {"0": 3}}
+    assert "tried for 0.2 seconds" in told[1]
 
 
 def test_topics_that_are_gone(

@@ -211,7 +211,7 @@ def test_deleted_topic(stream: Stream, broker: Broker, topic: str, spark: SparkS
 
 
 def test_topic_made_again_while_it_is_read(stream: Stream, broker: Broker, topic: str) -> None:
-    """The query that stops for it stops when it is restarted, too, although no run knows the ids of another."""
+    """The query that stops for it stops again when restarted, although no run knows the ids of another."""
     broker.create_topic(topic)
     produce(broker, topic, [1])
     query = stream.start({"processingTime": "1 second"})

@@ -98,9 +98,9 @@ class Cluster:
     # Connections
 
     def any_broker(self) -> Connection:
-        """A connection to some broker: an open one, else any that can be reached."""
+        """A connection to some broker: an open one that nobody waits at, else any that can be reached."""
         for connection in self._connections.values():
-            if connection.is_open:
+            if connection.is_open and not connection.unanswered:
                 return connection
         failures = []
         for address in dict.fromkeys([*self._nodes.values(), *self._bootstrap]):
@@ -282,12 +282,19 @@ class Cluster:
         return offsets.list_offsets(self, wanted, read_committed=read_committed)
 
     def commit_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        metadata: str = "",
+        within_seconds: float | None = None,
     ) -> None:
-        """Store offsets as committed by the group, which must have no members of its own."""
+        """Store offsets as committed by the group, which must have no members of its own.
+
+        Partitions that the cluster does not know (any more) are left out.
+        """
         from moldau.client import offsets as positions
 
-        positions.commit_offsets(self, group_id, offsets, metadata)
+        positions.commit_offsets(self, group_id, offsets, metadata, within_seconds)
 
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]

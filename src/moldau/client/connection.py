@@ -101,7 +101,8 @@ class Connection:
         return version
 
     def ask(self, request: Message, *, at_most: int = 2**15, timeout_seconds: float | None = None) -> Any:
-        """Send a request and wait for its response."""
+        """Send a request and wait for its response; others must have been answered before."""
+        assert not self._tickets, "the next answer is that of another request"
         self.send(request, at_most=at_most, timeout_seconds=timeout_seconds)
         return self.receive()
 

@@ -46,6 +46,13 @@ class Producer(NamedTuple):
     """Whether Produce itself adds partitions to the transaction (transactions v2)."""
 
 
+class Failure(NamedTuple):
+    """What a broker answered instead of appending a batch."""
+
+    error_code: int
+    message: str | None
+
+
 class Delivery:
     """Batches on their way; `run` returns when all have arrived."""
 
@@ -83,7 +90,7 @@ class Delivery:
             if queue:
                 shares.setdefault(self._cluster.leader(*place), []).append(place)
         windows = [(connection, self._requests(connection, places)) for connection, places in shares.items()]
-        failures: dict[TopicPartition, Exception] = {}
+        failures: dict[TopicPartition, Failure] = {}
         try:
             while windows:
                 for connection, requests in windows:
@@ -100,14 +107,15 @@ class Delivery:
                 if connection.unanswered:
                     connection.close()  # nobody would know whose the answers are
         if failures:
-            problems = list(failures.values())
-            raise next((one for one in problems if not isinstance(one, Retriable)), problems[0])
+            # Not before: to judge them, the cluster may be asked where a partition is now.
+            problems = [self._judged(*place, failure) for place, failure in failures.items()]
+            raise next((one for one in problems if not isinstance(one, Retriable | OSError)), problems[0])
 
     def _fill(
         self,
         connection: Connection,
         requests: Iterator[ProduceRequest],
-        failures: Mapping[TopicPartition, Exception],
+        failures: Mapping[TopicPartition, Failure],
     ) -> None:
         while connection.unanswered < IN_FLIGHT_MAX and not failures:
             request = next(requests, None)
@@ -159,7 +167,7 @@ class Delivery:
         )
         return b"".join((header, batch.body))
 
-    def _take(self, answer: ProduceResponse, failures: dict[TopicPartition, Exception]) -> None:
+    def _take(self, answer: ProduceResponse, failures: dict[TopicPartition, Failure]) -> None:
         """Note what has arrived, and the first failure of each partition: later ones follow from it."""
         for topic in answer.responses:
             for each in topic.partition_responses:
@@ -168,13 +176,18 @@ class Delivery:
                     continue
                 if each.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                     self._queues[place].popleft()
-                    continue
-                try:
-                    wanted = f"write to {topic.name}-{each.index}"
-                    self._cluster.check_partition(each.error_code, *place, wanted)
-                except Retriable as problem:
-                    failures[place] = problem
-                except ClientError as problem:
-                    if each.error_message:
-                        problem.add_note(each.error_message)
-                    failures[place] = problem
+                else:
+                    failures[place] = Failure(each.error_code, each.error_message)
+
+    def _judged(self, topic: str, partition: int, failure: Failure) -> Exception:
+        try:
+            self._cluster.check_partition(
+                failure.error_code, topic, partition, f"write to {topic}-{partition}"
+            )
+        except (Retriable, OSError) as problem:
+            return problem
+        except ClientError as problem:
+            if failure.message:
+                problem.add_note(failure.message)
+            return problem
+        raise AssertionError(f"{failure} is none")

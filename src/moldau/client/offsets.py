@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from moldau.client.connection import Connection
 from moldau.client.errors import Retriable, check
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -103,7 +104,11 @@ def _ask_leader(
 
 
 def commit_offsets(
-    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
+    cluster: Cluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, int],
+    metadata: str = "",
+    within_seconds: float | None = None,
 ) -> None:
     """See `Cluster.commit_offsets`. RequestRefused when the group has members."""
     if not offsets:
@@ -128,11 +133,16 @@ def commit_offsets(
         _check_all(
             cluster,
             group_id,
-            [each.error_code for topic in answer.topics for each in topic.partitions],
+            [
+                each.error_code
+                for topic in answer.topics
+                for each in topic.partitions
+                if each.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            ],
             wanted,
         )
 
-    cluster.persist(wanted, attempt)
+    cluster.persist(wanted, attempt, within_seconds)
 
 
 def committed_offsets(

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from moldau.client.errors import OptionError
 
 _JAAS = re.compile(r"^\s*(?:\S+\.)?PlainLoginModule\s+required\b(?P<rest>.*?);?\s*$", re.DOTALL)
-_JAAS_PAIR = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";]+))')
+_JAAS_PAIR = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';]+))""")
+_MEANS_SECURITY = re.compile(r"sasl\.(username|password|jaas\.config|mechanisms?)$|ssl\..*location$")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _IGNORED_ON_PURPOSE = frozenset({  # they steer machinery that is not here, or that the caller decides
     "bootstrap.servers", "group.id", "group.instance.id", "isolation.level", "auto.offset.reset",
@@ -106,6 +107,8 @@ def _flag(name: str, text: str) -> bool:
 
 def _security(given: dict[str, str]) -> dict[str, object]:
     """Take the settings of encryption and authentication out of `given`."""
+    if "security.protocol" not in given:
+        _refuse_security_without_protocol(given)
     protocol = given.pop("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise OptionError(f"kafka.security.protocol is {protocol!r}; it may be {', '.join(_PROTOCOLS)}")
@@ -129,6 +132,16 @@ def _security(given: dict[str, str]) -> dict[str, object]:
             f"kafka.sasl.password, or in kafka.sasl.jaas.config"
         )
     return values | {"sasl_username": username, "sasl_password": password}
+
+
+def _refuse_security_without_protocol(given: Mapping[str, str]) -> None:
+    """Without the protocol everything would go in clear text, and to whoever answers: not what is meant."""
+    for name in given:
+        if _MEANS_SECURITY.match(name):
+            raise OptionError(
+                f"kafka.{name} has no effect without kafka.security.protocol: say SASL_SSL, SASL_PLAINTEXT "
+                "or SSL; or PLAINTEXT, if it is to be ignored"
+            )
 
 
 def _tls(given: dict[str, str]) -> dict[str, object]:
@@ -167,7 +180,7 @@ def _tls(given: dict[str, str]) -> dict[str, object]:
 def _parse_jaas(text: str) -> tuple[str, str]:
     found = _JAAS.match(text)
     pairs = _JAAS_PAIR.findall(found["rest"]) if found else []
-    values = {name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in pairs}
+    values = {name: re.sub(r"\\(.)", r"\1", double or single) or bare for name, double, single, bare in pairs}
     if "username" not in values or "password" not in values:
         raise OptionError(
             "kafka.sasl.jaas.config must read: org.apache.kafka.common.security.plain.PlainLoginModule "

@@ -53,7 +53,9 @@ def test_options_are_read_with_and_without_their_prefix() -> None:
             {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.jaas.config": "x required;"},
             "kafka.sasl.jaas.config must read",
         ),
-        ({"kafka.ssl.truststore.location": "/x.jks"}, "names a JKS file"),
+        ({"security.protocol": "SSL", "kafka.ssl.truststore.location": "/x.jks"}, "names a JKS file"),
+        ({"kafka.ssl.ca.location": "/x.pem"}, "has no effect without kafka.security.protocol"),
+        ({"sasl.username": "ann"}, "kafka.sasl.username has no effect without kafka.security.protocol"),
         ({"kafka.ssl.cipher.suites": "x"}, "kafka.ssl.cipher.suites concerns security"),
         ({"kafka.sasl.kerberos.service.name": "x"}, "concerns security"),
         ({"kafka.ssl.endpoint.identification.algorithm": "dns"}, "may be https or none"),
@@ -62,6 +64,13 @@ def test_options_are_read_with_and_without_their_prefix() -> None:
 def test_options_that_cannot_be_honoured_are_refused(options: dict[str, str], says: str) -> None:
     with pytest.raises(OptionError, match=says):
         parse_options(options)
+
+
+def test_what_jaas_says_in_single_quotes() -> None:
+    jaas = JAAS.replace('"', "'")
+    options = parse_options({"security.protocol": "SASL_SSL", "sasl.jaas.config": jaas})
+    assert (options.sasl_username, options.sasl_password) == ("ann", "s'e;c ret")
+    assert parse_options({"security.protocol": "PLAINTEXT", "sasl.jaas.config": jaas}).sasl_username is None
 
 
 def test_an_unknown_option_is_warned_of_once() -> None:
