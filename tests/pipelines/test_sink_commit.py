@@ -19,6 +19,7 @@ from moldau.cli.group_facts import describe_groups, offset_rows
 from moldau.cli.offset_range import Bound
 from moldau.client.cluster import Cluster
 from moldau.client.errors import UnknownTopic
+from moldau.client.ledger import read_entry
 from moldau.client.producer import IdempotentProducer, TransactionalProducer
 from moldau.testing import Broker
 from pyspark_moldau import sink_commit
@@ -190,6 +191,8 @@ def test_batches_with_numbers_of_their_own(broker: Broker, ready: str) -> None:
 def test_people_see_a_ledger_and_no_lag(broker: Broker, ready: str) -> None:
     commit(broker, ready, "run", 41, ["a"], transactionalId=ready)
     group = sink_commit.ledger_group(ready)
+    with Cluster(broker.bootstrap_servers) as cluster:
+        read_entry(cluster, group)  # waits for the end of the transaction
     connection = Connection(broker.bootstrap_servers)
     (row,) = offset_rows(connection, *describe_groups(connection, [group]))
     assert (row["note"], row["lag"]) == ("ledger of an exactly-once sink: micro-batch 41", None)
