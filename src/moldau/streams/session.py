@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.streams.interpreter import worker_python
 from moldau.streams.java import java_home
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ def _submitted_settings() -> dict[str, str] | None:
 
 def _use_this_interpreter() -> None:
     # Spark's own default is whatever `python3` the PATH gives, which need not have our packages.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    python = worker_python()
+    os.environ.setdefault("PYSPARK_PYTHON", python)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", python)
     # Else Spark looks the host's name up, and warns about what it finds.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
