@@ -11,6 +11,8 @@ from moldau.cli.errors import CommandError, UsageError
 from moldau.core.sink_ledger import is_sink_ledger
 
 if TYPE_CHECKING:
+    from confluent_kafka import TopicPartition
+
     from moldau.cli.connection import Connection
 
 Place = tuple[str, int]
@@ -136,10 +138,18 @@ def committed_offsets(connection: Connection, group: str) -> dict[Place, Committ
     )
     answer = wait(futures[group], connection)
     return {
-        (at.topic, at.partition): Committed(at.offset, is_sink_ledger(at.metadata))
+        (at.topic, at.partition): Committed(at.offset, is_sink_ledger(_metadata(at)))
         for at in answer.topic_partitions
         if at.offset >= 0
     }
+
+
+def _metadata(at: TopicPartition) -> str | None:
+    try:
+        return at.metadata
+    except UnicodeDecodeError as failure:
+        # confluent-kafka 2.16 reads beyond the end of the text, into whatever lies there.
+        return bytes(failure.object).decode(errors="replace")
 
 
 def end_offsets(connection: Connection, places: Iterable[Place]) -> dict[Place, int]:

@@ -38,5 +38,6 @@ def test_entries_are_told_from_offsets() -> None:
     entry = Entry("query", "run-1", 0)
     assert is_sink_ledger(entry.text())
     assert is_sink_ledger(entry.next("query", "run-2", 1).text())
+    assert is_sink_ledger(entry.text() + "\x01\ufffd")
     notes = ["", None, "note", "{}", '{"stream":1}', '{"stream":', entry.text()[:-1], f" {entry.text()}"]
     assert not any(is_sink_ledger(note) for note in notes)
