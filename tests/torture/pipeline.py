@@ -44,6 +44,7 @@ class PipelinePlan:
     address: str
     master: str
     folder: str
+    delivery: str = "exactly-once"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -111,6 +112,7 @@ def _start(session: SparkSession, plan: PipelinePlan, target: str):  # type: ign
         .outputMode("append")
         .option("kafka.bootstrap.servers", plan.address)
         .option("topic", target)
+        .option("delivery", plan.delivery)
         .option("checkpointLocation", str(Path(plan.folder) / "checkpoints" / target))
         .start()
     )

@@ -3,48 +3,54 @@
 A producer writes the numbers from 0 up; pipeline.py squares them and counts them by window. Killed are the
 broker (or the broker while it starts), the whole driver, its Python process alone (the JVM goes on for a
 moment: a zombie), its JVM alone, one of its Python workers, and on a cluster an executor or a worker. A
-driver that has ended is started again on the same checkpoints.
+driver that has ended is started again on the same checkpoints. A broker may also stay away for a minute: the
+pipeline must wait for it, without falling.
 
 Progress is what a read_committed consumer has seen of the squares. The producer is never far ahead of it, so
-that a kill always hits a pipeline with something to do, however slow the machine is. When all is there the
-driver is killed once more, and the note that its last batches are done is taken away from the checkpoints: it
-does them again, and that must change nothing.
+that a kill always hits a pipeline with something to do, however slow the machine is. Where a killed driver
+was between two batches, the note that the older one is done is taken away from the checkpoints: its successor
+does the batch again, and that must change nothing. The long form ends with such a death for certain.
+
+With `delivery=at-least-once` results may come more than once, and everything else must be as it is.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
-from confluent_kafka import Producer
 from pipelines.cluster import SparkCluster, environment
 
 from torture import HERE, kills
 from torture.aftermath import settled_ends
+from torture.feeder import Feeder
 from torture.judge_pipeline import expected_results, judge_results
 from torture.judge_transactions import differences
 from torture.kills import Kill
-from torture.load import QUICK_RECONNECT
-from torture.pipeline import LATENESS, NUMBERS, OUTSTANDING_MAX, PARTITIONS, SQUARES, WINDOWS, PipelinePlan
+from torture.pipeline import LATENESS, NUMBERS, PARTITIONS, SQUARES, WINDOWS, PipelinePlan
 from torture.raw_reading import read_by_hand
 from torture.reading import Witness, read_committed
 from torture.rounds import Round
 from torture.seeds import generator
+from torture.spark_checkpoints import Checkpoints, until
 from torture.spark_driver import SparkDriver
 
 DRIVER, PYTHON, JAVA, PYTHON_WORKER = "driver", "driver's Python", "driver's JVM", "Python worker"
 EXECUTOR, SPARK_WORKER = "executor", "Spark worker"
+AWAY = "broker, away for a minute"
+AWAY_S = 61.0
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 # After these the driver may end by itself; after all others it has to wait, repeat and go on.
 EXCUSES = {PYTHON, JAVA, PYTHON_WORKER}
 FALLS_MAX = 2
 FLUSH = 1_000_000
-STUCK_AFTER_S = 120.0
+# A driver alone takes more than a minute to start on a machine that has three times the work it can do.
+STUCK_AFTER_S = 240.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,12 @@ class PipelineSize:
     kills: int
     others: tuple[str, ...]
     app: bool = False
-    cluster: bool = False
+    workers: int = 0
+    """Of a cluster; none: the executor is in the driver."""
+    repeat: bool = True
+    """Whether the last batches are done again when all is over."""
+    deliveries: tuple[str, ...] = (EXACTLY_ONCE,)
+    """Of which the seed takes one."""
 
 
 def run(torture: Round, size: PipelineSize) -> str:
@@ -63,201 +74,182 @@ def run(torture: Round, size: PipelineSize) -> str:
     victim = torture.victim({})
     victim.start()
     torture.create_topics(PARTITIONS)
-    cluster = SparkCluster(torture.folder / "cluster") if size.cluster else None
+    cluster = _cluster(torture, size) if size.workers else None
     try:
         if cluster is not None:
             cluster.start()
-        driver = _driver(torture, size, cluster.master if cluster is not None else "local[2,4]")
-        return _torment(torture, size, driver, cluster)
+        delivery = generator(torture.seed, "delivery").choice(size.deliveries)
+        driver = _driver(torture, size, cluster.master if cluster is not None else "local[2,4]", delivery)
+        return _Torment(torture, size, driver, cluster, delivery).run()
     finally:
         if cluster is not None:
             cluster.stop()
 
 
-def _torment(torture: Round, size: PipelineSize, driver: SparkDriver, cluster: SparkCluster | None) -> str:
-    witness = Witness(torture.address, {SQUARES: PARTITIONS[SQUARES], WINDOWS: PARTITIONS[WINDOWS]})
-    numbers = [*range(size.records), size.records + FLUSH]
-    expected = expected_results(numbers, size.records + FLUSH - LATENESS)
-    feeder = _Feeder(torture.address, numbers, lambda: _count(witness, SQUARES), size.records // 5)
-    struck: list[str] = []
+class _Torment:
+    """A pipeline at work, and what is done to it."""
 
-    def strike(kill: Kill) -> None:
-        struck.append(kill.who)
-        _strike(torture, driver, cluster, kill)
+    def __init__(
+        self,
+        torture: Round,
+        size: PipelineSize,
+        driver: SparkDriver,
+        cluster: SparkCluster | None,
+        delivery: str,
+    ) -> None:
+        self._torture, self._size, self._driver, self._cluster = torture, size, driver, cluster
+        self._delivery = delivery
+        numbers = [*range(size.records), size.records + FLUSH]
+        self._expected = expected_results(numbers, size.records + FLUSH - LATENESS)
+        self._checkpoints = Checkpoints(torture.folder / "checkpoints")
+        self._witness = Witness(torture.address, {topic: PARTITIONS[topic] for topic in (SQUARES, WINDOWS)})
+        self._feeder = Feeder(torture.address, numbers, lambda: self._count(SQUARES), size.records // 5)
+        self._struck: list[str] = []
+        self._falls: list[str] = []
+        self._repeated = 0
 
-    falls: list[str] = []
+    def run(self) -> str:
+        """The whole round; a line about it."""
+        torture, driver = self._torture, self._driver
+        driver.start()
+        plan = schedule(generator(torture.seed, "kills"), self._size)
+        progress = lambda: self._count(SQUARES)  # noqa: E731
+        torture.torment([driver], plan, self._strike, self._finished, progress, stuck_after_s=STUCK_AFTER_S)
+        self._feeder.stop()
+        excused = sum(who in EXCUSES for who in self._struck)
+        if len(self._falls) > excused:
+            torture.complain(
+                [f"{len(self._falls)} falls of the driver, {excused} excused: {self._falls[-1]}"]
+            )
+        if self._size.repeat:
+            self._repeat_last_batches()
+        driver.kill()
+        if self._cluster is not None:
+            self._cluster.stop()
+        self._judge()
+        torture.verdict()
+        results = ", ".join(f"{len(one)} {topic}" for topic, one in self._expected.items())
+        return (
+            f"{results}, {self._delivery}; {len(self._struck)} strikes: {', '.join(self._struck)}; "
+            f"{len(self._falls)} falls, {self._repeated} batches repeated"
+        )
 
-    def finished() -> bool:
-        if not driver.running():
-            falls.append(driver.failed() or "the driver has ended")
-            if len(falls) > FALLS_MAX + len(struck):
-                raise kills.Stuck(f"the driver falls and falls: {falls[-1]}")
+    def _judge(self) -> None:
+        torture = self._torture
+        ends, hanging = settled_ends(torture.address, PARTITIONS, 90)
+        torture.complain(hanging)
+        ends = {place: end for place, end in ends.items() if place[0] != NUMBERS}
+        targets = {topic: PARTITIONS[topic] for topic in (SQUARES, WINDOWS)}
+        seen = read_committed(torture.address, targets, ends)
+        torture.complain(judge_results(self._expected, seen, once=self._delivery == EXACTLY_ONCE))
+        torture.complain(differences("a witness and a later reading", self._witness.finish(ends), seen))
+        by_hand, wrong = read_by_hand(torture.address, ends)
+        torture.complain(wrong)
+        torture.complain(differences("a client's reading and one by hand", seen, by_hand))
+
+    def _finished(self) -> bool:
+        """Whether all results are there; a driver that has ended is started again."""
+        if not self._driver.running():
+            self._falls.append(self._driver.failed() or "the driver has ended")
+            if len(self._falls) > FALLS_MAX + len(self._struck):
+                raise kills.Stuck(f"the driver falls and falls: {self._falls[-1]}")
+            self._driver.start()
+        wanted = {topic: len(results) for topic, results in self._expected.items()}
+        if any(self._count(topic) < count for topic, count in wanted.items()):
+            return False
+        if self._delivery == EXACTLY_ONCE:
+            return True
+        found = Counter(topic for topic, _ in {(one.topic, one.value) for one in list(self._witness.seen)})
+        return all(found[topic] >= count for topic, count in wanted.items())
+
+    def _count(self, topic: str) -> int:
+        return self._witness.counts.get(topic, 0)
+
+    def _strike(self, kill: Kill) -> None:
+        victim, driver, cluster = self._torture.the_victim, self._driver, self._cluster
+        if kill.who == AWAY:
+            # Not while a driver starts: it may refuse to without a broker.
+            before = self._count(SQUARES)
+            until(lambda: self._finished() or self._count(SQUARES) > before, STUCK_AFTER_S)
+        self._struck.append(kill.who)
+        if kill.who in (kills.BROKER, kills.STARTING, AWAY):
+            victim.kill()
+            if kill.who == kills.STARTING:
+                victim.kill_while_starting(0.2 + kill.detail)
+            elif kill.who == AWAY:
+                time.sleep(AWAY_S + 30 * kill.detail)
+            victim.start()
+        elif kill.who == DRIVER:
+            if not self._size.repeat:
+                # Then this is the death after which something must be done again.
+                until(self._checkpoints.any_at_rest, STUCK_AFTER_S, pause_s=0.005)
+            driver.kill()
+            self._repeated += len(self._checkpoints.forget_last_commits())
             driver.start()
-        return all(_count(witness, topic) >= len(results) for topic, results in expected.items())
+        elif kill.who == PYTHON:
+            driver.kill_python()
+            driver.start()
+        elif kill.who == JAVA:
+            driver.kill_java()
+        elif kill.who == PYTHON_WORKER:
+            driver.kill_worker(kill.detail)
+        elif kill.who == EXECUTOR:
+            assert cluster is not None
+            # One that was killed before may still be on its way again.
+            until(lambda: self._finished() or bool(cluster.executors()), STUCK_AFTER_S)
+            executors = cluster.executors()
+            if executors:
+                os.kill(executors[int(kill.detail * len(executors))], signal.SIGKILL)
+            else:
+                self._torture.complain(["there is no executor that could be killed"])
+        elif kill.who == SPARK_WORKER:
+            assert cluster is not None
+            number = int(kill.detail * cluster.worker_count)
+            cluster.kill_worker(number)
+            cluster.start_worker(number)
+        else:
+            raise ValueError(kill.who)
 
-    driver.start()
-    plan = schedule(generator(torture.seed, "kills"), size)
-    done = torture.torment(
-        [driver], plan, strike, finished, lambda: _count(witness, SQUARES), stuck_after_s=STUCK_AFTER_S
-    )
-    feeder.stop()
-    excused = sum(who in EXCUSES for who in struck)
-    if len(falls) > excused:
-        torture.complain([f"{len(falls)} falls of the driver, {excused} excused ones: {falls[-1]}"])
-    _repeat_last_batches(torture, driver)
-    if cluster is not None:
-        cluster.stop()
-    ends, hanging = settled_ends(torture.address, PARTITIONS, 90)
-    torture.complain(hanging)
-    ends = {place: end for place, end in ends.items() if place[0] != NUMBERS}
-    targets = {topic: PARTITIONS[topic] for topic in (SQUARES, WINDOWS)}
-    seen = read_committed(torture.address, targets, ends)
-    torture.complain(judge_results(expected, seen))
-    torture.complain(differences("a witness and a later reading", witness.finish(ends), seen))
-    by_hand, wrong = read_by_hand(torture.address, ends)
-    torture.complain(wrong)
-    torture.complain(differences("a client's reading and one by hand", seen, by_hand))
-    torture.verdict()
-    results = ", ".join(f"{len(one)} {topic}" for topic, one in expected.items())
-    return f"{results}, each once; {done} strikes: {', '.join(struck)}; {len(falls)} falls"
+    def _repeat_last_batches(self) -> None:
+        """Let a new driver do the last batch of each query again, although its results are there."""
+        checkpoints, driver = self._checkpoints, self._driver
+        if not until(checkpoints.at_rest, STUCK_AFTER_S):
+            self._torture.complain(["the driver does not come to rest although all results are there"])
+            return
+        driver.kill()
+        forgotten = checkpoints.forget_last_commits()
+        self._repeated += len(forgotten)
+        driver.start()
+        until(lambda: checkpoints.have(forgotten) or not driver.running(), STUCK_AFTER_S)
+        if not checkpoints.have(forgotten):
+            reason = driver.failed() or "the driver still runs"
+            self._torture.complain([f"the last batches are not repeated: {reason}"])
 
 
 def schedule(draw: random.Random, size: PipelineSize) -> list[Kill]:
-    """Broker and driver at least once, the size's others too, then any; in a drawn order at drawn moments."""
+    """Broker and driver at least once, the size's others too, then any that takes no minute; at random."""
     kinds = [kills.BROKER, DRIVER, *size.others][: size.kills]
-    more = [kills.BROKER, kills.STARTING, DRIVER, *size.others]
+    more = [kills.BROKER, kills.STARTING, DRIVER, *(one for one in size.others if one != AWAY)]
     kinds += [draw.choice(more) for _ in range(size.kills - len(kinds))]
     draw.shuffle(kinds)
     moments = sorted(draw.randrange(size.records // 20, size.records * 9 // 10) for _ in kinds)
     return [Kill(at, who, draw.random()) for at, who in zip(moments, kinds, strict=True)]
 
 
-def _strike(torture: Round, driver: SparkDriver, cluster: SparkCluster | None, kill: Kill) -> None:
-    victim = torture.the_victim
-    if kill.who in (kills.BROKER, kills.STARTING):
-        victim.kill()
-        if kill.who == kills.STARTING:
-            victim.kill_while_starting(0.2 + kill.detail)
-        victim.start()
-    elif kill.who == DRIVER:
-        driver.kill()
-        driver.start()
-    elif kill.who == PYTHON:
-        driver.kill_python()
-        driver.start()
-    elif kill.who == JAVA:
-        driver.kill_java()
-    elif kill.who == PYTHON_WORKER:
-        driver.kill_worker(kill.detail)
-    elif kill.who == EXECUTOR:
-        assert cluster is not None
-        executors = cluster.executors()
-        if executors:
-            os.kill(executors[int(kill.detail * len(executors))], 9)
-    elif kill.who == SPARK_WORKER:
-        assert cluster is not None
-        number = int(kill.detail * cluster.worker_count)
-        cluster.kill_worker(number)
-        cluster.start_worker(number)
-    else:
-        raise ValueError(kill.who)
+def _cluster(torture: Round, size: PipelineSize) -> SparkCluster:
+    # Two cores together, so that an app gets them all with whatever is there.
+    return SparkCluster(torture.folder / "cluster", size.workers, cores=max(1, 2 // size.workers))
 
 
-def _driver(torture: Round, size: PipelineSize, master: str) -> SparkDriver:
+def _driver(torture: Round, size: PipelineSize, master: str, delivery: str) -> SparkDriver:
     if size.app:
         arguments = ["-m", "moldau", "streams", "run", str(HERE / "pipeline_app.py"), "--json"]
         arguments += ["--master", master, "--checkpoints", str(torture.folder / "checkpoints")]
-        arguments += ["--bootstrap-server", torture.address]
+        arguments += ["--bootstrap-server", torture.address, "--delivery", delivery]
         arguments += ["--spark", f"spark.local.dir={torture.folder / 'spark'}"]
     else:
-        plan = PipelinePlan(torture.address, master, str(torture.folder))
+        plan = PipelinePlan(torture.address, master, str(torture.folder), delivery)
         arguments = ["-m", "torture.pipeline", plan.to_json()]
     driver = SparkDriver("driver", [sys.executable, *arguments], torture.folder, environment())
     torture.add_client(driver)
     return driver
-
-
-class _Feeder:
-    """Writes the numbers in order, never far ahead of what has come out; waits through every restart."""
-
-    def __init__(self, address: str, numbers: list[int], done: Callable[[], int], ahead_max: int) -> None:
-        self._address, self._numbers, self._done, self._ahead_max = address, numbers, done, ahead_max
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._thread.join(30)
-
-    def _run(self) -> None:
-        settings = {"enable.idempotence": True, "message.timeout.ms": 0, "linger.ms": 2, "log_level": 0}
-        producer = Producer({**QUICK_RECONNECT, **settings, "bootstrap.servers": self._address})
-        for count, number in enumerate(self._numbers):
-            while not self._stopped.is_set() and (
-                len(producer) >= OUTSTANDING_MAX or count > self._done() + self._ahead_max
-            ):
-                producer.poll(0.01)
-            producer.produce(NUMBERS, b'{"n": %d}' % number, partition=number % PARTITIONS[NUMBERS])
-            producer.poll(0)
-        while not self._stopped.is_set() and len(producer):
-            producer.flush(0.1)
-
-
-def _count(witness: Witness, topic: str) -> int:
-    return witness.counts.get(topic, 0)
-
-
-class _Checkpoints:
-    """The checkpoints of both queries, looked at from outside: numbered files in `offsets` and `commits`."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def at_rest(self) -> bool:
-        """Whether every batch that was begun is noted as done."""
-        newest = self._newest("offsets")
-        return bool(newest) and newest == self._newest("commits")
-
-    def forget_last_commits(self) -> dict[Path, int]:
-        """As if the driver had died just before it noted the newest batch of each query as done."""
-        newest = self._newest("commits")
-        for query, number in newest.items():
-            for name in (f"{number}", f".{number}.crc"):
-                (query / "commits" / name).unlink(missing_ok=True)
-        return newest
-
-    def have(self, commits: Mapping[Path, int]) -> bool:
-        """Whether these batches are noted as done."""
-        newest = self._newest("commits")
-        return all(newest.get(query, -1) >= number for query, number in commits.items())
-
-    def _newest(self, kind: str) -> dict[Path, int]:
-        found = {}
-        for folder in self._folder.rglob(kind):
-            numbers = [int(path.name) for path in folder.iterdir() if path.name.isdigit()]
-            found[folder.parent] = max(numbers, default=-1)
-        return found
-
-
-def _repeat_last_batches(torture: Round, driver: SparkDriver) -> None:
-    """Let a new driver do the last batch of each query again, although its results are there."""
-    checkpoints = _Checkpoints(torture.folder / "checkpoints")
-    if not _until(checkpoints.at_rest):
-        torture.complain(["the driver does not come to rest although all results are there"])
-        return
-    driver.kill()
-    forgotten = checkpoints.forget_last_commits()
-    driver.start()
-    if not _until(lambda: checkpoints.have(forgotten) or not driver.running()) or not driver.running():
-        torture.complain([f"the last batches are not repeated: {driver.failed() or 'the driver still runs'}"])
-    driver.kill()
-
-
-def _until(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + STUCK_AFTER_S
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True

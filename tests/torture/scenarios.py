@@ -8,7 +8,17 @@ from typing import NamedTuple
 from torture import round_compaction, round_loop, round_pipeline, round_transactions
 from torture.round_compaction import CompactionSize
 from torture.round_loop import LoopSize
-from torture.round_pipeline import EXECUTOR, JAVA, PYTHON, PYTHON_WORKER, SPARK_WORKER, PipelineSize
+from torture.round_pipeline import (
+    AT_LEAST_ONCE,
+    AWAY,
+    EXACTLY_ONCE,
+    EXECUTOR,
+    JAVA,
+    PYTHON,
+    PYTHON_WORKER,
+    SPARK_WORKER,
+    PipelineSize,
+)
 from torture.round_transactions import Size
 from torture.rounds import Round
 
@@ -39,12 +49,16 @@ def _pipeline(size: PipelineSize) -> Callable[[Round], str]:
 _SIZES = (Size(2, 20, 3), Size(4, 150, 8))
 _LOOPS = (LoopSize(500, 2, 3), LoopSize(6000, 3, 10))
 _COMPACTIONS = (CompactionSize(40, 20, 800, 3), CompactionSize(200, 60, 6000, 10))
-_HERE, _THERE = (PYTHON, JAVA, PYTHON_WORKER), (EXECUTOR, SPARK_WORKER, PYTHON)
-_PIPELINES = (PipelineSize(2000, 2, ()), PipelineSize(30_000, 12, _HERE))
-_APPS = (PipelineSize(2000, 3, (PYTHON,), app=True), PipelineSize(30_000, 12, _HERE, app=True))
+_HERE, _THERE = (PYTHON, JAVA, PYTHON_WORKER, AWAY), (EXECUTOR, SPARK_WORKER, PYTHON)
+_EITHER = (EXACTLY_ONCE, EXACTLY_ONCE, AT_LEAST_ONCE)
+_PIPELINES = (PipelineSize(2000, 2, ()), PipelineSize(30_000, 12, _HERE, deliveries=_EITHER))
+_APPS = (
+    PipelineSize(2000, 3, (PYTHON,), app=True),
+    PipelineSize(30_000, 12, _HERE, app=True, deliveries=_EITHER),
+)
 _CLUSTERS = (
-    PipelineSize(2000, 3, (EXECUTOR,), app=True, cluster=True),
-    PipelineSize(30_000, 12, _THERE, app=True, cluster=True),
+    PipelineSize(2000, 3, (EXECUTOR,), app=True, workers=1, repeat=False),
+    PipelineSize(30_000, 12, _THERE, app=True, workers=2),
 )
 
 SCENARIOS: dict[str, Scenario] = {
