@@ -14,7 +14,8 @@ a slow machine; what the threads of three processes do in between stays chance, 
     judge_*.py     ledger and topic compared, as plain functions that return complaints
     round_*.py     one scenario each
     pipeline.py    a Spark driver with two queries, as a program and (pipeline_app.py) as an app;
-                   spark_driver.py starts and kills it, ../pipelines/cluster.py is the cluster it may run on
+                   spark_driver.py starts and kills it, spark_checkpoints.py looks at its notes,
+                   feeder.py writes its input, ../pipelines/cluster.py is the cluster it may run on
     __main__.py    make torture
 
 Not here: a power cut (tests/property/test_log_*, tests/sim), where the disk forgets what was not synced.

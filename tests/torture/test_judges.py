@@ -27,8 +27,9 @@ from torture.ledger import (
 )
 from torture.offsets_load import expected, judge_groups
 from torture.reading import Seen
-from torture.round_pipeline import EXECUTOR, PYTHON, PipelineSize
+from torture.round_pipeline import AWAY, EXECUTOR, PYTHON, PipelineSize
 from torture.seeds import generator
+from torture.spark_checkpoints import Checkpoints
 from torture.worker import transformed
 
 ENTRIES = [Entry("left", 0, "a", 40), Entry("right", 1, "b", 30), Entry("left", 0, "c", 50)]
@@ -238,6 +239,14 @@ def test_pipeline_that_says_too_much(topic: str, value: bytes, complaint: str) -
     assert judge_results(expected_results([*range(100), 500], 150), seen) == [complaint]
 
 
+def test_pipeline_that_promises_no_more_than_at_least_once() -> None:
+    expected = expected_results([*range(100), 500], 150)
+    again = [*pipeline_results(), Seen("squares", 0, 900, None, b'{"n":7,"square":49}')]
+    assert judge_results(expected, again, once=False) == []
+    wrong = [*again[1:], Seen("squares", 0, 901, None, b'{"n":8,"square":49}')]
+    assert len(judge_results(expected, wrong, once=False)) == 2, "one is missing, one is wrong"
+
+
 def test_pipeline_that_loses_a_window() -> None:
     complaints = judge_results(expected_results([*range(100), 500], 150), pipeline_results()[:-1])
     assert complaints == ["windows: (50, 50, 3725) is missing"]
@@ -245,9 +254,30 @@ def test_pipeline_that_loses_a_window() -> None:
 
 def test_schedule_of_a_pipeline_has_who_must_be_killed() -> None:
     size = PipelineSize(2000, 5, (EXECUTOR, PYTHON))
+    long = PipelineSize(2000, 30, (PYTHON, AWAY))
     for seed in range(20):
         plan = round_pipeline.schedule(generator(seed, "kills"), size)
         assert {BROKER, round_pipeline.DRIVER, EXECUTOR, PYTHON} <= {kill.who for kill in plan}
         assert len(plan) == 5
         assert [kill.at for kill in plan] == sorted(kill.at for kill in plan)
         assert all(100 <= kill.at < 1800 for kill in plan)
+        minutes = [
+            kill for kill in round_pipeline.schedule(generator(seed, "kills"), long) if kill.who == AWAY
+        ]
+        assert len(minutes) == 1
+
+
+def test_batch_that_is_forgotten_is_the_last_one_of_a_query_at_rest(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for query, begun, done in (("resting", 3, 3), ("working", 4, 3), ("new", 0, -1)):
+        for kind, last in (("offsets", begun), ("commits", done)):
+            (tmp_path / query / kind).mkdir(parents=True)
+            for number in range(last + 1):
+                (tmp_path / query / kind / str(number)).touch()
+    assert checkpoints.any_at_rest()
+    assert not checkpoints.at_rest()
+    assert checkpoints.forget_last_commits() == {tmp_path / "resting": 3}
+    assert sorted(path.name for path in (tmp_path / "resting" / "commits").iterdir()) == ["0", "1", "2"]
+    assert len(list((tmp_path / "working" / "commits").iterdir())) == 4
+    assert not checkpoints.have({tmp_path / "resting": 3})
+    assert not checkpoints.any_at_rest()
