@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from moldau.streams import App, AppError, StreamsError
-from moldau.streams.testing import Harness
+from moldau.streams.testing import Harness, HarnessPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -186,16 +186,21 @@ def test_sql_statements_are_flows(spark: SparkSession, tmp_path: Any) -> None:
         CREATE STREAM flights (carrier string, time_hour timestamp, dep_delay double)
             WITH (key = 'carrier', watermark = 'time_hour 1 hour');
         CREATE TABLE names (name string) WITH (topic = 'carrier.names', key = 'carrier');
+        CREATE STREAM raw WITH (topic = 'flights', value = 'string'); -- another view of the same topic
+        CREATE STREAM carrier (x int);
 
         CREATE STREAM late WITH (topic = 'late-flights', key = 'carrier') AS
             SELECT carrier, name, dep_delay, ';' AS mark FROM flights LEFT JOIN names USING (carrier)
-            WHERE dep_delay > 60;
+            WHERE dep_delay > 60 AND carrier <> 'raw' AND carrier IN (SELECT carrier FROM names);
         CREATE TABLE delays WITH (key = 'carrier') AS
             SELECT carrier, max(dep_delay) AS worst FROM flights GROUP BY carrier
     """)
     app = App("sql")
     assert [flow.name for flow in app.sql(file)] == ["late", "delays"]
     with Harness(app, spark) as harness:
+        with app.at(HarnessPlace(harness)), app.building(app.flows["late"]) as reading:
+            app.flows["late"].rows()
+        assert (reading.streams, reading.tables) == ({"flights"}, {"carrier.names"})
         harness.send("carrier.names", {"name": "American"}, key="AA")
         harness.send("flights", {"carrier": "AA", "dep_delay": 61}, {"carrier": "AA", "dep_delay": 7})
         assert harness.rows("late-flights") == [

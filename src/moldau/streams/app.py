@@ -112,6 +112,12 @@ class App:
         `watermark`: for every stream of it, such as ("time_hour", "1 hour"). `options`: more options of the
         format "moldau".
         """
+        if dead_letters == name:
+            raise AppError(
+                f"topic {name}: its dead letters must go to another topic, or they come back for ever"
+            )
+        if dead_letters is not None and bad_records not in ("null", "dead-letter"):
+            raise AppError(f"topic {name}: bad_records={bad_records!r} writes no dead letters")
         if dead_letters is not None:
             bad_records = "dead-letter"
         elif bad_records == "dead-letter":
@@ -120,7 +126,8 @@ class App:
         topic = Topic(self, name, form, starting, dead_letters, dict(options or {}), watermark)
         if dead_letters is not None:
             self._add_dead_letters(topic, dead_letters)
-        self.topics[name] = topic
+        # A topic may be read in several ways; SQL and tests that name it mean the first.
+        self.topics.setdefault(name, topic)
         return topic
 
     def _add_dead_letters(self, topic: Topic, target: str) -> None:

@@ -122,7 +122,7 @@ def position_of(folder: Folder) -> Position:
         return Position(None, started)
     lines = ((folder / "offsets").read(str(done)) or "").splitlines()
     documents: list[Any] = [_json(line) for line in lines[1:]]
-    metadata = documents[0] if documents else {}
+    metadata = documents[0] if documents and isinstance(documents[0], dict) else {}
     offsets = {
         (topic, int(partition)): offset
         for source in documents[1:]
@@ -130,6 +130,7 @@ def position_of(folder: Folder) -> Position:
         for topic, partitions in source.items()
         if isinstance(partitions, dict)
         for partition, offset in partitions.items()
+        if partition.isdigit() and isinstance(offset, int)
     }
     return Position(done, started, int(metadata.get("batchWatermarkMs", 0)), offsets)
 

@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from moldau.streams.errors import StreamsError
 
@@ -26,7 +27,7 @@ class Folder:
     def __init__(self, address: str | Path) -> None:
         text = str(address)
         if text.startswith("file:"):
-            text = urlsplit(text).path
+            text = url2pathname(urlsplit(text).path)
         self.is_local = "://" not in text
         self.address = str(Path(text).expanduser().absolute()) if self.is_local else text.rstrip("/")
 

@@ -19,41 +19,55 @@ if TYPE_CHECKING:
     from moldau.streams.flow import Output
 
 TIMEOUT_SECONDS = 15.0
+TOPIC_RESOURCE = 2
+UNKNOWN_POLICY = "compact"
+"""It may be so; this is only for a warning."""
 
 
 class Cluster:
-    """The cluster as an app needs to know it before it starts."""
+    """The cluster as an app needs to know it before it starts.
+
+    Reached by the client that the flows use, so that it takes the same settings.
+    """
 
     def __init__(self, app: App) -> None:
-        import logging
+        from moldau.client.cluster import Cluster as Client
+        from moldau.client.errors import ClientError
+        from moldau.client.options import parse_options
 
-        from confluent_kafka.admin import AdminClient
-
-        quiet = logging.getLogger("moldau.streams.librdkafka")
-        quiet.addHandler(logging.NullHandler())
-        quiet.propagate = False
-        settings = {
-            name.removeprefix("kafka."): value
-            for name, value in app.options.items()
-            if name.startswith("kafka.")
-        }
+        settings = {name: value for name, value in app.options.items() if name.lower().startswith("kafka.")}
         self._servers = app.bootstrap_servers
-        base: dict[str, Any] = {"bootstrap.servers": app.bootstrap_servers, "client.id": "moldau-streams"}
-        self._admin: Any = AdminClient({**base, **settings}, logger=quiet)
+        try:
+            # Those of producers mean nothing here; whoever writes judges them.
+            options = parse_options(settings, [name.lower().removeprefix("kafka.") for name in settings])
+            self._client = Client(app.bootstrap_servers, options, first_contact_seconds=TIMEOUT_SECONDS)
+        except ClientError as failure:
+            raise StreamsError(str(failure)) from None
         self.cluster_id, self.partitions = self._look()
 
     def _look(self) -> tuple[str, dict[str, int]]:
-        from confluent_kafka import KafkaException
+        from moldau.client.errors import ClientError, ClusterTimeout
 
         try:
-            seen = self._admin.list_topics(timeout=TIMEOUT_SECONDS)
-        except KafkaException as failure:
+            partitions = self._client.topics()
+            return self._metadata().cluster_id or "", partitions
+        except ClusterTimeout as failure:
             raise StreamsError(
-                f"no broker answers at {self._servers} ({failure.args[0].str()}): start one with "
+                f"no broker answers at {self._servers} ({failure.__cause__ or failure}): start one with "
                 "`moldau serve`, or name one with --bootstrap-server or MOLDAU_BOOTSTRAP"
             ) from None
-        counts = {name: len(each.partitions) for name, each in seen.topics.items() if each.error is None}
-        return seen.cluster_id, counts
+        except ClientError as failure:
+            raise StreamsError(str(failure)) from None
+
+    def _metadata(self) -> Any:
+        from moldau.protocol.messages.metadata import MetadataRequest
+
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        return self._client.persist("look at the cluster", lambda: self._client.any_broker().ask(request))
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
 
     def require(self, topics: Iterable[str], flow: str) -> None:
         """Raise the sentence for topics that a flow reads and that nobody has made."""
@@ -73,34 +87,63 @@ class Cluster:
                     f"moldau topics alter {output.topic} -c cleanup.policy=compact"
                 )
             return
-        from confluent_kafka import KafkaError, KafkaException
-        from confluent_kafka.admin import NewTopic
+        from moldau.client.errors import ClientError
 
         count = output.partitions or max((self.partitions.get(name, 1) for name in inputs), default=1)
-        config: Mapping[str, str] = {
-            **({"cleanup.policy": "compact"} if output.is_table else {}),
-            **output.config,
-        }
-        wanted = NewTopic(output.topic, num_partitions=count, replication_factor=-1, config=dict(config))
+        config = {**({"cleanup.policy": "compact"} if output.is_table else {}), **output.config}
         try:
-            self._admin.create_topics([wanted])[output.topic].result(timeout=TIMEOUT_SECONDS)
-            say(f"made topic {output.topic}: {count} partitions{', compacted' if output.is_table else ''}")
-        except KafkaException as failure:
-            if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise StreamsError(f"topic {output.topic} cannot be made: {failure.args[0].str()}") from None
+            is_new = self._client.persist(
+                f"make topic {output.topic}", lambda: self._create(output.topic, count, config)
+            )
+        except ClientError as failure:
+            raise StreamsError(f"topic {output.topic} cannot be made: {failure}") from None
+        if is_new:
+            partitions = f"{count} partition{'' if count == 1 else 's'}"
+            say(f"made topic {output.topic}: {partitions}{', compacted' if output.is_table else ''}")
         self.partitions[output.topic] = count
 
-    def _setting(self, topic: str, name: str) -> str:
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import ConfigResource
+    def _create(self, topic: str, partitions: int, config: Mapping[str, str]) -> bool:
+        """Ask the controller for a topic; False if somebody else has made it meanwhile."""
+        from moldau.client.errors import RequestRefused, check
+        from moldau.protocol.errors import ErrorCode
+        from moldau.protocol.messages.create_topics import (
+            CreatableTopic,
+            CreatableTopicConfig,
+            CreateTopicsRequest,
+        )
 
+        wanted = CreatableTopic(
+            name=topic,
+            num_partitions=partitions,
+            replication_factor=-1,
+            configs=[CreatableTopicConfig(name=name, value=str(value)) for name, value in config.items()],
+        )
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=int(TIMEOUT_SECONDS * 1000))
+        controller = self._client.broker(self._metadata().controller_id)
+        (answer,) = controller.ask(request).topics
+        if answer.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            return False
         try:
-            (answer,) = self._admin.describe_configs(
-                [ConfigResource(ConfigResource.Type.TOPIC, topic)]
-            ).values()
-            return str(answer.result(timeout=TIMEOUT_SECONDS)[name].value)
-        except (KafkaException, KeyError):
-            return "compact"  # it may be so; this is only for a warning
+            check(answer.error_code, f"make topic {topic}")
+        except RequestRefused as refused:
+            raise RequestRefused(answer.error_message or str(refused), refused.error_code) from None
+        return True
+
+    def _setting(self, topic: str, name: str) -> str:
+        from moldau.client.errors import ClientError, Retriable
+        from moldau.protocol.messages.describe_configs import (
+            DescribeConfigsRequest,
+            DescribeConfigsResource,
+        )
+
+        asked = DescribeConfigsResource(
+            resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=[name]
+        )
+        try:
+            (answer,) = self._client.any_broker().ask(DescribeConfigsRequest(resources=[asked])).results
+        except (ClientError, Retriable, OSError):
+            return UNKNOWN_POLICY
+        return next((each.value or "" for each in answer.configs if each.name == name), UNKNOWN_POLICY)
 
 
 def topics_read(owner: Owner) -> set[str]:

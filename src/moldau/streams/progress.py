@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 OUT = "moldau_out"
+RUNS_KEPT = 8
 
 
 def counted(rows: DataFrame) -> DataFrame:
@@ -42,18 +43,21 @@ class FlowNumbers:
     rows_dropped_late: int = 0
     state_rows: int = 0
     positions: dict[str, int] = field(default_factory=dict)
-    _seen: set[tuple[str, int]] = field(default_factory=set, repr=False)
+    _newest: dict[str, int] = field(default_factory=dict, repr=False)
+    """The last micro-batch taken in, of the query's last runs: reports of a run come in order."""
 
     def add(self, progress: Any) -> bool:
         """Take in a report (pyspark's StreamingQueryProgress); whether a micro-batch was done."""
-        identity = (str(progress.runId), int(progress.batchId))
+        run, number = str(progress.runId), int(progress.batchId)
         self.watermark = dict(progress.eventTime or {}).get("watermark", self.watermark)
         self._add_lag(progress)
-        if identity in self._seen or "addBatch" not in progress.durationMs:
+        if number <= self._newest.get(run, -1) or "addBatch" not in progress.durationMs:
             return False
-        self._seen.add(identity)
+        self._newest[run] = number
+        if len(self._newest) > RUNS_KEPT:
+            del self._newest[next(iter(self._newest))]
         self.batches += 1
-        self.batch_id = int(progress.batchId)
+        self.batch_id = number
         self.batch_ms = int(progress.durationMs.get("triggerExecution", 0))
         self.rows_in += max(int(progress.numInputRows), 0)
         self.rows_per_second = float(progress.processedRowsPerSecond or 0.0)

@@ -18,7 +18,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from moldau.streams.checkpoints import Owner, claim
@@ -59,6 +59,7 @@ class Runner:
         self._root = Folder(app.checkpoints) / app.name
         self._lease = Lease(self._root, app.name, str(session.conf.get("spark.master", "") or ""))
         self._listener: Any = None
+        self._trouble = ""
         self._stop = threading.Event()
         self._stop_now = threading.Event()
 
@@ -122,18 +123,14 @@ class Runner:
                 if not each.is_over:
                     each.stop_now()
             self._session.streams.removeListener(self._listener)
-            self._lease.leave()
+            with suppress(OSError, StreamsError):
+                self._lease.leave()
             watch()
 
     def _watch(self, group: list[RunningFlow], watch: Callable[[], None]) -> None:
         told: dict[str, str] = {}
         while not self._stop.wait(TICK_SECONDS) and not all(each.is_over for each in group):
-            try:
-                self._lease.renew()
-            except Fenced as failure:
-                for each in self.flows:
-                    each.reason = str(failure)
-                    each.stop_now("fenced")
+            self._renew()
             now = time.monotonic()
             for each in group:
                 each.poll(now)
@@ -144,6 +141,20 @@ class Runner:
                     told[each.flow.name] = each.reason
                     self._say(f"flow {each.flow.name} {each.state}: {each.reason}")
             watch()
+
+    def _renew(self) -> None:
+        try:
+            self._lease.renew()
+            self._trouble = ""
+        except Fenced as failure:
+            for each in self.flows:
+                each.reason = str(failure)
+                each.stop_now("fenced")
+        except (OSError, StreamsError) as failure:
+            # It may pass; meanwhile the look before each micro-batch lets none write that should not.
+            if str(failure) != self._trouble:
+                self._say(f"the folder of checkpoints gives trouble: {failure}")
+            self._trouble = str(failure)
 
     def _end_gracefully(self, watch: Callable[[], None]) -> None:
         for each in self.flows:
@@ -245,7 +256,10 @@ def run_app(
     with started_session(app, master) as session:
         runner = Runner(app, session, once=once, say=say or print)
         with stopped_by_signals(runner):
-            runner.prepare(cluster)
+            try:
+                runner.prepare(cluster)
+            finally:
+                cluster.close()
             runner.run(lambda: watch(runner) if watch is not None else None)
     if runner.failures:
         raise StreamsError(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from moldau.streams.places import Place
 
 RESTARTS_MAX = 3
-PAUSE_SECONDS_MAX = 30.0
+PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 PARKED_MS = 3_600_000
 
 
@@ -140,7 +140,8 @@ class RunningFlow:
             self.state = "failed"
             return
         self.state = "restarting"
-        self._again_at = time.monotonic() + min(2.0 ** (self._attempts - 1), PAUSE_SECONDS_MAX)
+        pause = PAUSES_SECONDS[min(self._attempts, len(PAUSES_SECONDS)) - 1]
+        self._again_at = time.monotonic() + pause
 
     def process_all(self) -> None:
         """Wait until what is there now is read; raises what made the query fail."""

@@ -29,10 +29,11 @@ from moldau.streams.errors import AppError
 from moldau.streams.names import name_from_topic
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from moldau.streams.app import App
     from moldau.streams.flow import Flow, Query
+    from moldau.streams.topic import Topic
 
 TOKEN = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|;|[^-/'\"`;]+|.", re.S
@@ -88,8 +89,8 @@ def statements(text: str) -> Iterator[str]:
 class View:
     """A topic under a name that queries use."""
 
-    def __init__(self, topic_name: str, is_table: bool) -> None:
-        self.topic_name = topic_name
+    def __init__(self, topic: Topic, is_table: bool) -> None:
+        self.topic = topic
         self.is_table = is_table
 
 
@@ -146,8 +147,7 @@ def _add_topic(app: App, kind: str, name: str, columns: str | None, options: Map
         given["watermark"] = (column, delay.strip())
     if given.get("value", "json") == "json" and columns is None:
         raise AppError("it needs its columns in parentheses, or AS and a query")
-    app.topic(topic_name, schema=columns, options=more, **given)
-    return View(topic_name, kind == "TABLE")
+    return View(app.topic(topic_name, schema=columns, options=more, **given), kind == "TABLE")
 
 
 def _add_flow(
@@ -172,18 +172,30 @@ def _query(app: App, text: str, views: dict[str, View]) -> Query:
     def rows() -> DataFrame:
         from moldau.streams.places import active_session
 
-        known = {name: View(name, False) for name in app.topics} | views
+        known = {name: View(topic, False) for name, topic in app.topics.items()} | views
+        session = active_session()
+        relations = _relations(session, text)
         for name, view in known.items():
-            if _mentions(text, name):
-                topic = app.topics[view.topic_name]
-                (topic.table() if view.is_table else topic.stream()).createOrReplaceTempView(f"`{name}`")
-        return active_session().sql(text)
+            if name.lower() in relations:
+                rows = view.topic.table() if view.is_table else view.topic.stream()
+                rows.createOrReplaceTempView(f"`{name}`")
+        return session.sql(text)
 
     return rows
 
 
-def _mentions(query: str, name: str) -> bool:
-    return re.search(rf"(?<![\w.-])`?{re.escape(name)}`?(?![\w-])", query, re.I) is not None
+def _relations(session: SparkSession, query: str) -> set[str]:
+    """What the query reads by name, in small letters, as Spark's own parser has it."""
+    found = set()
+    waiting = [session._jsparkSession.sessionState().sqlParser().parsePlan(query)]
+    while waiting:
+        plan = waiting.pop()
+        if plan.nodeName() == "UnresolvedRelation":
+            found.add(plan.multipartIdentifier().mkString(".").lower())
+        # Subqueries are inner children of the node whose expressions have them, and so is what WITH defines.
+        for below in (plan.children(), plan.innerChildren()):
+            waiting += [below.apply(index) for index in range(below.size())]
+    return found
 
 
 def _names(text: str | None) -> list[str] | str | None:
