@@ -36,6 +36,7 @@ from pyspark_moldau.errors import FencedError, OptionError, SinkError
 from pyspark_moldau.sink_options import SinkOptions
 
 ATTEMPTS_MAX = 10
+SLOW_ATTEMPTS_MAX = 2
 PAUSE_SECONDS = 0.2
 KEPT_MAX = 16
 NUMBERED_BY_USER = "batches"
@@ -122,8 +123,9 @@ def _commit(
 ) -> None:
     key = (options.bootstrap_servers, transactional_id)
     session = _sessions.pop(key, None)
+    too_slow = 0
     for attempt in range(ATTEMPTS_MAX):
-        last = attempt == ATTEMPTS_MAX - 1
+        last, started = attempt == ATTEMPTS_MAX - 1, time.monotonic()
         is_new = session is None or not _continues(session.entry, stream, run_id, batch_id)
         if session is None:
             session = _Session(options, transactional_id)
@@ -134,6 +136,9 @@ def _commit(
         except (Fenced, TransactionLost):
             session.close()
             session = None
+            too_slow += time.monotonic() - started > options.transaction_timeout_ms / 1000
+            if too_slow == SLOW_ATTEMPTS_MAX:
+                raise SinkError(_slow_sentence(options, batch_id)) from None
             if last:
                 raise
             if is_new:  # else it was what we remembered, and not the cluster, that was wrong
@@ -166,15 +171,37 @@ def _write_once(
         raise FencedError(_fenced_sentence(session, stream, run_id, before))
     if before.stream != stream or before.batch_id < batch_id:
         session.write(before.next(stream, run_id, batch_id), batches, place)
-    elif stream == NUMBERED_BY_USER and batch_id < before.batch_id:
-        raise SinkError(
-            f"batchId {batch_id} is lower than {before.batch_id}, the last one written with the "
-            f"transactionalId {session.producer.transactional_id!r}: whether it was written before is not "
-            "known, and it is not written now. Numbers must rise; give other numbers another transactionalId"
-        )
+    elif batch_id < before.batch_id:
+        raise SinkError(_late_sentence(session, stream, batch_id, before))
     elif before.run != run_id:
         # Written by an earlier run. Nothing to write but who is in charge now.
         session.write(before.next(stream, run_id, before.batch_id), [], place)
+
+
+def _slow_sentence(options: SinkOptions, batch_id: int) -> str:
+    """The cluster ends a transaction that takes too long, and then refuses its producer."""
+    return (
+        f"to send batch {batch_id} takes longer than kafka.transaction.timeout.ms "
+        f"({options.transaction_timeout_ms} ms), and the cluster has aborted the transaction: raise the "
+        "option, or bound micro-batches with maxOffsetsPerTrigger where they are read"
+    )
+
+
+def _late_sentence(session: _Session, stream: str, batch_id: int, entry: Entry) -> str:
+    """A query repeats its last batch, and no earlier one: nobody knows whether this one was written."""
+    name = session.producer.transactional_id
+    if stream == NUMBERED_BY_USER:
+        return (
+            f"batchId {batch_id} is lower than {entry.batch_id}, the last one written with the "
+            f"transactionalId {name!r}: whether it was written before is not known, and it is not written "
+            "now. Numbers must rise; give other numbers another transactionalId"
+        )
+    return (
+        f"micro-batch {batch_id} comes although {entry.batch_id} has been committed with the transactional "
+        f"id {name!r}: the query's checkpoint is older than what it has written, or another driver runs it. "
+        "Nothing was written, because part of it may have been before. To go on from this checkpoint, and "
+        "write that part twice, give the query another transactionalId"
+    )
 
 
 def _fenced_sentence(session: _Session, stream: str, run_id: str, entry: Entry) -> str:

@@ -2,6 +2,13 @@
 
 A session takes seconds to start and half a gigabyte, so all tests share one with two threads, and none may
 stop it. What a test leaves running (queries, views) is cleared away after it.
+
+To see whether a test is right in the first place, point it at another broker, such as Apache Kafka:
+
+    python -m bench start kafka --dir D --port 9392
+    MOLDAU_TEST_BOOTSTRAP=127.0.0.1:9392 pytest -n 0 tests/pipelines/test_sink_commit.py
+
+Tests that kill a broker start one for themselves.
 """
 
 from __future__ import annotations
@@ -81,9 +88,20 @@ def spark(spark_process: SparkSession) -> Iterator[SparkSession]:
         query.stop()
 
 
+class RunningBroker(Broker):
+    """One that somebody else has started."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(process=True)
+        self.bootstrap_servers = address
+
+
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """A broker in a process of its own, for all tests of a file: use topics with names of their own."""
+    if address := os.environ.get("MOLDAU_TEST_BOOTSTRAP"):
+        yield RunningBroker(address)
+        return
     with Broker(process=True) as running:
         yield running
 

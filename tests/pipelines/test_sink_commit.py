@@ -7,6 +7,7 @@ forgotten, as when its process is gone.
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -20,7 +21,7 @@ from moldau.cli.offset_range import Bound
 from moldau.client.cluster import Cluster
 from moldau.client.errors import UnknownTopic
 from moldau.client.ledger import read_entry
-from moldau.client.producer import IdempotentProducer, TransactionalProducer
+from moldau.client.producer import Fenced, IdempotentProducer, TransactionalProducer
 from moldau.testing import Broker
 from pyspark_moldau import sink_commit
 from pyspark_moldau.errors import ClientError, FencedError, SinkError
@@ -160,6 +161,30 @@ def test_driver_that_only_found_its_batch_written_fences_the_older(broker: Broke
     with pytest.raises(FencedError):
         commit(broker, ready, "older", 1, ["never"])
     assert seen(broker, ready, "read_uncommitted") == ["a"]
+
+
+def test_a_checkpoint_that_was_set_back(broker: Broker, ready: str) -> None:
+    """What a query repeats is its last micro-batch. An earlier one was planned anew."""
+    for batch_id in range(3):
+        commit(broker, ready, "run-1", batch_id, [str(batch_id)])
+    forget()
+    with pytest.raises(SinkError, match="micro-batch 1 comes although 2 has been committed"):
+        commit(broker, ready, "run-2", 1, ["new"])
+    assert seen(broker, ready, "read_uncommitted") == ["0", "1", "2"]
+
+
+def test_transaction_that_takes_too_long(broker: Broker, ready: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster aborts it and refuses the producer, as if there were another one."""
+    seconds = iter(range(0, 10_000, 61))
+    clock = SimpleNamespace(monotonic=lambda: next(seconds), sleep=lambda _: None)
+    monkeypatch.setattr(sink_commit, "time", clock)
+
+    def refused(*_: object) -> None:
+        raise Fenced("another producer has taken over")
+
+    monkeypatch.setattr(sink_commit._Session, "write", refused)
+    with pytest.raises(SinkError, match=r"takes longer than kafka\.transaction\.timeout\.ms \(60000 ms\)"):
+        commit(broker, ready, "run", 0, ["a"])
 
 
 def test_two_queries_with_one_id(broker: Broker, ready: str) -> None:

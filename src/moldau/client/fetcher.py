@@ -8,8 +8,10 @@ transactions take offsets, and with `read_committed` the batches of aborted tran
 the end is reached when a batch at or behind it comes by, not when its last record has been seen.
 
 What holds up: a range that ends above what may be read (the high watermark, or with `read_committed` the
-last stable offset) is waited for. Whatever the reason, after `patience_seconds` without progress the range
-ends with ClusterTimeout; it never goes on silently and never loops for ever.
+last stable offset) is waited for, and so is a broker that answers without records although it may show them
+(it reads them from elsewhere, perhaps, and has used up a quota). That is no proof that nothing is left: a
+cleaned log keeps its last batch, if only the header. Whatever the reason, after `patience_seconds` without
+progress the range ends with ClusterTimeout; it never goes on silently and never loops for ever.
 
 Not here: what to do about records that are gone (OffsetOutOfRange says what there is); the caller decides.
 """
@@ -35,8 +37,6 @@ from moldau.protocol.messages.fetch import (
 from moldau.records.batch import MAGIC, MAGIC_OFFSET, BatchView, CorruptBatch, batch_size_bytes, iter_batches
 from moldau.records.control import ControlType, control_type
 
-EMPTY_ANSWERS_MAX = 3
-"""So many answers in a row without bytes, although the whole range may be shown: nothing is left in it."""
 FETCH_BYTES_MIN = 64 * 1024
 _BY_NAME = 12
 
@@ -92,7 +92,6 @@ class _RangeReader:
         self.name = f"{topic}-{partition}"
         self._connection: Connection | None = None
         self._topic_id: bytes | None = None
-        self._empty_answers = 0
         self._bytes_per_offset = 0.0
         self._progress_at = 0.0
         self._reason = "no broker answered"
@@ -138,8 +137,6 @@ class _RangeReader:
             self.give_up()  # perhaps another broker leads now
             self.cluster.check_partition(code, self.topic, self.partition, f"read {self.name}")
         assert data is not None
-        if answer.throttle_time_ms and not data.records:
-            self._empty_answers = 0  # held back by a quota, which says nothing about the log
         return data
 
     def _leader(self) -> Connection:
@@ -208,13 +205,13 @@ class _RangeReader:
             if behind <= self.position:
                 raise CorruptRecords(f"{self.name}: the broker sent batches before offset {self.position}")
             self._bytes_per_offset = sum(each.size_bytes for each in batches) / (behind - self.position)
-            self.position, self._empty_answers = behind, 0
+            self.position = behind
             return
         limit = data.last_stable_offset if self.read_committed else data.high_watermark
         if limit >= self.end:
-            self._empty_answers += 1
-            if not data.records and self._empty_answers >= EMPTY_ANSWERS_MAX:
-                self.position = self.end
+            self._reason = "the broker answered without records, although it has some up to there"
+            if not data.records:
+                time.sleep(self.cluster.options.backoff_seconds)  # it does not wait before it answers so
             return
         what = "last stable offset" if self.read_committed else "high watermark"
         self._reason = f"its {what} is {limit}"
