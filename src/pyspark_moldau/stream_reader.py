@@ -74,6 +74,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._loss = LossReport(options.fail_on_data_loss, tell)
         self._initial: Offsets | None = None
         self._first_is_due = False
+        self._has_looked = False
         self._latest: Offsets = {}
         self._fixed_end: Offsets | None = None
         self._topic_ids: dict[str, bytes] = {}
@@ -115,12 +116,16 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, dict[str, int]], limit: ReadLimit) -> dict[str, dict[str, int]]:
         """Where the next micro-batch ends."""
         begin = from_json(start)
+        self._has_looked = True
         self._show_progress(begin)
         end = self._end(begin)
-        self._made_again = self._look_for_topics_made_again(begin)
-        if self._made_again:
+        if again := self._partitions_made_again(begin):
+            back = self._view.earliest(again)
             self._fixed_end = self._fixed_end and self._view.latest({})
-            return to_json({**begin, **self._view.earliest(self._made_again)})
+            self._note_topic_ids()  # not before everything is known, or a failure would be the end of it
+            self._made_again = again
+            return to_json({**begin, **back})
+        self._note_topic_ids()
         self._report_losses(begin, end)
         self._latest = end
         if self._first_is_due and begin == self._initial:
@@ -143,13 +148,12 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._view.recent_partitions(begin)
         return self._fixed_end
 
-    def _look_for_topics_made_again(self, begin: Offsets) -> set[TopicPartition]:
+    def _partitions_made_again(self, begin: Offsets) -> set[TopicPartition]:
         """Partitions that are others than those that were read, as the ids of their topics show."""
-        before = self._topic_ids
         # A broker that lags behind the others may give an older id once more.
         new = {topic for topic, each in self._view.topic_ids.items() if each not in self._former_ids}
-        self._note_topic_ids()
-        return {one for one, offset in begin.items() if one[0] in new & before.keys() and offset > 0}
+        there = begin.keys() & set(self._view.recent_partitions(begin))
+        return {one for one in there if one[0] in new & self._topic_ids.keys() and begin[one] > 0}
 
     def _note_topic_ids(self) -> None:
         self._topic_ids = dict(self._view.topic_ids)
@@ -206,8 +210,20 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin |= first
         # Taken for a topic that was made again, and read from its beginning.
         begin |= self._view.earliest(_shrunken(begin, until))
+        if not self._has_looked:
+            until = self._cut(until)
         ranges = [Range(*one, begin[one], until[one]) for one in sorted(until) if until[one] > begin[one]]
         return plan(self._options, ranges)
+
+    def _cut(self, until: Offsets) -> Offsets:
+        """Ends that an earlier run has planned, cut to what the partitions still have."""
+        last = self._view.latest(until)
+        shorter = {one: last[one] for one, offset in until.items() if last.get(one, offset) < offset}
+        for one, offset in shorter.items():
+            self._loss.report(
+                f"{names([one])} ends at offset {offset}, before {until[one]} up to which it was to be read"
+            )
+        return until | shorter
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Run a task, on an executor."""

@@ -202,8 +202,13 @@ def test_a_group_without_coordinator_and_one_with_deleted_topics(
 
 
 def test_topics_that_are_gone(
-    reader: Callable[..., MoldauStreamReader], broker: Broker, topic: str, told: list[str]
+    reader: Callable[..., MoldauStreamReader],
+    broker: Broker,
+    topic: str,
+    told: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("moldau.client.cluster.UNKNOWN_TOPIC_GRACE_SECONDS", 0.2)
     broker.create_topic(topic)
     produce(broker, topic, 3)
     start = {topic: {"0": 1}}
@@ -230,13 +235,14 @@ def test_a_topic_made_again_that_is_longer_than_before(
     trigger: str,
 ) -> None:
     """Its id tells, and what follows is the same after a crash: it is in the two offsets of a micro-batch."""
-    broker.create_topic(topic)
+    broker.create_topic(topic, partitions=2)
     produce(broker, topic, 3)
+    produce(broker, topic, 2, partition=1)
     strict, lenient = reader(startingOffsets="earliest"), reader(failOnDataLoss="false")
     if trigger == "available now":
         for each in (strict, lenient):
             each.prepareForTriggerAvailableNow()
-    end = {topic: {"0": 3}}
+    end = {topic: {"0": 3, "1": 2}}
     assert strict.latestOffset(strict.initialOffset(), ALL) == end
     assert strict.latestOffset(end, ALL) == lenient.latestOffset(end, ALL) == end
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -245,7 +251,7 @@ def test_a_topic_made_again_that_is_longer_than_before(
     produce(broker, topic, 5)
     clock.now += PARTITIONS_AGE_SECONDS
     back = strict.latestOffset(end, ALL)
-    assert back == lenient.latestOffset(end, ALL) == {topic: {"0": 0}}
+    assert back == lenient.latestOffset(end, ALL) == {topic: {"0": 0, "1": 2}}
     with pytest.raises(DataLossError, match=f"{topic}-0 was deleted and made again"):
         strict.partitions(end, back)
     with pytest.raises(DataLossError, match="ends at offset 0, before 3 where the query goes on"):
@@ -254,7 +260,22 @@ def test_a_topic_made_again_that_is_longer_than_before(
     assert len(told) == 1
     following = lenient.latestOffset(back, ALL)
     assert offsets_read(lenient, back, following) == [0, 1, 2, 3, 4]
+    assert "-1 was deleted" in told[1]
     assert lenient.latestOffset(following, ALL) == following
+
+
+def test_a_planned_micro_batch_that_is_not_there_any_more(
+    reader: Callable[..., MoldauStreamReader], broker: Broker, topic: str, told: list[str]
+) -> None:
+    """The driver died in it, and what is there now is shorter."""
+    broker.create_topic(topic)
+    produce(broker, topic, 3)
+    planned = {topic: {"0": 1}}, {topic: {"0": 9}}
+    retries = {"fetchOffset.retryIntervalMs": "1"}
+    with pytest.raises(DataLossError, match="ends at offset 3, before 9 up to which it was to be read"):
+        reader(**retries).partitions(*planned)
+    assert offsets_read(reader(failOnDataLoss="false", **retries), *planned) == [1, 2]
+    assert len(told) == 1
 
 
 def test_a_new_partition_is_read_from_its_beginning(
