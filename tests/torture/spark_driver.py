@@ -21,6 +21,9 @@ from pipelines.cluster import session_processes
 from torture import HERE, ROOT
 from torture.clients import ClientProcess
 
+# Spark gives a Python process ten seconds to report, and has no setting for it.
+TOO_SLOW = b"Python worker failed to connect back"
+
 
 class SparkDriver(ClientProcess):
     """A driver, again and again on the same checkpoints."""
@@ -32,10 +35,12 @@ class SparkDriver(ClientProcess):
         self._command = list(command)
         self._environment = dict(environment)
         self._past: list[int] = []
+        self._log_before = 0
 
     def start(self) -> None:
         path = os.pathsep.join(map(str, (HERE.parent, ROOT)))
         with self.log.open("ab") as log:
+            self._log_before = log.tell()
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -69,6 +74,12 @@ class SparkDriver(ClientProcess):
     def kill_worker(self, choice: float) -> bool:
         """kill -9 of one of its Python workers; `choice` in [0, 1) says which."""
         return self._kill_first(lambda command: b"pyspark" in command and b"java" not in command, choice)
+
+    def too_slow(self) -> bool:
+        """Whether this life of it met a machine too busy for Spark, which is no fault of what is tested."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_before)
+            return TOO_SLOW in log.read()
 
     def past_processes(self) -> list[int]:
         """Processes of this driver and of those before it."""

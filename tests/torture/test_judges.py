@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ from torture.offsets_load import expected, judge_groups
 from torture.reading import Seen
 from torture.round_pipeline import AWAY, EXECUTOR, PYTHON, PipelineSize
 from torture.seeds import generator
-from torture.spark_checkpoints import Checkpoints
+from torture.spark_checkpoints import Checkpoints, until
+from torture.spark_driver import TOO_SLOW, SparkDriver
 from torture.worker import transformed
 
 ENTRIES = [Entry("left", 0, "a", 40), Entry("right", 1, "b", 30), Entry("left", 0, "c", 50)]
@@ -281,3 +283,15 @@ def test_batch_that_is_forgotten_is_the_last_one_of_a_query_at_rest(tmp_path: Pa
     assert len(list((tmp_path / "working" / "commits").iterdir())) == 4
     assert not checkpoints.have({tmp_path / "resting": 3})
     assert not checkpoints.any_at_rest()
+
+
+def test_driver_on_a_machine_that_is_too_busy_is_known_by_its_last_life(tmp_path: Path) -> None:
+    says = tmp_path / "says"
+    driver = SparkDriver("driver", ["cat", str(says)], tmp_path, {"PATH": os.defpath})
+    found = []
+    for text in (TOO_SLOW, b"something else"):
+        says.write_bytes(text)
+        driver.start()
+        assert until(lambda: not driver.running(), 20)
+        found.append(driver.too_slow())
+    assert found == [True, False]
