@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 from moldau.streams.errors import StreamsError
 
 if TYPE_CHECKING:
+    from moldau.client.cluster import Cluster as Client
     from moldau.streams.app import App
     from moldau.streams.checkpoints import Owner
     from moldau.streams.flow import Output
 
 TIMEOUT_SECONDS = 15.0
 TOPIC_RESOURCE = 2
-UNKNOWN_POLICY = "compact"
-"""It may be so; this is only for a warning."""
 
 
 class Cluster:
@@ -81,7 +80,8 @@ class Cluster:
     def make(self, output: Output, inputs: Iterable[str], say: Callable[[str], None]) -> None:
         """Make the topic of an output unless it is there."""
         if output.topic in self.partitions:
-            if output.is_table and "compact" not in self._setting(output.topic, "cleanup.policy"):
+            policy = topic_setting(self._client, output.topic, "cleanup.policy") if output.is_table else None
+            if policy is not None and "compact" not in policy:
                 say(
                     f"topic {output.topic} is not compacted, so that rows of the table will expire: "
                     f"moldau topics alter {output.topic} -c cleanup.policy=compact"
@@ -129,21 +129,20 @@ class Cluster:
             raise RequestRefused(answer.error_message or str(refused), refused.error_code) from None
         return True
 
-    def _setting(self, topic: str, name: str) -> str:
-        from moldau.client.errors import ClientError, Retriable
-        from moldau.protocol.messages.describe_configs import (
-            DescribeConfigsRequest,
-            DescribeConfigsResource,
-        )
 
-        asked = DescribeConfigsResource(
-            resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=[name]
-        )
-        try:
-            (answer,) = self._client.any_broker().ask(DescribeConfigsRequest(resources=[asked])).results
-        except (ClientError, Retriable, OSError):
-            return UNKNOWN_POLICY
-        return next((each.value or "" for each in answer.configs if each.name == name), UNKNOWN_POLICY)
+def topic_setting(cluster: Client, topic: str, name: str) -> str | None:
+    """A topic's setting; None where the cluster does not tell it."""
+    from moldau.client.errors import ClientError, Retriable
+    from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+    asked = DescribeConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=[name]
+    )
+    try:
+        (answer,) = cluster.any_broker().ask(DescribeConfigsRequest(resources=[asked])).results
+    except (ClientError, Retriable, OSError):
+        return None
+    return next((each.value for each in answer.configs if each.name == name), None)
 
 
 def topics_read(owner: Owner) -> set[str]:

@@ -3,25 +3,32 @@
 Spark asks a Python data source once for its partitions, when a DataFrame is made, and keeps the answer; so
 a batch of the format "moldau" joined with a stream would stay for ever what it was when the stream began.
 Only a task's `read` runs anew in every micro-batch. Here, therefore, the partitions say who reads, and
-`read` finds out how far.
+`read` finds out how far; it gives of each key the latest record alone, most of them from the process's memory
+(kept_table.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from moldau.streams.output_topics import topic_setting
 from pyspark_moldau.cluster_view import ClusterView
 from pyspark_moldau.data_source import columns
+from pyspark_moldau.offsets import TopicPartition
 from pyspark_moldau.options import BATCH, SourceOptions, parse_options
 from pyspark_moldau.ranges import Range
 from pyspark_moldau.tasks import RangesPartition, read_task
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from moldau.client.cluster import Cluster
+    from moldau.streams.kept_table import LogState, Memory
 
 
 class TableSource(DataSource):
@@ -49,7 +56,7 @@ class Share(InputPartition):
 
 
 class TableReader(DataSourceReader):
-    """Reads all that is there, each time."""
+    """Reads all that is there, each time; what a process has read before it reads from its memory."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -65,13 +72,58 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Run a task, on an executor."""
-        if not isinstance(partition, Share):
-            return iter(())
-        view = ClusterView(self._options)
-        try:
-            mine = view.partitions()[partition.index :: partition.count]
-            first, last = view.earliest(mine), view.latest({})
-        finally:
-            view.close()
-        ranges = [Range(*one, first[one], last[one]) for one in mine if last.get(one, 0) > first[one]]
-        return read_task(self._options, RangesPartition(tuple(ranges)))
+        if isinstance(partition, Share):
+            yield from _latest(self._options, partition)
+
+
+_memory: Memory | None = None
+"""What this process keeps."""
+
+
+def memory() -> Memory:
+    """What this process keeps."""
+    global _memory
+    if _memory is None:
+        from moldau.streams.kept_table import Memory
+
+        _memory = Memory()
+    return _memory
+
+
+def _latest(options: SourceOptions, share: Share) -> Iterator[pyarrow.RecordBatch]:
+    view = ClusterView(options)
+    try:
+        for one in view.partitions()[share.index :: share.count]:
+            name = (
+                options.bootstrap_servers,
+                tuple(sorted(options.client_options.items())),
+                options.read_committed,
+                options.include_headers,
+                one,
+            )
+            yield from memory().latest(name, functools.partial(_look, view, one), _reading(options, one))
+    finally:
+        view.close()
+
+
+def _look(view: ClusterView, one: TopicPartition) -> LogState:
+    from moldau.streams.kept_table import LogState
+
+    view.partitions()  # asks for the topic's id and leaders
+    place = view.cluster.persist(f"find the leader of {one[0]}-{one[1]}", lambda: view.cluster.place(*one))
+    first, last = view.earliest([one]), view.latest({})
+    end = last.get(one, first[one])
+    keeps = tombstones_seconds(view.cluster, one[0])
+    return LogState(view.cluster.topic_id(one[0]), place.leader_epoch, first[one], end, keeps)
+
+
+def tombstones_seconds(cluster: Cluster, topic: str) -> float:
+    """For how long the topic keeps tombstones at least; 0 if the broker does not tell."""
+    setting = topic_setting(cluster, topic, "delete.retention.ms")
+    return int(setting) / 1000 if setting is not None and setting.isdigit() else 0.0
+
+
+def _reading(
+    options: SourceOptions, one: TopicPartition
+) -> Callable[[int, int], Iterator[pyarrow.RecordBatch]]:
+    return lambda start, end: read_task(options, RangesPartition((Range(*one, start, end),)))

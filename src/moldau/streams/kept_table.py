@@ -1,0 +1,182 @@
+"""The latest row of every key of a partition, kept by a worker process from one micro-batch to the next.
+
+A table in a join is looked up anew in every micro-batch, but little of its topic is new. So a process that
+has read a partition keeps what is left of it, and reads on from there:
+
+    kept up to offset 1000       AA 17   DL 903   UA 540
+    new, 1000 to 1004            AA 1000   DL 1001 (no value)   a key that is null
+    kept up to offset 1004       AA 1000   UA 540
+
+The invariant: what comes out is what reading all records from the log's start on would give. Therefore
+
+* rows before the log's start are dropped: retention and DeleteRecords have removed them;
+* all is dropped and read anew when the topic has another id (deleted and made again), when the partition has
+  another leader epoch (an unclean election may have cut the log off), or when it ends before what is kept;
+* compaction removes what a later record has replaced, which is dropped here already. But some time after a
+  tombstone (delete.retention.ms, counted from the first cleaning behind it) it removes that too, and who had
+  not looked in between would never hear of it. So what is kept is good for a part of that time only;
+* with read_committed the end is the last stable offset: nothing before it is decided later.
+
+A key lives in one partition, as Kafka's tables have it: a tombstone removes the rows of its own partition.
+
+A broker that gives topics no ids, or does not tell delete.retention.ms, gets no memory: everything is read
+each time.
+
+What is kept is bounded, a process at a time. A partition that finds no room is read each time, and its rows
+are reduced by Spark alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+KEPT_BYTES_MAX = 64 * 1024 * 1024
+"""Of all partitions that a process keeps, as Arrow data."""
+REDUCED_EVERY_BYTES = 32 * 1024 * 1024
+FRESH_SECONDS_MAX = 60.0
+"""What nobody asked for in so long a time is forgotten; Spark ends idle processes after as long."""
+ROWS_MAX = 32_768
+
+Read = Callable[[int, int], Iterable[pa.RecordBatch]]
+"""The records of the partition from an offset up to, not including, another one."""
+
+
+class LogState(NamedTuple):
+    """A partition's log as it is now."""
+
+    topic_id: bytes | None
+    leader_epoch: int
+    start: int
+    end: int
+    tombstones_seconds: float
+    """For how long tombstones stay at least (delete.retention.ms)."""
+
+    def continues(self, kept: Kept, now: float) -> bool:
+        """Whether it is the log that was read, with all tombstones that came since and more at its end."""
+        identity = (kept.log.topic_id, kept.log.leader_epoch)
+        is_fresh = now - kept.seen_at < min(FRESH_SECONDS_MAX, self.tombstones_seconds / 2)
+        return is_fresh and (self.topic_id, self.leader_epoch) == identity and self.end >= kept.log.end
+
+
+@dataclass
+class Kept:
+    """What is left of a partition up to the end of `log`."""
+
+    log: LogState
+    rows: pa.Table
+    seen_at: float
+    """When the end of `log` was asked for, or before."""
+
+
+@dataclass
+class Memory:
+    """What a process keeps, by whatever tells partitions and ways to read them apart."""
+
+    bytes_max: int = KEPT_BYTES_MAX
+    clock: Callable[[], float] = time.monotonic
+    kept: dict[object, Kept] = field(default_factory=dict)
+
+    def latest(self, name: object, look: Callable[[], LogState], read: Read) -> Iterator[pa.RecordBatch]:
+        """Records of a partition, among them the latest of every key; none that is older than one kept.
+
+        `look` is asked before and after reading: a topic made again meanwhile is read again.
+        """
+        while True:
+            now = self.clock()
+            log = look()
+            before = self.kept.pop(name, None)
+            reduced = Reduced(None)
+            start = log.start
+            if before is not None and log.continues(before, now):
+                reduced = Reduced(since(before.rows, log.start))
+                start = max(before.log.end, log.start)
+            if start < log.end:
+                batches = iter(read(start, log.end))
+                for batch in batches:
+                    reduced.add(batch)
+                    if reduced.size_bytes > self.bytes_max:
+                        yield from reduced.batches()
+                        yield from batches
+                        return
+                after = look()
+                if (after.topic_id, after.leader_epoch) != (log.topic_id, log.leader_epoch):
+                    continue
+            self._keep(name, log, reduced.rows(), now)
+            yield from reduced.batches()
+            return
+
+    def _keep(self, name: object, log: LogState, rows: pa.Table | None, now: float) -> None:
+        if rows is None or log.topic_id is None:
+            return
+        for other in [each for each, kept in self.kept.items() if now - kept.seen_at > FRESH_SECONDS_MAX]:
+            del self.kept[other]
+        if rows.nbytes + sum(each.rows.nbytes for each in self.kept.values()) <= self.bytes_max:
+            self.kept[name] = Kept(log, rows, now)
+
+
+class Reduced:
+    """Records in the order of a partition, of which only the latest of each key are left."""
+
+    def __init__(self, rows: pa.Table | None) -> None:
+        self._rows = rows
+        self._new: list[pa.RecordBatch] = []
+        self._new_bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add the records that follow."""
+        self._new.append(batch)
+        self._new_bytes += batch.nbytes
+        if self._new_bytes > REDUCED_EVERY_BYTES:
+            self.rows()
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what is left, as far as it is reduced."""
+        return self._rows.nbytes if self._rows is not None else 0
+
+    def rows(self) -> pa.Table | None:
+        """What is left; None if there was never a record."""
+        if self._new:
+            newest = newest_records(pa.Table.from_batches(self._new))
+            parts = [newest.filter(pc.is_valid(newest["value"]))]
+            if self._rows is not None:
+                replaced = pc.is_in(self._rows["key"], value_set=newest["key"].combine_chunks())
+                parts.insert(0, self._rows.filter(pc.invert(replaced)))
+            self._rows = pa.concat_tables(parts).combine_chunks()
+            self._new, self._new_bytes = [], 0
+        return self._rows
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """The same in batches."""
+        rows = self.rows()
+        return rows.to_batches(max_chunksize=ROWS_MAX) if rows is not None else []
+
+
+def newest_records(records: pa.Table) -> pa.Table:
+    """The last record of every key; those without a key are left out. Records are in the partition's order.
+
+    By hand, because pyarrow's group_by imports pandas at its first use: a third of a second.
+    """
+    records = records.filter(pc.is_valid(records["key"])).combine_chunks()
+    if not records.num_rows:
+        return records
+    encoded = records["key"].combine_chunks().dictionary_encode()
+    codes = np.frombuffer(encoded.indices.buffers()[1], np.int32, len(encoded))
+    last = np.empty(len(encoded.dictionary), np.int64)
+    last[codes] = np.arange(len(codes))  # of equal codes the last one stays
+    last.sort()
+    return records.take(pa.Array.from_buffers(pa.int64(), len(last), [None, pa.py_buffer(last)]))
+
+
+def since(rows: pa.Table, offset: int) -> pa.Table:
+    """The rows from an offset on."""
+    if not rows.num_rows or pc.min(rows["offset"]).as_py() >= offset:
+        return rows
+    return rows.filter(pc.field("offset") >= offset)
