@@ -201,11 +201,12 @@ def reset(
     Started again they begin anew, at the beginning of their topics unless the app says otherwise, and write
     again what they wrote. What is in topics stays. The app must be stopped.
     """
-    from moldau.cli.streams_state import forget, require_flows
+    from moldau.cli.streams_state import forget, require_flows, require_stopped
 
     with said_as_sentences():
         root = _root(checkpoints)
         chosen = require_flows(root, name, flows or [])
+        require_stopped(chosen)
         names = ", ".join(each.flow for each in chosen)
         if not yes and not typer.confirm(f"Remove checkpoints and state of {names} (app {name}) in {root}?"):
             raise CommandError("nothing was removed")

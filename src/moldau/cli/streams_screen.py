@@ -1,8 +1,8 @@
-"""What `moldau streams run` shows: a live table on a terminal, a line a flow and some seconds in a pipe, or
-JSON.
+"""What `moldau streams run` shows: a live table on a terminal; in a pipe a line, or a JSON document, of a flow
+that has moved, at most one in some seconds.
 
-FLOW            STATE    BATCH  ROWS-IN  ROWS-OUT  LAG  BATCH-MS  ROWS/S late_flights    running     12
-336776      9712    0       143   41250
+    flow          state    batch  rows in  rows out  lag  batch ms  rows/s
+    late_flights  running     12  336,776     9,712    0       143  41,250
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from moldau.streams.running import RunningFlow
 
 COLUMNS = ("flow", "state", "batch", "rows in", "rows out", "lag", "batch ms", "rows/s")
+LEFT_OUT_FIRST = ("batch ms", "batch", "rows/s", "rows out", "rows in")
+NAME_WIDTH_LEAST = 16
+GAP = 3
 PLAIN_SECONDS = 5.0
 JSON_SECONDS = 1.0
 
@@ -28,8 +32,8 @@ class StreamsScreen:
     def __init__(self, *, as_json: bool = False) -> None:
         self._as_json = as_json
         self._live: Any = None
-        self._shown_at = 0.0
-        self._shown: list[tuple[object, ...]] = []
+        self._shown: dict[str, tuple[float, tuple[object, ...]]] = {}
+        """Of each flow, when something was said of it last, and what."""
         self._interval = JSON_SECONDS if as_json else PLAIN_SECONDS
 
     def __enter__(self) -> Self:
@@ -56,15 +60,15 @@ class StreamsScreen:
     def show(self, runner: Runner) -> None:
         """Show where the flows are."""
         if self._live is not None:
-            self._live.update(_table(runner))
+            self._live.update(table_of(runner, self._live.console.width))
             return
-        rows = [row_of(each) for each in runner.flows]
-        states_changed = [row[1] for row in rows] != [row[1] for row in self._shown]
         now = time.monotonic()
-        if rows == self._shown or (not states_changed and now - self._shown_at < self._interval):
-            return
-        self._shown, self._shown_at = rows, now
-        for each, row in zip(runner.flows, rows, strict=True):
+        for each in runner.flows:
+            row = row_of(each)
+            shown_at, shown = self._shown.get(each.flow.name, (0.0, ()))
+            if row == shown or (row[1:2] == shown[1:2] and now - shown_at < self._interval):
+                continue
+            self._shown[each.flow.name] = now, row
             print(json.dumps(document_of(each)) if self._as_json else line_of(row), flush=True)
 
 
@@ -114,17 +118,44 @@ def document_of(running: RunningFlow) -> dict[str, object]:
     }
 
 
-def _table(runner: Runner) -> Any:
+def table_of(runner: Runner, width: int) -> Any:
+    """The flows as a table of at most `width` columns of characters.
+
+    Numbers are never cut: where it is narrow, columns are left out, and then names are shortened.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold cyan")
-    for index, heading in enumerate(COLUMNS):
-        table.add_column(heading, justify="left" if index < 2 else "right")
+    rows = [_cells(row_of(each)) for each in runner.flows]
+    shown = _columns_that_fit([COLUMNS, *rows], width)
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold cyan", show_edge=False, pad_edge=False)
+    for index in shown:
+        table.add_column(COLUMNS[index], justify="left" if index < 2 else "right", no_wrap=True)
     colours = {"running": "green", "done": "green", "restarting": "yellow", "failed": "red", "fenced": "red"}
-    for each in runner.flows:
-        name, state, *numbers = row_of(each)
-        cells = ["-" if number is None else f"{number:,}" for number in numbers]
-        table.add_row(str(name), Text(str(state), style=colours.get(str(state), "")), *cells)
+    longest = width - sum(_width(COLUMNS, *rows, at=index) + GAP for index in shown[1:])
+    for name, state, *numbers in rows:
+        if len(name) > longest:
+            name = name[: max(longest - 1, 1)] + "…"
+        cells: list[Any] = [Text(name), Text(state, style=colours.get(state, "")), *numbers]
+        table.add_row(*(cells[index] for index in shown))
     return table
+
+
+def _cells(row: tuple[object, ...]) -> tuple[str, ...]:
+    name, state, *numbers = row
+    return (str(name), str(state), *("-" if number is None else f"{number:,}" for number in numbers))
+
+
+def _columns_that_fit(rows: Sequence[tuple[str, ...]], width: int) -> list[int]:
+    shown = list(range(len(COLUMNS)))
+    for name in LEFT_OUT_FIRST:
+        name_width = min(_width(*rows, at=0), NAME_WIDTH_LEAST)
+        if name_width + sum(_width(*rows, at=index) + GAP for index in shown[1:]) <= width:
+            break
+        shown.remove(COLUMNS.index(name))
+    return shown
+
+
+def _width(*rows: tuple[str, ...], at: int) -> int:
+    return max(len(row[at]) for row in rows)

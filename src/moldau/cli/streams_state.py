@@ -171,11 +171,16 @@ def require_flows(root: Folder, app: str, flows: Sequence[str]) -> list[FlowFact
     return found
 
 
-def forget(root: Folder, flows: Sequence[FlowFacts], connection: Connection | None) -> None:
-    """Remove the checkpoints of flows, and the offsets of their groups."""
+def require_stopped(flows: Sequence[FlowFacts]) -> None:
+    """CommandError if the app of these flows runs."""
     driver = flows[0].driver
     if driver is not None and driver.is_fresh(now_seconds()):
         raise CommandError(f"app {flows[0].app} runs ({driver}): stop it first")
+
+
+def forget(root: Folder, flows: Sequence[FlowFacts], connection: Connection | None) -> None:
+    """Remove the checkpoints of flows, and the offsets of their groups."""
+    require_stopped(flows)
     for each in flows:
         if each.folder is not None:
             each.folder.remove()

@@ -65,7 +65,10 @@ def claim(folder: Folder, owner: Owner) -> None:
                 "needs a folder of its own (--checkpoints)"
             )
     else:
-        _refuse_stranger(folder, parse_owner(text, folder), owner)
+        before = parse_owner(text, folder)
+        _refuse_stranger(folder, before, owner)
+        if before == owner:
+            return
     folder.write(OWNER_FILE, json.dumps(asdict(owner), indent=2) + "\n")
 
 
@@ -98,19 +101,27 @@ def parse_owner(text: str, folder: Folder) -> Owner:
         return Owner(**known)
     except (ValueError, TypeError, KeyError, AttributeError):
         raise CheckpointRefused(
-            f"{folder}/{OWNER_FILE} is damaged: it does not say whose the checkpoint is"
+            f"{folder}/{OWNER_FILE} is damaged: it does not say whose the checkpoint is. `moldau streams reset` "
+            "lets the flow begin anew"
         ) from None
 
 
 def checkpoints_in(root: Folder) -> list[tuple[Folder, Owner]]:
-    """Every flow's checkpoint under a folder, in the order of apps and flows."""
+    """Every flow's checkpoint under a folder, in the order of apps and flows.
+
+    One whose owner cannot be read belongs to the app and flow that its folder is called after.
+    """
     found = []
     for app in root.names():
         for flow in (root / app).names():
             folder = root / app / flow
             text = folder.read(OWNER_FILE)
-            if text is not None:
+            if text is None:
+                continue
+            try:
                 found.append((folder, parse_owner(text, folder)))
+            except CheckpointRefused:
+                found.append((folder, Owner(app, flow, (), (), "", "")))
     return found
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -75,6 +76,8 @@ class Harness:
         self._folder = Path()
         self._running: list[RunningFlow] = []
         self._done: dict[str, int] = {}
+        self._lock = threading.Lock()
+        """Held from counting a topic's records until more are added: every flow writes in its own thread."""
 
     def __enter__(self) -> Self:
         from moldau.streams.harness_source import HarnessSource
@@ -104,20 +107,21 @@ class Harness:
 
         The key is `key`; without one, what the topic's key columns have in a mapping.
         """
-        offset = len(self._stored(topic))
-        self._append(
-            topic,
-            [
-                {
-                    "key": _bytes(key) if key is not None else self._key(topic, value),
-                    "value": _bytes(value),
-                    "offset": offset + index,
-                    "timestamp": timestamp or datetime.now(UTC),
-                    "headers": [{"key": name, "value": text} for name, text in (headers or {}).items()],
-                }
-                for index, value in enumerate(values)
-            ],
-        )
+        with self._lock:
+            offset = len(self._stored(topic))
+            self._append(
+                topic,
+                [
+                    {
+                        "key": _bytes(key) if key is not None else self._key(topic, value),
+                        "value": _bytes(value),
+                        "offset": offset + index,
+                        "timestamp": timestamp or datetime.now(UTC),
+                        "headers": [{"key": name, "value": text} for name, text in (headers or {}).items()],
+                    }
+                    for index, value in enumerate(values)
+                ],
+            )
 
     def records(self, topic: str) -> list[Record]:
         """Everything in a topic, once all that was sent has gone through the flows."""
@@ -208,20 +212,22 @@ class Harness:
         """Write a micro-batch, unless it was written before."""
         if batch_id <= self._done.get(flow.name, -1):
             return
-        offset = len(self._stored(topic))
-        now = datetime.now(UTC)
-        written = [
-            {
-                "key": None if row.key is None else bytes(row.key),
-                "value": None if row.value is None else bytes(row.value),
-                "headers": [each.asDict() for each in getattr(row, "headers", None) or ()],
-                "offset": offset + index,
-                "timestamp": now,
-            }
-            for index, row in enumerate(batch.collect())
-        ]
-        self._append(topic, written)
-        self._done[flow.name] = batch_id
+        rows = batch.collect()
+        with self._lock:
+            offset = len(self._stored(topic))
+            now = datetime.now(UTC)
+            written = [
+                {
+                    "key": None if row.key is None else bytes(row.key),
+                    "value": None if row.value is None else bytes(row.value),
+                    "headers": [each.asDict() for each in getattr(row, "headers", None) or ()],
+                    "offset": offset + index,
+                    "timestamp": now,
+                }
+                for index, row in enumerate(rows)
+            ]
+            self._append(topic, written)
+            self._done[flow.name] = batch_id
 
 
 class HarnessPlace:
