@@ -159,7 +159,7 @@ class SourceOptions:
     starting_option: str = "startingOffsets"
     ending_option: str = "endingOffsets"
     latest_where_no_match: bool = False
-    client_options: Mapping[str, str] = field(default_factory=dict)
+    client_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     read_committed: bool = True
     fail_on_data_loss: bool = True
     include_headers: bool = False

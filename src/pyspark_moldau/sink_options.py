@@ -1,13 +1,8 @@
 """The options of a write, and the columns it needs: checked before anything is computed or sent.
 
-Options are those of Spark's own Kafka connector (`topic`, `includeHeaders`, `kafka.*`) and ours:
-
-    delivery          exactly-once (of a stream, by default) or at-least-once (of a batch, by default)
-    transactionalId   whose transactions they are; by default a stream's own, by the id in its checkpoint
-    batchId           exactly-once of a batch: writing the same number again has no effect
-
-What is not an option of a write but stands among those of a query (checkpointLocation, path, queryName) is
-let pass.
+Options are those of Spark's own Kafka connector (`topic`, `includeHeaders`, `kafka.*`) and ours; TABLE has
+them all, for the checks here and for the documentation. What is not an option of a write but stands among
+those of a query (checkpointLocation, path, queryName) is let pass.
 """
 
 from __future__ import annotations
@@ -31,16 +26,56 @@ from moldau.client.errors import ClientError
 from moldau.client.options import parse_options as parse_client_options
 from moldau.records.compression import CODEC_NUMBERS
 from pyspark_moldau.errors import OptionError
-from pyspark_moldau.options import stripped
+from pyspark_moldau.options import BATCH, BOTH, Row, stripped
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 KAFKA_PREFIX = "kafka."
 BATCH_BYTES_DEFAULT = 500_000
 """Two of them fit a topic's max.message.bytes; the encoder makes no batch larger than that."""
-OWN_OPTIONS = (
-    "topic", "delivery", "transactionalId", "batchId",
-    "includeHeaders", "checkpointLocation", "path", "queryName",
-)  # fmt: skip
+TABLE = (
+    Row("kafka.bootstrap.servers", "", BOTH, "Where the cluster is: host:port, several with commas."),
+    Row("topic", "", BOTH, "Where to write all rows; without it, the column `topic` says it of each row."),
+    Row(
+        "delivery",
+        "exactly-once; at-least-once in a batch",
+        BOTH,
+        "exactly-once: a micro-batch is one transaction, and is written once however often Spark repeats it. "
+        "at-least-once: tasks write as they go; cheaper, and a repeated task writes its rows again.",
+    ),
+    Row(
+        "transactionalId",
+        "the query's own",
+        BOTH,
+        "Whose transactions they are. Two queries, and two writes of one foreachBatch, need two of them. "
+        "kafka.transactional.id means the same.",
+    ),
+    Row(
+        "batchId",
+        "",
+        (BATCH,),
+        "With delivery=exactly-once and a transactionalId: the batch's number. The last number that was "
+        "written is not written again, and one below it is an error.",
+    ),
+    Row("includeHeaders", "false", BOTH, "Taken and ignored: headers are written where the column is there."),
+    Row("kafka.compression.type", "none", BOTH, "none, gzip, snappy, lz4 or zstd."),
+    Row("kafka.compression.level", "the codec's", BOTH, "How hard to compress, as the codec counts."),
+    Row(
+        "kafka.batch.size",
+        str(BATCH_BYTES_DEFAULT),
+        BOTH,
+        "Bytes of a record batch before compression; more than the topic's max.message.bytes are refused.",
+    ),
+    Row("kafka.delivery.timeout.ms", "120000", BOTH, "For how long a broker that is gone is waited for."),
+    Row(
+        "kafka.transaction.timeout.ms",
+        "60000",
+        BOTH,
+        "How long the driver may take to send a micro-batch before the cluster aborts its transaction.",
+    ),
+)
+NO_SINK_OPTIONS = ("checkpointLocation", "path", "queryName")
+"""They stand among those of a sink, and are for Spark."""
+OWN_OPTIONS = (*(row.name for row in TABLE if not row.name.startswith(KAFKA_PREFIX)), *NO_SINK_OPTIONS)
 PRODUCER_SETTINGS = frozenset({
     "acks", "batch.size", "buffer.memory", "compression.type", "compression.codec", "compression.gzip.level",
     "compression.lz4.level", "compression.zstd.level", "compression.level", "delivery.timeout.ms",
@@ -63,7 +98,7 @@ class SinkOptions:
     compression_level: int | None = None
     batch_bytes: int = BATCH_BYTES_DEFAULT
     transaction_timeout_ms: int = 60_000
-    client_options: Mapping[str, str] = field(default_factory=dict)
+    client_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def is_exactly_once(self) -> bool:
@@ -195,6 +230,10 @@ _NEEDED: Mapping[str, tuple[tuple[type[DataType], ...], str]] = {
 def check_columns(schema: StructType, options: SinkOptions) -> None:
     """OptionError when a column is missing, or has a type that no record can be made of."""
     columns = {one.name.lower(): one.dataType for one in schema.fields}
+    if len(columns) < len(schema.fields):
+        raise OptionError(
+            f"two columns have the same name but for its case: {', '.join(schema.fieldNames())}"
+        )
     if "value" not in columns:
         raise OptionError(
             "a column named value is needed, binary or string: what a record holds. "

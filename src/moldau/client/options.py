@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from moldau.client.errors import OptionError
 
@@ -45,11 +45,11 @@ class ClientOptions:
     tls_ca_file: str | None = None
     tls_certificate_file: str | None = None
     tls_key_file: str | None = None
-    tls_key_password: str | None = None
+    tls_key_password: str | None = field(default=None, repr=False)
     tls_check_host_name: bool = True
     sasl_username: str | None = None
     """SASL/PLAIN is used if and only if there is a user name."""
-    sasl_password: str = ""
+    sasl_password: str = field(default="", repr=False)
 
 
 def parse_options(options: Mapping[str, str], elsewhere: Collection[str] = ()) -> ClientOptions:
