@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -183,6 +184,28 @@ def test_empty_micro_batches_touch_no_broker(
     frame = source.stream().where("value != 'a'")
     query = start(frame, broker, out, checkpoint, **{"kafka.bootstrap.servers": "127.0.0.1:1"})
     assert query.awaitTermination(60)
+
+
+def test_complete_mode_in_a_thread_of_its_own(
+    spark: SparkSession, source: Source, broker: Broker, out: str, checkpoint: str
+) -> None:
+    """A new thread has no active session, where Spark looks formats up; docs/spark-source.md has the cure."""
+    counts = source.stream().groupBy("key").count().selectExpr("key", "concat(key, count) as value")
+    writer = counts.writeStream.format("moldau").outputMode("complete").trigger(availableNow=True)
+    writer = writer.option("kafka.bootstrap.servers", broker.bootstrap_servers).option("topic", out)
+    writer = writer.option("checkpointLocation", checkpoint)
+
+    def write() -> None:
+        spark.createDataFrame([], "value string")
+        assert writer.start().awaitTermination(60)
+
+    source.add("a", "b", "a")
+    source.add("a")
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(write).result()
+        forget_last_commit(checkpoint)
+        thread.submit(write).result()
+    assert seen(broker, out, "read_uncommitted") == ["a2", "a3", "b1", "b1"]
 
 
 def test_update_mode_and_several_topics(source: Source, broker: Broker, out: str, checkpoint: str) -> None:
