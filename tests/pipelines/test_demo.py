@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from moldau.cli.errors import CommandError
 from moldau.testing import Broker
 
 if TYPE_CHECKING:
@@ -31,10 +32,15 @@ def test_the_demo_finds_no_fault(
     from moldau.cli.demo_screen import Screen
 
     plot = tmp_path / "delays.png"
-    assert run_demo(broker, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot) == []
+    assert run_demo(broker.bootstrap_servers, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot) == []
     assert plot.read_bytes().startswith(b"\x89PNG")
     output = capsys.readouterr().out
     assert f"{DEPARTURES:,} departures as pandas has it" in output
     assert "the worst hours" in output
     assert "by_hour" in output
     assert "by_carrier" in output
+    # A second one would judge the first one's records as well.
+    with pytest.raises(
+        CommandError, match=r"topic departures at .* is not empty \(8,001 records\).*topics delete"
+    ):
+        run_demo(broker.bootstrap_servers, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot)

@@ -6,7 +6,7 @@ everything that comes out is checked.
 
 The demo is a test that a person can watch: it ends with exit code 0 only if every hour and every airline is
 in the output topics with pandas' own numbers, each hour once, and the picture is drawn. KEEP=1 (or --keep)
-leaves the broker running.
+leaves the broker running; --bootstrap-server takes one that runs already, and leaves the topics there.
 
 What ends it: the producer is done, both flows have read every record, and the first flow's watermark has
 passed the last departure. Then no window is open that holds one.
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moldau.cli.demo_flights import FLIGHT_COUNT
-from moldau.cli.errors import CommandError
+from moldau.cli.errors import CommandError, UsageError
 
 if TYPE_CHECKING:
     from moldau.cli.demo_feed import Feed
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from moldau.streams.runner import Runner
     from moldau.testing import Broker
 
-PARTITIONS = 6
 SPARK_THREADS = 2
 RATE_DEFAULT = 20_000.0
 STANDSTILL_SECONDS = 90.0
@@ -49,9 +48,18 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", envvar="KEEP", help="Leave the broker running and print its address.")
     ] = False,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            "-b",
+            metavar="HOST:PORT",
+            help="Fill and check topics on a broker that runs already, instead of starting one.",
+        ),
+    ] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Keep the records in this folder instead of a temporary one."),
+        typer.Option("--data", help="Keep the records in this new folder instead of a temporary one."),
     ] = None,
     flights: Annotated[
         int, typer.Option("--flights", min=1, help="Only this many departures, the first of the year.")
@@ -65,33 +73,43 @@ def demo(
     from moldau.cli.demo_flights import WEATHER_FILE, find_table
     from moldau.cli.demo_screen import Screen
     from moldau.streams import StreamsError
-    from moldau.testing import Broker
 
+    if bootstrap and data:
+        raise UsageError("--data is for the demo's own broker, and --bootstrap-server names another one")
     find_table(WEATHER_FILE)
     screen = Screen()
     started_at = time.perf_counter()
     folder = Path(tempfile.mkdtemp(prefix="moldau-demo-"))
-    broker = Broker(process=True, data=data)
-    broker.start()
+    broker = None if bootstrap else started_broker(data)
     kept = False
     try:
-        screen.say(
-            f"broker at {broker.bootstrap_servers}, ready after {time.perf_counter() - started_at:.2f} s"
-        )
-        faults = run_demo(broker, folder, screen, min(flights, FLIGHT_COUNT), rate, plot)
-        kept = keep and not faults
+        at = bootstrap or (broker.bootstrap_servers if broker else "")
+        if broker:
+            screen.say(f"broker at {at}, ready after {time.perf_counter() - started_at:.2f} s")
+        faults = run_demo(at, folder, screen, min(flights, FLIGHT_COUNT), rate, plot)
+        kept = (keep or broker is None) and not faults
         screen.say(f"all of it took {time.perf_counter() - started_at:.0f} s")
-        screen.finish(broker, example_file(), folder, kept=kept)
+        screen.finish(at, broker, example_file(), folder, kept=kept)
     except StreamsError as failure:
         raise CommandError(f"the demo's app failed: {failure}") from failure
     finally:
         if not kept:
-            broker.stop()
+            if broker:
+                broker.stop()
             shutil.rmtree(folder, ignore_errors=True)
     if faults:
         raise CommandError(
             f"the demo found {len(faults)} faults: {faults[0]}" + (" ..." if faults[1:] else "")
         )
+
+
+def started_broker(data: Path | None) -> Broker:
+    """A broker of the demo's own."""
+    from moldau.testing import Broker
+
+    broker = Broker(process=True, data=data)
+    broker.start()
+    return broker
 
 
 def example_file() -> Path:
@@ -102,7 +120,7 @@ def example_file() -> Path:
 
 
 def run_demo(
-    broker: Broker, folder: Path, screen: Screen, flight_count: int, rate: float, plot: Path
+    bootstrap_servers: str, folder: Path, screen: Screen, flight_count: int, rate: float, plot: Path
 ) -> list[str]:
     """Stream, compute, check, draw; gives what is wrong."""
     from moldau.cli.demo_check import computed_by_pandas, faults
@@ -110,19 +128,19 @@ def run_demo(
     from moldau.cli.demo_flights import closing_record, read_days
     from moldau.cli.demo_plot import draw
     from moldau.cli.demo_results import read_committed
+    from moldau.cli.demo_topics import CARRIERS, HOURS, make_topics
 
-    broker.create_topic("departures", PARTITIONS)
-    broker.create_topic("weather", 2, cleanup_policy="compact")
-    feed = Feed(broker.bootstrap_servers, lambda: read_days(flight_count), closing_record, rate)
+    make_topics(bootstrap_servers)
+    feed = Feed(bootstrap_servers, lambda: read_days(flight_count), closing_record, rate)
     feed.prepare()
     try:
-        found = stream(broker, folder, screen, feed)
+        found = stream(bootstrap_servers, folder, screen, feed)
     finally:
         feed.stop()
 
     screen.say("reading the results (read_committed), and computing them again with pandas ...")
-    hours = read_committed(broker.bootstrap_servers, "delays-by-hour")
-    carriers = read_committed(broker.bootstrap_servers, "delays-by-carrier")
+    hours = read_committed(bootstrap_servers, HOURS)
+    carriers = read_committed(bootstrap_servers, CARRIERS)
     expected = computed_by_pandas(flight_count)
     if expected.flight_count != flight_count:
         found.append(f"the table has {expected.flight_count:,} departures, not {flight_count:,}")
@@ -140,14 +158,14 @@ def run_demo(
     return found
 
 
-def stream(broker: Broker, folder: Path, screen: Screen, feed: Feed) -> list[str]:
+def stream(bootstrap_servers: str, folder: Path, screen: Screen, feed: Feed) -> list[str]:
     """Run the app while the feed sends; gives what is wrong."""
     from moldau.cli.streams_screen import StreamsScreen
     from moldau.streams.loading import load_app
     from moldau.streams.runner import run_app
 
     app = load_app(example_file())
-    app.bootstrap_servers = broker.bootstrap_servers
+    app.bootstrap_servers = bootstrap_servers
     app.checkpoints = str(folder)
     app.settings |= spark_settings(folder)
     screen.say(f"starting Spark inside this process, {SPARK_THREADS} threads ...")

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moldau.cli.demo_topics import CARRIERS, DEPARTURES, HOURS, WEATHER
+
 if TYPE_CHECKING:
     from moldau.testing import Broker
 
@@ -54,18 +56,19 @@ class Screen:
         if not faults:
             self._console.print(f"OK: {otherwise}", style="bold green", markup=False, soft_wrap=True)
 
-    def finish(self, broker: Broker, app_file: Path, folder: Path, *, kept: bool) -> None:
-        """Say what to try next."""
+    def finish(self, at: str, broker: Broker | None, app_file: Path, folder: Path, *, kept: bool) -> None:
+        """Say what to try next; without a broker of the demo's own, its topics are left on the one `at`."""
         sys.stdout.flush()
         program = _program()
+        if not kept and broker is None:
+            return
         if not kept:
             self.say("the broker was stopped and its data removed; KEEP=1 make demo leaves it running")
             self.say(f"the app is {shown(app_file)}; {program} streams run FILE runs one of yours")
             return
-        at = broker.bootstrap_servers
-        self.say(
-            f"the broker goes on at {at}; health: http://{broker.http_address}/health; data: {broker.data}"
-        )
+        if broker is not None:
+            health = f"http://{broker.http_address}/health"
+            self.say(f"the broker goes on at {at}; health: {health}; data: {broker.data}")
         self.say("try next:")
         for command in (
             f"{program} consume delays-by-carrier -b {at} -e -f '%k %v{{json}}\\n'",
@@ -74,7 +77,11 @@ class Screen:
             f"{program} topics list -b {at}",
         ):
             self.say(f"  {command}")
-        self.say(f"stop it with: kill {broker.pid}")
+        if broker is not None:
+            self.say(f"stop it with: kill {broker.pid}")
+        else:
+            topics = " ".join((DEPARTURES, WEATHER, HOURS, CARRIERS))
+            self.say(f"remove its topics with: {program} topics delete {topics} -b {at}")
 
 
 WORST_COLUMNS = ("airport", "hour (UTC)", "flights", "delay", "°F", "wind", "rain", "sight")

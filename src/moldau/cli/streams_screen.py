@@ -1,5 +1,5 @@
-"""What `moldau streams run` shows: a live table on a terminal; in a pipe a line, or a JSON document, of a flow
-that has moved, at most one in some seconds.
+"""What `moldau streams run` shows: a live table on a terminal; in a pipe a line, or a JSON document, of a
+flow that has moved, at most one in some seconds.
 
     flow          state    batch  rows in  rows out  lag  batch ms  rows/s
     late_flights  running     12  336,776     9,712    0       143  41,250

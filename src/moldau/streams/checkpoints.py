@@ -101,8 +101,8 @@ def parse_owner(text: str, folder: Folder) -> Owner:
         return Owner(**known)
     except (ValueError, TypeError, KeyError, AttributeError):
         raise CheckpointRefused(
-            f"{folder}/{OWNER_FILE} is damaged: it does not say whose the checkpoint is. `moldau streams reset` "
-            "lets the flow begin anew"
+            f"{folder}/{OWNER_FILE} is damaged: it does not say whose the checkpoint is. `moldau streams "
+            "reset` lets the flow begin anew"
         ) from None
 
 

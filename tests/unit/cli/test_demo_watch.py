@@ -166,3 +166,37 @@ def test_a_fault_is_a_failure_and_only_a_good_broker_is_kept(
     else:
         demo.demo(keep=keep)
     assert FakeBroker.last.runs == runs
+
+
+def test_a_broker_that_runs_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("moldau.testing.Broker", None)
+    monkeypatch.setattr("moldau.cli.demo_flights.find_table", lambda name: tmp_path)
+    monkeypatch.setattr(demo, "run_demo", lambda at, *arguments: asked.append(at) or [])
+    demo.demo(bootstrap="127.0.0.1:7")
+    assert asked == ["127.0.0.1:7"]
+    assert "topics delete departures weather delays-by-hour delays-by-carrier -b 127.0.0.1:7" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    with pytest.raises(CommandError, match="--data is for the demo's own broker"):
+        demo.demo(bootstrap="127.0.0.1:7", data=tmp_path)
+
+
+def test_topics_with_records_are_not_touched() -> None:
+    from confluent_kafka import Producer
+
+    from moldau.cli.demo_topics import make_topics
+    from moldau.testing import Broker
+
+    with Broker() as broker:
+        make_topics(broker.bootstrap_servers)
+        make_topics(broker.bootstrap_servers)  # there, and empty
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("weather", b"sunny", b"JFK")
+        assert producer.flush(30) == 0
+        with pytest.raises(
+            CommandError, match=r"topic weather at .* is not empty \(1 records\).*nothing was"
+        ):
+            make_topics(broker.bootstrap_servers)
