@@ -50,9 +50,16 @@ def read_ranges(settings: ReadSettings, ranges: Sequence[Range]) -> Iterator[pya
         whole = True
     finally:
         if whole:
-            _kept[key] = cluster
+            _keep(key, cluster)
         else:
             cluster.close()
+
+
+def _keep(key: tuple[object, ...], cluster: Cluster) -> None:
+    if key in _kept:
+        cluster.close()  # another reader in this process was done before
+    else:
+        _kept[key] = cluster
 
 
 def _read(cluster: Cluster, settings: ReadSettings, one: Range) -> Iterator[pyarrow.RecordBatch]:

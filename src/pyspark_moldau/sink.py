@@ -123,13 +123,17 @@ def write_rows(rows: Iterator[pa.RecordBatch], options: SinkOptions, folder: str
         query_id, run_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(RUN_ID)
         first_run = context.partitionId() + int(context.getLocalProperty(BATCH_ID) or 0)
     stage, row_count = Stage(folder), 0
-    with sink_process.writing(options) as kept:
-        for batches in encoded_rows(rows, options, kept.topics, first_run):
-            row_count += sum(batch.record_count for batch in batches)
-            if options.is_exactly_once:
-                stage.add(batches)
-            else:
-                kept.producer.send(batches)
+    try:
+        with sink_process.writing(options) as kept:
+            for batches in encoded_rows(rows, options, kept.topics, first_run):
+                row_count += sum(batch.record_count for batch in batches)
+                if options.is_exactly_once:
+                    stage.add(batches)
+                else:
+                    kept.producer.send(batches)
+    except BaseException:
+        stage.discard()
+        raise
     return Written(query_id, run_id, row_count, stage.done(), folder)
 
 

@@ -44,6 +44,8 @@ def writing(options: SinkOptions) -> Iterator[Kept]:
     except BaseException:
         kept.close()
         raise
+    if (other := _kept.pop(key, None)) is not None:
+        other.close()
     _kept[key] = kept  # the newest last
     while len(_kept) > KEPT_MAX:
         _kept.pop(next(iter(_kept))).close()

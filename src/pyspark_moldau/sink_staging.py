@@ -12,10 +12,12 @@ attempts have left there; if the driver dies, it goes with Spark's own temporary
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +26,10 @@ from typing import IO
 from moldau.client.encoder import EncodedBatch
 
 MESSAGE_BYTES_MAX = 256 * 1024
+PREFIX = "moldau-sink-"
+LEFT_BEHIND_SECONDS = 3600.0
+"""The age at which an empty folder is nobody's; a task that comes later sends its batches in its message."""
+_swept: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,23 @@ class Staged:
 def make_folder() -> str:
     """A folder for one write, on the driver's machine."""
     parent = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    return tempfile.mkdtemp(prefix="moldau-sink-", dir=parent if os.path.isdir(parent) else None)
+    _sweep(parent if os.path.isdir(parent) else tempfile.gettempdir())
+    return tempfile.mkdtemp(prefix=PREFIX, dir=parent if os.path.isdir(parent) else None)
+
+
+def _sweep(parent: str) -> None:
+    """Once a process, remove folders that failed micro-batches have left: Spark does not say then whose abort
+    it is.
+    """
+    if parent in _swept:
+        return
+    _swept.add(parent)
+    with os.scandir(parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(PREFIX):
+                with contextlib.suppress(OSError):  # not empty, or gone
+                    if time.time() - entry.stat().st_mtime > LEFT_BEHIND_SECONDS:
+                        os.rmdir(entry.path)
 
 
 def remove_folder(folder: str | None) -> None:
@@ -83,6 +105,12 @@ class Stage:
                 self._file = open(os.path.join(self._folder, uuid.uuid4().hex), "wb")  # noqa: SIM115
             self._file.writelines(self._bodies)
             self._bodies.clear()
+
+    def discard(self) -> None:
+        """The task has failed: leave nothing on the disk."""
+        if self._file is not None:
+            self._file.close()
+            os.unlink(self._file.name)
 
     def done(self) -> Staged:
         """What to tell the driver."""

@@ -1,4 +1,4 @@
-"""The source's options, and the arithmetic of offsets: no broker, no Spark session."""
+"""The options of source and sink, and the arithmetic of offsets: no broker, no Spark session."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install 'moldau[spark]')")
 
+from pyspark.sql.types import StringType, StructType
+
+from moldau.client.options import parse_options as check_client_options
 from pyspark_moldau.choices import Assigned, AtOffsets, AtTime, AtTimes, Everywhere, Matching, Named
 from pyspark_moldau.document import document
 from pyspark_moldau.errors import DataLossError, OptionError
@@ -15,6 +18,7 @@ from pyspark_moldau.loss import LossReport
 from pyspark_moldau.offsets import from_json, to_json
 from pyspark_moldau.options import BATCH, STREAM, TABLE, parse_options
 from pyspark_moldau.ranges import Range, limited, shared, split
+from pyspark_moldau.sink_options import check_columns, parse_sink_options
 
 NEEDED = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "t"}
 
@@ -186,3 +190,34 @@ def test_losses_stop_the_query_or_are_told_once() -> None:
     lenient.report("gone")
     lenient.report("gone")
     assert told == ["gone; the query goes on without them (failOnDataLoss=false)"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"kafka.partitioner": "consistent_random"}, "knows only the default one of Kafka's own clients"),
+        ({"kafka.partitioner.class": "org.example.ByRegion"}, "give a column named partition"),
+        ({"kafka.sasl.username": "ann"}, "no effect without kafka.security.protocol"),
+    ],
+)
+def test_writes_refuse_what_they_would_ignore(options: dict[str, str], sentence: str) -> None:
+    given = {"kafka.bootstrap.servers": "localhost:9092", "topic": "t"}
+    assert parse_sink_options({**given, "kafka.partitioner": "murmur2_random"}, streaming=True)
+    with pytest.raises(OptionError, match=sentence):
+        parse_sink_options({**given, **options}, streaming=True)
+
+
+def test_passwords_keep_their_blanks_and_are_not_shown() -> None:
+    given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "kafka.security.protocol": "SASL_SSL"}
+    given |= {"kafka.sasl.username": " ann ", "kafka.sasl.password": " secret "}
+    options = parse_options(given)
+    assert options.client_options["sasl.username"] == "ann"
+    assert options.client_options["sasl.password"] == " secret "
+    assert "secret" not in repr(options) + repr(check_client_options(options.client_options))
+
+
+def test_columns_that_differ_in_case_only() -> None:
+    columns = StructType().add("value", StringType()).add("VALUE", StringType())
+    options = parse_sink_options({"kafka.bootstrap.servers": "b:1", "topic": "t"}, streaming=True)
+    with pytest.raises(OptionError, match="two columns have the same name but for its case: value, VALUE"):
+        check_columns(columns, options)

@@ -24,7 +24,14 @@ from typing import NamedTuple
 
 from moldau.client.cluster import Cluster, PartitionPlace
 from moldau.client.connection import FRAME_BYTES_MAX, Connection
-from moldau.client.errors import ClusterTimeout, CorruptRecords, OffsetOutOfRange, Retriable, UnknownTopic
+from moldau.client.errors import (
+    ClusterTimeout,
+    CorruptRecords,
+    OffsetOutOfRange,
+    Retriable,
+    UnknownTopic,
+    error_words,
+)
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.fetch import (
     AbortedTransaction,
@@ -133,6 +140,8 @@ class _RangeReader:
         code = answer.error_code if data is None else data.error_code
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise self._out_of_range()
+        if code == ErrorCode.UNKNOWN_SERVER_ERROR:
+            raise Retriable(error_words(code))  # its disk, perhaps; Kafka's own consumer asks again, too
         if code:
             self.give_up()  # perhaps another broker leads now
             self.cluster.check_partition(code, self.topic, self.partition, f"read {self.name}")

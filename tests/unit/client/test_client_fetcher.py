@@ -100,7 +100,7 @@ def test_a_first_batch_that_breaks_off_is_asked_for_with_more_bytes() -> None:
 
 def test_an_answer_without_records_says_nothing_about_the_log() -> None:
     """It may be held back by a quota, whether the answer says so or not."""
-    empty = [*[answer(throttle_ms=5)] * 4, *[answer()] * 4]
+    empty = [*[answer(throttle_ms=5)] * 4, *[answer()] * 4, answer(error_code=-1)]
     with serving(*empty, answer(batch(0, 1))) as broker:
         assert read(broker, 0, 2) == [(0, 1)]
     with (

@@ -35,3 +35,17 @@ def test_round_trip(size: int, where: str) -> None:
     assert [(*one[:5], bytes(one.body)) for one in arrived] == [(*one[:5], one.body) for one in sent]
     assert [seal(one) for one in arrived] == [seal(one) for one in sent]
     assert not Path(folder).exists()
+
+
+def test_what_failed_writes_leave_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    left, in_use = Path(make_folder()), Path(make_folder())
+    stage = Stage(str(left))
+    stage.add(batches(MESSAGE_BYTES_MAX))
+    assert list(left.iterdir())
+    stage.discard()
+    assert not list(left.iterdir())
+    os.utime(left, (0, 0))
+    monkeypatch.setattr("pyspark_moldau.sink_staging._swept", set())  # as in another process
+    latest = Path(make_folder())
+    assert sorted(tmp_path.iterdir()) == sorted([in_use, latest])
