@@ -14,7 +14,7 @@ from moldau.testing import Broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEPARTURES = 8_000
+DEPARTURES = 4_000
 
 pytestmark = [
     pytest.mark.skipif(
@@ -41,6 +41,6 @@ def test_the_demo_finds_no_fault(
     assert "by_carrier" in output
     # A second one would judge the first one's records as well.
     with pytest.raises(
-        CommandError, match=r"topic departures at .* is not empty \(8,001 records\).*topics delete"
+        CommandError, match=r"topic departures at .* is not empty \(4,001 records\).*topics delete"
     ):
         run_demo(broker.bootstrap_servers, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot)

@@ -6,8 +6,8 @@
     flights.table()     the latest row of every key, tombstones left out: a DataFrame for joins
     flights.read()      every record that is there now: a batch DataFrame
 
-A table in a streaming join is read anew in every micro-batch, so that a stream always meets the rows of
-now. That costs reading the topic each time: it suits a compacted topic of up to some hundred thousand keys.
+A table in a streaming join is looked up anew in every micro-batch, so that a stream always meets the rows of
+now (kept_table.py says at what cost): it suits a compacted topic of up to some hundred thousand keys.
 
 Not here: where rows come from (places.py), what bytes mean (decoding.py).
 """
