@@ -51,6 +51,8 @@ EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 EXCUSES = {PYTHON, JAVA, PYTHON_WORKER}
 FALLS_MAX = 2
 FLUSH = 1_000_000
+# Of the producer: progress comes in steps of this size, and all that a step passes is killed at once.
+AHEAD_MAX = 1000
 # A driver alone takes more than a minute to start on a machine that has three times the work it can do.
 STUCK_AFTER_S = 240.0
 
@@ -103,9 +105,10 @@ class _Torment:
         self._delivery = delivery
         numbers = [*range(size.records), size.records + FLUSH]
         self._expected = expected_results(numbers, size.records + FLUSH - LATENESS)
+        ahead_max = min(size.records // 5, AHEAD_MAX)
         self._checkpoints = Checkpoints(torture.folder / "checkpoints")
         self._witness = Witness(torture.address, {topic: PARTITIONS[topic] for topic in (SQUARES, WINDOWS)})
-        self._feeder = Feeder(torture.address, numbers, lambda: self._count(SQUARES), size.records // 5)
+        self._feeder = Feeder(torture.address, numbers, lambda: self._count(SQUARES), ahead_max)
         self._struck: list[str] = []
         self._falls: list[str] = []
         self._slow_starts: list[str] = []
@@ -198,9 +201,9 @@ class _Torment:
             driver.kill_python()
             driver.start()
         elif kill.who == JAVA:
-            driver.kill_java()
+            until(lambda: driver.kill_java() or self._finished(), STUCK_AFTER_S)
         elif kill.who == PYTHON_WORKER:
-            driver.kill_worker(kill.detail)
+            until(lambda: driver.kill_worker(kill.detail) or self._finished(), STUCK_AFTER_S)
         elif kill.who == EXECUTOR:
             assert cluster is not None
             # One that was killed before may still be on its way again.
