@@ -297,9 +297,12 @@ def test_the_command_runs_a_file_until_it_is_told_to_stop(broker: Broker, tmp_pa
                     break
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all of its processes hear it
             last = [json.loads(line) for line in process.stdout]
-            assert process.wait(WAIT_SECONDS) == 0, process.stderr.read()
+            errors = process.stderr.read()
+            assert process.wait(WAIT_SECONDS) == 0, errors
         finally:
             process.kill()
+    said = [line for line in errors.splitlines() if not line.startswith(("app shouting: ", "made topic "))]
+    assert said == [], "what Spark and Java have to say is no news"
     assert {report["flow"]: report["state"] for report in last[-2:]} == {
         "shouts": "stopped",
         "counts": "stopped",
