@@ -69,8 +69,8 @@ def demo(
     ] = RATE_DEFAULT,
     plot: Annotated[Path, typer.Option("--plot", help="Where the picture goes.")] = Path("delays.png"),
 ) -> None:
-    """Start a broker (or take the one that -b names, whose topics it leaves), stream a year of real departures
-    through two Spark flows, and check the results.
+    """Start a broker (or take the one that -b names, whose topics it leaves), stream a year of real
+    departures through two Spark flows, and check the results.
     """
     from moldau.cli.demo_flights import WEATHER_FILE, find_table
     from moldau.cli.demo_screen import Screen
