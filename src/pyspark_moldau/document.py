@@ -116,6 +116,7 @@ def run():
     spark.createDataFrame([], "value string")  # makes the session this thread's own
     frame.writeStream.format("moldau").options(**options).start()
 
+
 threading.Thread(target=run).start()
 ```
 """
