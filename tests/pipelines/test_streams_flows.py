@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from moldau.streams import App, AppError, StreamsError
+from moldau.streams.decoding import decoded
+from moldau.streams.encoding import encoded
+from moldau.streams.flow import Output
 from moldau.streams.testing import Harness, HarnessPlace
 
 if TYPE_CHECKING:
@@ -154,6 +157,22 @@ def test_bad_records_go_to_the_dead_letter_topic_as_they_came(spark: SparkSessio
         assert [record.headers["moldau.offset"] for record in bad] == [b"1", b"2", b"3"]
         assert [record.value for record in harness.records("good-lines")] == [b"fine"]
         assert [record.value for record in harness.records("lines-dead-letters")] == [b"\xff"]
+
+
+def test_only_fields_of_the_value_are_judged_and_a_key_of_nulls_is_none(spark: SparkSession) -> None:
+    form = App("odd").topic("odd", key="id long", schema="id long, n int", bad_records="drop").format
+    records = spark.createDataFrame(
+        [
+            (bytearray(b"7"), bytearray(b'{"id": "no number", "n": 1}')),
+            (None, bytearray(b'{"n": "no number"}')),
+        ],
+        "key binary, value binary",
+    )
+    assert [tuple(row) for row in decoded(records, form).collect()] == [(7, 1)]
+
+    rows = spark.createDataFrame([("a", None, 1), (None, None, 2)], "x string, y string, n int")
+    written = encoded(rows, Output("odd", ("x", "y"), "json", is_table=True)).collect()
+    assert [bytes(row["key"]) for row in written] == [b'{"x":"a"}']
 
 
 def test_streams_are_joined_with_streams(spark: SparkSession) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.streams.decoding import PARSED, is_bad, key_fields, parsed, value_schema
+from moldau.streams.decoding import PARSED, is_bad, own_fields, parsed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -52,14 +52,13 @@ def reason(form: TopicFormat) -> Column:
     if form.value == "string":
         return F.lit("the value is not UTF-8")
     text = F.col("value").cast("string")
-    keys = {each.name for each in key_fields(form)}
     misfits = [
         F.when(
             F.col(PARSED)[each.name].isNull() & F.get_json_object(text, f"$['{each.name}']").isNotNull(),
             each.name,
         )
-        for each in value_schema(form).fields
-        if each.name not in keys and "'" not in each.name
+        for each in own_fields(form)
+        if "'" not in each.name
     ]
     named = F.concat_ws(", ", *misfits) if misfits else F.lit("")
     return (

@@ -61,10 +61,10 @@ def parsed(form: TopicFormat) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructType
 
-    schema = value_schema(form)
+    schema = StructType(own_fields(form))
     options = {"mode": "PERMISSIVE"}
     if form.bad_records != "null":
-        schema = StructType([*schema.fields]).add(BAD, StringType())
+        schema = schema.add(BAD, StringType())
         options["columnNameOfCorruptRecord"] = BAD
     return F.from_json(F.col("value").cast("string"), schema, options)
 
@@ -88,6 +88,13 @@ def value_schema(form: TopicFormat) -> StructType:
     if isinstance(form.schema, StructType):
         return form.schema
     return StructType(ddl_fields(form.schema or "", "schema"))
+
+
+def own_fields(form: TopicFormat) -> list[StructField]:
+    """Of these, what a row takes from the value: the key's columns are not judged there."""
+    fields = value_schema(form).fields
+    keys = {each.name for each in key_fields(form)}
+    return [each for each in fields if each.name not in keys] or fields
 
 
 def ddl_fields(text: str, what: str) -> list[StructField]:
@@ -148,7 +155,7 @@ def _value_columns(form: TopicFormat) -> list[Column]:
         text = F.col("value").cast("string")
         return [F.when(F.is_valid_utf8(text), text).alias("value")]
     keys = {each.name for each in key_fields(form)}
-    names = [each.name for each in value_schema(form).fields if each.name not in keys]
+    names = [each.name for each in own_fields(form) if each.name not in keys]
     return [F.col(PARSED)[name].alias(name) for name in names]
 
 

@@ -1,6 +1,7 @@
 """From rows to records: the reverse of decoding.py, for what flows write.
 
-    key      one column: its text (bytes stay bytes); several columns: a JSON object of them
+    key      one column: its text (bytes stay bytes); several columns: a JSON object of them; none if all
+             of them are null
     json     every column of the row, the key's too, so that a value can be read by itself
     string   the column `value`, or the only column beside the key, as text
     raw      the same as bytes; columns `key` and `headers` are passed on if the row has them
@@ -11,6 +12,7 @@ rows without a key are left out, because a compacted topic takes none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from moldau.streams.errors import AppError
@@ -37,8 +39,7 @@ def encoded(rows: DataFrame, output: Output) -> DataFrame:
     if output.is_table:
         others = [name for name in rows.columns if name not in output.key]
         if others:
-            something = F.coalesce(*(F.col(_quoted(name)).isNotNull() | F.lit(None) for name in others))
-            value = F.when(something, value)
+            value = F.when(_any_known(others), value)
     columns = [key.cast("binary").alias("key"), value.cast("binary").alias("value")]
     if output.value != "json" and _is_headers(rows):
         columns.append(F.col("headers"))
@@ -53,10 +54,17 @@ def _key(rows: DataFrame, output: Output) -> Column:
         passed_on = output.value != "json" and "key" in rows.columns
         return F.col("key") if passed_on else F.lit(None)
     if len(output.key) > 1:
-        return F.to_json(F.struct(*(F.col(_quoted(name)) for name in output.key)))
+        return F.when(_any_known(output.key), F.to_json(F.struct(*map(F.col, map(_quoted, output.key)))))
     column = F.col(_quoted(output.key[0]))
     kind = rows.schema[output.key[0]].dataType.typeName()
     return F.to_json(column) if kind in ("struct", "array", "map", "variant") else column.cast(_text(kind))
+
+
+def _any_known(names: Iterable[str]) -> Column:
+    """True if one of the columns is not null, else null."""
+    from pyspark.sql import functions as F
+
+    return F.coalesce(*(F.col(_quoted(name)).isNotNull() | F.lit(None) for name in names))
 
 
 def _value(rows: DataFrame, output: Output) -> Column:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from moldau.streams.app import App
 
 KNOWN_NOISE = "WARNING: Using incubator modules: jdk.incubator.vector"
+JAVA_ENDS_SECONDS = 2.0
+"""Its connections are gone a moment before it is."""
 _filters: list[subprocess.Popen[bytes]] = []
 """Kept, because Python complains of a process that is forgotten while it runs."""
 
@@ -50,11 +52,40 @@ def started_session(app: App, master: str | None) -> Iterator[SparkSession]:
             session = spark_session(app.name, master=master, settings=app.settings)
     except JavaMissing as missing:
         raise StreamsError(str(missing)) from None
+    with said_if_ended(getattr(session.sparkContext._gateway, "proc", None)):
+        try:
+            yield session
+        finally:
+            if is_new:
+                session.stop()
+
+
+@contextmanager
+def said_if_ended(java: subprocess.Popen[bytes] | None) -> Iterator[None]:
+    """Where Java has ended meanwhile, a sentence instead of what each call to it then raises.
+
+    `java` is None where somebody else has started it.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
     try:
-        yield session
-    finally:
-        if is_new:
-            session.stop()
+        yield
+    except (OSError, Py4JError):
+        if java is None or not _has_ended(java):
+            raise
+        raise StreamsError(
+            "Java, which does Spark's work, has ended: it was killed, or ran out of memory (then a line "
+            "above says so; --spark spark.driver.memory=4g gives it more). Started again, every flow goes on "
+            "from its checkpoint"
+        ) from None
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(JAVA_ENDS_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 @contextmanager

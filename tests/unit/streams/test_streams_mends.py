@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -126,3 +128,15 @@ def test_the_cluster_takes_the_settings_that_flows_take(options: dict[str, str])
 def test_settings_that_make_no_sense_are_a_sentence() -> None:
     with pytest.raises(StreamsError, match=r"security\.protocol"):
         Cluster(App("a", bootstrap_servers="127.0.0.1:1", options={"kafka.security.protocol": "MAGIC"}))
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_end_of_java_is_one_sentence(ended: bool) -> None:
+    pytest.importorskip("pyspark")
+    from moldau.streams import launching
+
+    command = "pass" if ended else "input()"
+    with subprocess.Popen([sys.executable, "-c", command], stdin=subprocess.PIPE) as process:
+        expected = (StreamsError, "ran out of memory") if ended else (ConnectionRefusedError, "111")
+        with pytest.raises(expected[0], match=expected[1]), launching.said_if_ended(process):
+            raise ConnectionRefusedError("[Errno 111] Connection refused")
