@@ -101,6 +101,10 @@ class ClusterView:
         """The first offset that each partition still has."""
         return self._offsets(dict.fromkeys(partitions, EARLIEST))
 
+    def ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where each partition ends now, as a single answer has it."""
+        return self._offsets(dict.fromkeys(partitions, LATEST))
+
     def latest(self, known: Mapping[TopicPartition, int]) -> Offsets:
         """Where each of the query's partitions ends now; `known` are ends that were seen before."""
         ends: Offsets = {}
@@ -108,7 +112,7 @@ class ClusterView:
             if attempt:
                 time.sleep(self._options.retry_interval_seconds)
             try:
-                ends = self._offsets(dict.fromkeys(self.recent_partitions(known), LATEST))
+                ends = self.ends(self.recent_partitions(known))
             except UnknownTopic:  # deleted between the two questions
                 self._partitions_until = None
                 if attempt + 1 == self._options.retries:

@@ -69,12 +69,15 @@ def _sweep(parent: str) -> None:
     if parent in _swept:
         return
     _swept.add(parent)
-    with os.scandir(parent) as entries:
-        for entry in entries:
-            if entry.name.startswith(PREFIX):
-                with contextlib.suppress(OSError):  # not empty, or gone
-                    if time.time() - entry.stat().st_mtime > LEFT_BEHIND_SECONDS:
-                        os.rmdir(entry.path)
+    try:
+        names = [name for name in os.listdir(parent) if name.startswith(PREFIX)]
+    except OSError:
+        return  # not to be read: what lies there is somebody else's care
+    for name in names:
+        with contextlib.suppress(OSError):  # not empty, or gone
+            path = os.path.join(parent, name)
+            if time.time() - os.stat(path).st_mtime > LEFT_BEHIND_SECONDS:
+                os.rmdir(path)
 
 
 def remove_folder(folder: str | None) -> None:

@@ -175,14 +175,10 @@ def test_a_group_that_is_in_use(
         assert cluster.committed_offsets(topic, [(topic, 0)]) == {(topic, 0): 3}
 
 
-def test_a_group_without_coordinator_and_one_with_deleted_topics(
-    reader: Callable[..., MoldauStreamReader],
-    broker: Broker,
-    topic: str,
-    told: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_group_with_a_topic_that_is_gone(
+    reader: Callable[..., MoldauStreamReader], broker: Broker, topic: str, told: list[str]
 ) -> None:
-    """Neither holds the query up for long: offsets are for people. What is still there is committed."""
+    """What is still there is committed, at once."""
     broker.create_topic(topic)
     produce(broker, topic, 3)
     running = reader(subscribe="", subscribePattern=f"{topic}.*", groupId=topic, failOnDataLoss="false")
@@ -192,13 +188,21 @@ def test_a_group_without_coordinator_and_one_with_deleted_topics(
         assert cluster.committed_offsets(topic, [(topic, 0)]) == {(topic, 0): 1}
     assert len(told) == 1, "the loss only"
 
+
+def test_a_group_without_coordinator(
+    reader: Callable[..., MoldauStreamReader], topic: str, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not hold the query up for long: its offsets are for people."""
+
     def fails(*_: object) -> None:
         raise Retriable("no coordinator")
 
     monkeypatch.setattr(Cluster, "coordinator", fails)
     monkeypatch.setattr("pyspark_moldau.cluster_view.GROUP_PATIENCE_SECONDS", 0.2)
-    assert running.latestOffset({topic: {"0": 2}}, ALL) == {topic: {"0": 3}}
-    assert "tried for 0.2 seconds" in told[1]
+    monkeypatch.setattr("moldau.client.cluster.UNKNOWN_TOPIC_GRACE_SECONDS", 0.2)
+    running = reader(groupId=topic, failOnDataLoss="false")
+    assert running.latestOffset({topic: {"0": 2}}, ALL) == {}
+    assert "tried for 0.2 seconds" in told[0]
 
 
 def test_topics_that_are_gone(

@@ -4,23 +4,20 @@
   on other machines. Modules beside it are, too.
 * Ctrl-C in a terminal goes to every process of the program. Spark's Python workers would end, and with them
   the micro-batch that is to be finished; so Java, whose children they are, gets a process group of its own.
-* Java says at its start that Spark uses a module of the name "incubator", which nobody can do anything about;
-  that one line is left out of what it writes to stderr, by a process of its own that outlives this one if
-  Java has more to say.
 * What Spark logs about failed statements in Python is said by the exception already.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moldau.streams.errors import StreamsError
 
@@ -29,11 +26,8 @@ if TYPE_CHECKING:
 
     from moldau.streams.app import App
 
-KNOWN_NOISE = "WARNING: Using incubator modules: jdk.incubator.vector"
 JAVA_ENDS_SECONDS = 2.0
 """Its connections are gone a moment before it is."""
-_filters: list[subprocess.Popen[bytes]] = []
-"""Kept, because Python complains of a process that is forgotten while it runs."""
 
 
 @contextmanager
@@ -95,34 +89,12 @@ def java_in_a_group_of_its_own() -> Iterator[None]:
 
     before = java_gateway.Popen  # type: ignore[attr-defined]
     if sys.platform != "win32":
-        java_gateway.Popen = _start_java  # type: ignore[attr-defined,assignment]
+        apart = functools.partial(subprocess.Popen, process_group=0)
+        java_gateway.Popen = apart  # type: ignore[attr-defined,assignment]
     try:
         yield
     finally:
         java_gateway.Popen = before  # type: ignore[attr-defined]
-
-
-def _start_java(command: Sequence[str], **settings: Any) -> subprocess.Popen[bytes]:
-    with _without_known_noise() as errors:
-        return subprocess.Popen(command, process_group=0, stderr=errors, **settings)
-
-
-@contextmanager
-def _without_known_noise() -> Iterator[IO[bytes] | None]:
-    """What stands for stderr, less the line that is known; None (stderr itself) where there is no grep."""
-    grep = shutil.which("grep")
-    if grep is None:
-        yield None
-        return
-    arguments = [grep, "--line-buffered", "-v", "-x", "-F", "--", KNOWN_NOISE]
-    # It ends when the last process that may write there has ended.
-    process = subprocess.Popen(
-        arguments, stdin=subprocess.PIPE, stdout=sys.__stderr__ or subprocess.DEVNULL, process_group=0
-    )
-    _filters.append(process)
-    assert process.stdin is not None
-    with process.stdin:
-        yield process.stdin
 
 
 def pickle_by_value(folder: Path, known: set[str]) -> None:

@@ -109,12 +109,11 @@ def _latest(options: SourceOptions, share: Share) -> Iterator[pyarrow.RecordBatc
 def _look(view: ClusterView, one: TopicPartition) -> LogState:
     from moldau.streams.kept_table import LogState
 
-    view.partitions()  # asks for the topic's id and leaders
+    first, last = view.earliest([one]), view.ends([one])
+    view.partitions()  # after the ends: a topic that is the same now was the same when it had them
     place = view.cluster.persist(f"find the leader of {one[0]}-{one[1]}", lambda: view.cluster.place(*one))
-    first, last = view.earliest([one]), view.latest({})
-    end = last.get(one, first[one])
     keeps = tombstones_seconds(view.cluster, one[0])
-    return LogState(view.cluster.topic_id(one[0]), place.leader_epoch, first[one], end, keeps)
+    return LogState(view.cluster.topic_id(one[0]), place.leader_epoch, first[one], last[one], keeps)
 
 
 def tombstones_seconds(cluster: Cluster, topic: str) -> float:
