@@ -1,0 +1,92 @@
+"""Work that is too long for one turn of the event loop, in slices of a millisecond.
+
+A request may be large and still legal: two million rows, two thousand partitions to make. Its handler does
+the work in slices and gives the loop back between them:
+
+    loop turn   | sockets | slice of request A | sockets | slice of request B | sockets | slice of A | ...
+
+Whoever waits here is served in the order of arrival, *one slice a turn of the loop* whatever the number of
+large requests: a hundred of them take longer each, and nobody else waits for more than one slice.
+
+Invariant: between two calls of `next_slice` a caller keeps the loop for about `SLICE_SECONDS`, which it
+checks by `spent`. What a caller read before a slice (an image, a partition) may have changed after it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from time import perf_counter
+from typing import TypeVar
+
+SLICE_SECONDS = 0.001
+_CHECKED_EVERY = 16  # looking at the clock costs as much as a small row
+
+T = TypeVar("T")
+
+
+class SlowLane:
+    """Serves large requests of one event loop, a slice of one of them a turn."""
+
+    def __init__(
+        self, slice_seconds: float = SLICE_SECONDS, now_seconds: Callable[[], float] = perf_counter
+    ) -> None:
+        self._slice_seconds = slice_seconds
+        self._now_seconds = now_seconds
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._scheduled = False
+
+    def slices(self) -> "Slices":
+        """The slices of one request; the first begins now."""
+        return Slices(self, self._slice_seconds, self._now_seconds)
+
+    async def wait(self) -> None:
+        """Wait for this caller's next slice."""
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        if not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._wake, loop)
+        await turn
+
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        waiting = self._waiting
+        while waiting:
+            turn = waiting.popleft()
+            if not turn.done():  # its request was cancelled meanwhile
+                turn.set_result(None)
+                break
+        if waiting:
+            loop.call_soon(self._wake, loop)
+        else:
+            self._scheduled = False
+
+
+class Slices:
+    """One request's time on the loop."""
+
+    __slots__ = ("_end_seconds", "_lane", "_now_seconds", "_slice_seconds")
+
+    def __init__(self, lane: SlowLane, slice_seconds: float, now_seconds: Callable[[], float]) -> None:
+        self._lane = lane
+        self._slice_seconds = slice_seconds
+        self._now_seconds = now_seconds
+        self._end_seconds = now_seconds() + slice_seconds
+
+    def spent(self) -> bool:
+        """Whether this slice is over: then `await next_slice()`."""
+        return self._now_seconds() >= self._end_seconds
+
+    async def next_slice(self) -> None:
+        """Give the loop to the others, and go on when it is this request's turn again."""
+        await self._lane.wait()
+        self._end_seconds = self._now_seconds() + self._slice_seconds
+
+    async def each(self, rows: Iterable[T]) -> AsyncIterator[T]:
+        """The rows, with a pause where a slice is over: looked at after every sixteenth, so rows should be
+        small; where one row may take longer, call `spent` after each.
+        """
+        for count, row in enumerate(rows, 1):
+            yield row
+            if not count % _CHECKED_EVERY and self.spent():
+                await self.next_slice()
