@@ -25,6 +25,7 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.listeners import Listener as ListenerAddress
 from moldau.core.settings.listeners import advertised_listeners, listeners
 from moldau.core.settings.sources import StaticSettings
+from moldau.core.slow_lane import SlowLane
 from moldau.core.timers import LoopTimers
 from moldau.handlers import load_all
 from moldau.handlers.broker import Broker
@@ -90,6 +91,7 @@ class Node:
         self.state = "starting"
         self.phase = "STARTING"
         self.metadata = MetadataView()
+        self.slow_lane = SlowLane()  # parts below the handlers get it handed in
         self._groups: GroupCoordinator | None = None
         self._cleaner: Cleaner | None = None
         self._transactions: TransactionCoordinator | None = None
@@ -421,6 +423,7 @@ class Node:
             markers=self.markers,
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self.random),
             producer_ids=self.producer_ids,
+            slow_lane=self.slow_lane,
         )
         self.broker.verifications = Verifications(self.broker)
         limits = _limits(settings)
