@@ -1,7 +1,9 @@
 """The brokers under test, each behind the same four verbs: start, stop, kill, restart on the same data.
 
-A broker counts as started when a TCP connection is accepted; the start-up figure measures the first
-acknowledged record instead (`bench/figures/startup.py`).
+A broker's port is reserved for it as long as the object lives (moldau/testing/ports.py), so that no other
+broker answers in its place, not even while it is down. Moldau counts as started when it prints its own ready
+line, Apache Kafka when its port accepts a connection; the start-up figure measures the first acknowledged
+record instead (`bench/figures/startup.py`).
 """
 
 from __future__ import annotations
@@ -20,29 +22,31 @@ from types import TracebackType
 
 from bench import apache_kafka
 from bench.proc import CpuTime, cpu_time, resident_bytes
+from moldau.testing.ports import reserve_port
 
 START_TIMEOUT_S = 60.0
 
 
-def free_port() -> int:
-    """A port of loopback that nobody listens on at this moment."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+def accepts(port: int) -> bool:
+    """Whether somebody listens on this port of loopback."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
-def wait_for_port(port: int, alive: Callable[[], bool] = lambda: True) -> bool:
-    """Wait until somebody listens on a port of loopback; False when `alive` says that nobody ever will."""
+def wait_until(ready: Callable[[], bool], alive: Callable[[], bool] = lambda: True) -> bool:
+    """Wait until `ready`; False when `alive` says that it never will be."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        living = alive()  # asked first: what ends after it was ready was ready
+        if ready():
             return True
-        except OSError:
-            if not alive():
-                return False
-            time.sleep(0.02)
-    raise TimeoutError(f"nobody listens on port {port} after {START_TIMEOUT_S:.0f} s")
+        if not living:
+            return False
+        time.sleep(0.02)
+    raise TimeoutError(f"not ready after {START_TIMEOUT_S:.0f} s")
 
 
 class BrokerProcess:
@@ -58,8 +62,10 @@ class BrokerProcess:
             tempfile.mkdtemp(prefix="moldau-bench-", dir=os.environ.get("TMPDIR"))
         )
         self.settings = dict(settings or {})
-        self.port = port or free_port()
+        self._reserved = None if port else reserve_port()
+        self.port = port or self._reserved.number
         self.process: subprocess.Popen[bytes] | None = None
+        self._output_before = 0  # bytes of output that earlier processes have left
 
     @property
     def address(self) -> str:
@@ -88,6 +94,7 @@ class BrokerProcess:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = self.command()
         with self.output.open("ab") as output:
+            self._output_before = output.tell()
             self.process = subprocess.Popen(
                 command,
                 stdout=output,
@@ -97,17 +104,27 @@ class BrokerProcess:
             )
 
     def start(self) -> BrokerProcess:
-        """Start and wait until the port accepts connections."""
+        """Start and wait until clients are served."""
         self.spawn()
-        self.wait_until_listening()
+        self.wait_until_ready()
         return self
 
-    def wait_until_listening(self) -> None:
+    def wait_until_ready(self) -> None:
         """Raises with the end of its output when the process ends first."""
         process = self.process
         assert process is not None
-        if not wait_for_port(self.port, lambda: process.poll() is None):
+        if not wait_until(self.is_ready, lambda: process.poll() is None):
             raise RuntimeError(f"{self.name} ended while starting:\n{self.output.read_text()[-4000:]}")
+
+    def is_ready(self) -> bool:
+        """Whether the process that was started last serves clients."""
+        return accepts(self.port)
+
+    def said(self) -> str:
+        """What the process that was started last has printed so far."""
+        with self.output.open("rb") as output:
+            output.seek(self._output_before)
+            return output.read().decode(errors="replace")
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """End it by SIGTERM, as an operator would."""
@@ -154,7 +171,8 @@ class ApacheKafka(BrokerProcess):
         self, data_dir: Path | None = None, settings: Mapping[str, str] | None = None, port: int = 0
     ):
         super().__init__(data_dir, settings, port)
-        self.controller_port = free_port()
+        self._reserved_controller = reserve_port()
+        self.controller_port = self._reserved_controller.number
 
     def log_dir(self) -> Path:
         return self.data_dir / "logs"
@@ -189,6 +207,9 @@ class Moldau(BrokerProcess):
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
         return command
+
+    def is_ready(self) -> bool:
+        return f"clients connect to {self.address}" in self.said()
 
 
 KINDS: Mapping[str, type[BrokerProcess]] = {"moldau": Moldau, "kafka": ApacheKafka}

@@ -18,8 +18,9 @@ import time
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import wire
-from bench.brokers import Moldau, free_port
+from bench.brokers import Moldau
 from bench.client import Connection
+from moldau.testing.ports import reserve_port
 
 PARTITIONS_A_TOPIC = 100
 SECONDS = 5.0
@@ -38,7 +39,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=10_000)
     partitions = parser.parse_args().partitions
-    http_port = free_port()
+    reserved = reserve_port()
+    http_port = reserved.number
     with Moldau(settings={"moldau.http.listener": f"127.0.0.1:{http_port}"}) as broker:
         _create(broker.address, partitions)
         time.sleep(2)

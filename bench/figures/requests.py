@@ -12,11 +12,12 @@ import sys
 from pathlib import Path
 
 from bench import wire
-from bench.brokers import free_port, wait_for_port
+from bench.brokers import accepts, wait_until
 from bench.client import Connection
 from bench.figures import Figure, Row, Start, Values
 from bench.load import closed_loop
 from bench.proc import cpu_time
+from moldau.testing.ports import reserve_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,11 +48,13 @@ def measure(start: Start) -> Values:
 
 def _reference_us() -> float:
     """What `bench/reference.py` costs a request at 100 connections: the kernel, the loop and one call."""
-    port, size = free_port(), wire.produce_response_bytes(TOPIC)
+    reserved, size = reserve_port(), wire.produce_response_bytes(TOPIC)
+    port = reserved.number
     answer = struct.pack(">i", size - 4) + bytes(size - 4)
     process = subprocess.Popen([sys.executable, "-m", "bench.reference", str(port), answer.hex()], cwd=ROOT)
     try:
-        wait_for_port(port)
+        if not wait_until(lambda: accepts(port), lambda: process.poll() is None):
+            raise RuntimeError(f"the reference loop ended with exit code {process.returncode}")
         request = wire.produce(TOPIC, wire.batch([bytes(100)]))
         closed_loop(port, TOPIC, request, 100, 0.5)
         before = cpu_time(process.pid)
@@ -60,6 +63,7 @@ def _reference_us() -> float:
     finally:
         process.terminate()
         process.wait(10)
+        reserved.release()
 
 
 FIGURE = Figure(

@@ -3,7 +3,7 @@
     with SparkCluster(folder) as cluster:
         subprocess.run(["spark-submit", "--master", cluster.master, "program.py"], env=environment())
 
-Each is a Java process of its own on loopback with free ports; an executor is a child of its worker. All of
+Each is a Java process of its own on loopback with ports of its own; an executor is a child of its worker. All of
 them end with the cluster, for certain: each is the leader of a session, whose processes are looked up in
 /proc and killed, and the kernel kills master and workers should the test process die itself.
 
@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
+from moldau.testing.ports import reserve_port
+
 START_TIMEOUT_S = 90.0
 DAEMON_MEMORY = "160m"
 EXECUTOR_MEMORY_MB = 512
@@ -45,15 +47,15 @@ class SparkCluster:
         self._cores = cores
         self.worker_count = workers
         self.master = ""
-        self._web_port = 0
+        self._port, self._web_port = reserve_port(), reserve_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> SparkCluster:
         """Start it and return when all workers are registered."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        port, self._web_port = free_port(), free_port()
+        port = self._port.number
         self.master = f"spark://127.0.0.1:{port}"
-        ports = ["--port", str(port), "--webui-port", str(self._web_port)]
+        ports = ["--port", str(port), "--webui-port", str(self._web_port.number)]
         self._spawn("master", [MASTER_CLASS, "--host", "127.0.0.1", *ports])
         self._wait(lambda: self._state() is not None, "the master does not answer")
         for number in range(self.worker_count):
@@ -116,7 +118,9 @@ class SparkCluster:
 
     def _state(self) -> dict[str, object] | None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._web_port}/json/", timeout=5) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self._web_port.number}/json/", timeout=5
+            ) as answer:
                 state: dict[str, object] = json.load(answer)
                 return state
         except (OSError, ValueError):
@@ -168,15 +172,6 @@ def environment() -> dict[str, str]:
 def session_processes(session: int) -> set[int]:
     """The living processes of a session, and of process groups that its members made."""
     return {pid for pid, state, owner in _processes() if owner == session and state != "Z"}
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on at this moment."""
-    import socket
-
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _processes() -> Iterator[tuple[int, str, int]]:

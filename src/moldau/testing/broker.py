@@ -7,8 +7,8 @@ By default it runs in a thread of the test's own process (in_thread.py), on a lo
 `process=True` it is a child process (in_process.py) that can be killed as a power cut would do it, and
 started again on the same data.
 
-The data lives in a temporary folder that is removed at the end, unless a folder is given. Ports are free
-ones, and stay the same over `restart`, so that clients find the broker again.
+The data lives in a temporary folder that is removed at the end, unless a folder is given. Ports are reserved
+until `stop` (ports.py) and stay the same over `restart`, so that clients find this broker again and no other.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol
+
+from moldau.testing.ports import ReservedPort, reserve_port
 
 DEFAULTS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -33,6 +35,7 @@ Groups form at once, and few internal partitions are made.
 """
 
 START_TIMEOUT_SECONDS = 30.0
+_LOOPBACK = "127.0.0.1"
 
 
 class Addresses(NamedTuple):
@@ -81,6 +84,7 @@ class Broker:
         self.http_address = ""
         self._given_data = Path(data) if data is not None else None
         self._data: Path | None = None
+        self._ports: tuple[ReservedPort, ReservedPort] | None = None  # for clients and for HTTP
         self._host = self._make_host(process)
 
     @staticmethod
@@ -109,16 +113,17 @@ class Broker:
         """Start the broker and return once it serves clients."""
         if self._data is None:
             self._data = self._given_data or Path(tempfile.mkdtemp(prefix="moldau-"))
-        addresses = self._host.start(self._effective_settings())
+        if self._ports is None:
+            self._ports = reserve_port(), reserve_port()
+        addresses = self._host.start(self._effective_settings(*self._ports))
         self.bootstrap_servers, self.http_address = addresses
         return self
 
-    def _effective_settings(self) -> dict[str, str]:
-        # After the first start the ports are known, and kept.
+    def _effective_settings(self, clients: ReservedPort, http: ReservedPort) -> dict[str, str]:
         fixed = {
             "log.dirs": str(self.data),
-            "listeners": f"PLAINTEXT://{self.bootstrap_servers or '127.0.0.1:0'}",
-            "moldau.http.listener": self.http_address or "127.0.0.1:0",
+            "listeners": f"PLAINTEXT://{_LOOPBACK}:{clients.number}",
+            "moldau.http.listener": f"{_LOOPBACK}:{http.number}",
         }
         return {**fixed, **self.settings}
 
@@ -126,6 +131,9 @@ class Broker:
         """Stop the broker cleanly and remove its temporary folder."""
         self._host.stop()
         self.bootstrap_servers = self.http_address = ""
+        for port in self._ports or ():
+            port.release()
+        self._ports = None
         if self._data is not None and self._given_data is None:
             shutil.rmtree(self._data, ignore_errors=True)
         self._data = None
