@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from client_confluent import ConfluentClient, create_topic
@@ -93,6 +94,15 @@ def test_acknowledged_records_survive_and_idempotence_leaves_no_double(
     lost = [n for n, offset in acknowledged.items() if by_offset.get(offset) != str(n).encode()]
     assert lost == []
     assert values == sorted(values, key=lambda one: int(one or b"0")), "the order of one producer changed"
+
+
+def test_a_stranger_on_the_port_is_not_taken_for_the_broker(
+    private_broker: StartBroker, tmp_path: Path
+) -> None:
+    running = private_broker()
+    second = type(running)(tmp_path / "second", port=running.port)
+    with pytest.raises(RuntimeError, match="ended while starting"):
+        second.start()
 
 
 def test_committed_offsets_survive_and_the_group_goes_on(

@@ -3,9 +3,9 @@
     with SparkCluster(folder) as cluster:
         subprocess.run(["spark-submit", "--master", cluster.master, "program.py"], env=environment())
 
-Each is a Java process of its own on loopback with ports of its own; an executor is a child of its worker. All of
-them end with the cluster, for certain: each is the leader of a session, whose processes are looked up in
-/proc and killed, and the kernel kills master and workers should the test process die itself.
+Each is a Java process of its own on loopback with ports of its own; an executor is a child of its worker.
+All of them end with the cluster, for certain: each is the leader of a session, whose processes are looked up
+in /proc and killed, and the kernel kills master and workers should the test process die itself.
 
 What they wrote stays in the folder: `*.log` of master and workers, `worker-N/app-.../stderr` of executors.
 """
