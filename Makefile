@@ -2,7 +2,8 @@
 #
 #   make demo     a broker, 336,776 real records through it and two Spark flows, a check of it all, and a plot
 #   make test     everything that must hold before a change is taken
-#   make torture  kill -9 in a loop, for MINUTES=10 or ROUNDS=n, from SEED=n; one SCENARIO= if named
+#   make torture  kill -9 in a loop, for MINUTES=10 or ROUNDS=n, from SEED=n; one SCENARIO= if named,
+#                 with one DURABILITY=os or group
 #
 # Each makes its own virtual environment in .venv and installs what it needs; the second run is quick.
 # PYTHON=/path/to/python3.12 chooses the interpreter; KEEP=1 make demo leaves the broker running. Spark
@@ -29,7 +30,8 @@ test: $(VENV)/.installed-dev tools check
 # The long form of tests/torture: a broker and its clients are killed at random; what was promised must be there.
 torture: $(VENV)/.installed-dev
 	@PYTHONPATH=tests $(BIN)/python -m torture $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
-		$(if $(MINUTES),--minutes $(MINUTES)) $(if $(SCENARIO),--scenario $(SCENARIO))
+		$(if $(MINUTES),--minutes $(MINUTES)) $(if $(SCENARIO),--scenario $(SCENARIO)) \
+		$(if $(DURABILITY),--durability $(DURABILITY))
 
 # What can be judged without running anything.
 check: $(VENV)/.installed-dev

@@ -38,7 +38,7 @@ def main() -> int:
     failed: list[str] = []
     done = 0
     while done < (options.rounds or sys.maxsize) and (done == 0 or time.monotonic() < deadline):
-        failed += _round(seed + done, names, folder, options.short)
+        failed += _round(seed + done, names, folder, options)
         done += 1
     print(f"torture: {done} rounds, {len(failed)} failed, first seed {seed}")
     for line in failed:
@@ -48,15 +48,15 @@ def main() -> int:
     return min(len(failed), 100)
 
 
-def _round(seed: int, names: list[str], folder: Path, short: bool) -> list[str]:
+def _round(seed: int, names: list[str], folder: Path, options: argparse.Namespace) -> list[str]:
     name = names[seed % len(names)]
-    choice = DURABILITIES[seed // len(names) % len(DURABILITIES)]
+    choice = options.durability or DURABILITIES[seed // len(names) % len(DURABILITIES)]
     place = folder / f"{name}-{seed}"
     shutil.rmtree(place, ignore_errors=True)
     began = time.monotonic()
     with Round(seed, place, durability(KIND, choice)) as torture:
         try:
-            summary = (SCENARIOS[name].short if short else SCENARIOS[name].long)(torture)
+            summary = (SCENARIOS[name].short if options.short else SCENARIOS[name].long)(torture)
         except Exception:
             text = traceback.format_exc()
             (place / "complaints.txt").write_text(text)
@@ -65,6 +65,7 @@ def _round(seed: int, names: list[str], folder: Path, short: bool) -> list[str]:
     print(f"seed {seed} {name} durability={choice}: {summary} ({time.monotonic() - began:.0f} s)", flush=True)
     if summary.startswith("FAILED"):
         again = f"make torture SEED={seed} ROUNDS=1" + ("" if len(names) > 1 else f" SCENARIO={name}")
+        again += f" DURABILITY={choice}" if options.durability else ""
         return [f"seed {seed} {name} durability={choice}: {place}; again: {again}"]
     shutil.rmtree(place, ignore_errors=True)
     return []
@@ -76,6 +77,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--scenario", choices=SCENARIOS)
+    parser.add_argument("--durability", choices=DURABILITIES, help="instead of the seed's choice")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--folder", default=os.environ.get("MOLDAU_TORTURE_FOLDER"))
     return parser.parse_args()

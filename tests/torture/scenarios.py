@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torture import round_compaction, round_loop, round_pipeline, round_transactions
+from torture import round_compaction, round_fresh, round_loop, round_pipeline, round_transactions
 from torture.round_compaction import CompactionSize
 from torture.round_loop import LoopSize
 from torture.round_pipeline import (
@@ -42,6 +42,10 @@ def _compaction(size: CompactionSize) -> Callable[[Round], str]:
     return lambda torture: round_compaction.run(torture, size)
 
 
+def _fresh(kills: int) -> Callable[[Round], str]:
+    return lambda torture: round_fresh.run(torture, kills)
+
+
 def _pipeline(size: PipelineSize) -> Callable[[Round], str]:
     return lambda torture: round_pipeline.run(torture, size)
 
@@ -67,6 +71,7 @@ SCENARIOS: dict[str, Scenario] = {
     "copy-classic": Scenario(*(_loop(size, "classic") for size in _LOOPS)),
     "copy-consumer": Scenario(*(_loop(size, "consumer") for size in _LOOPS)),
     "compaction": Scenario(*map(_compaction, _COMPACTIONS)),
+    "fresh-start": Scenario(*map(_fresh, (3, 3))),
     "pipeline": Scenario(*map(_pipeline, _PIPELINES)),
     "pipeline-app": Scenario(*map(_pipeline, _APPS)),
     "pipeline-cluster": Scenario(*map(_pipeline, _CLUSTERS)),

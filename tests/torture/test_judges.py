@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from torture import round_pipeline
+from torture.judge_acknowledged import judge_acknowledged
 from torture.judge_compaction import judge_latest
 from torture.judge_loop import judge_offsets, judge_output
 from torture.judge_pipeline import expected_results, judge_results
@@ -115,6 +116,16 @@ def test_a_copy_is_neither_missing_nor_double_nor_invented() -> None:
     assert judge_offsets({("in", 0): 2}, {("in", 0): 2}) == []
     assert judge_offsets({("in", 0): 1}, {("in", 0): 2})
     assert judge_offsets({}, {("in", 0): 2})
+
+
+def test_acknowledged_numbers_are_neither_lost_nor_moved_nor_double_nor_disordered() -> None:
+    seen = [Seen("first", 0, offset, None, b"%d" % offset) for offset in range(4)]
+    acknowledged = {number: number for number in range(3)}  # the last was written, and its answer lost
+    assert judge_acknowledged(acknowledged, seen) == []
+    assert "lost or moved: 1 of 3" in judge_acknowledged(acknowledged, seen[1:])[0]
+    assert "lost or moved" in judge_acknowledged({0: 1}, seen)[0]
+    assert "twice: [0]" in judge_acknowledged({}, [*seen[:1], seen[0]._replace(offset=1)])[0]
+    assert "order" in judge_acknowledged({}, [seen[1]._replace(offset=0), seen[0]._replace(offset=1)])[0]
 
 
 def keyed(number: int, outcome: str | None, *sizes: int, commit: bool | None = True) -> Attempt:

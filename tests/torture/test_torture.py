@@ -32,6 +32,7 @@ SEED = int(os.environ.get("MOLDAU_TORTURE_SEED", "5"))
         ("copy-classic", "os"),
         ("copy-consumer", "group"),
         ("compaction", "os"),
+        ("fresh-start", "group"),
     ],
 )
 def test_promises_survive_kill_9(scenario: str, choice: str, tmp_path: Path) -> None:
