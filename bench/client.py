@@ -7,6 +7,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Mapping
 
 from bench import wire
 
@@ -51,9 +52,9 @@ class Connection:
                 raise ConnectionError("the broker closed the connection")
             start += count
 
-    def create_topic(self, topic: str, partitions: int = 1) -> None:
+    def create_topic(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         """Make a topic and wait until it can be written."""
-        answer = self.call(wire.create_topic(topic, partitions))
+        answer = self.call(wire.create_topic(topic, partitions, configs))
         (error,) = struct.unpack_from(">h", answer, 4 + 4 + 4 + 4 + 2 + len(topic))
         if error not in (0, 36):
             raise RequestFailed(f"CreateTopics: error {error}")

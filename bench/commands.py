@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench import apache_kafka, results
 from bench.brokers import KINDS, ApacheKafka, Moldau
-from bench.figures import Figure, Values, all_figures
+from bench.figures import Figure, Values, all_figures, all_sections
 from bench.proc import machine_time, spin_ms
 
 STOLEN = "stolen_share"
@@ -41,6 +41,11 @@ def _add_figure_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
         one = commands.add_parser(figure.name, help=figure.title)
         one.set_defaults(run=lambda arguments, figure=figure: _measure([figure], arguments))
         _add_run_options(one)
+    for section in all_sections().values():
+        members = [figure for figure in all_figures().values() if figure.section == section.name]
+        all_of_it = commands.add_parser(section.name, help=f"{section.title}: all figures {section.name}-*")
+        all_of_it.set_defaults(run=lambda arguments, members=members: _measure(members, arguments))
+        _add_run_options(all_of_it)
     report = commands.add_parser("report", help="write the table into docs/benchmarks.md")
     report.set_defaults(run=_report)
 
@@ -58,7 +63,9 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 def _measure(figures: list[Figure], arguments: argparse.Namespace) -> int:
     settings = dict(pair.split("=", 1) for pair in arguments.set)
     for figure in figures:
-        kinds = list(figure.subjects) or arguments.brokers.split(",")
+        kinds = list(figure.subjects) or [
+            kind for kind in arguments.brokers.split(",") if kind in figure.brokers
+        ]
         runs: dict[str, list[Values]] = {kind: [] for kind in kinds}
         for number in range(arguments.runs):
             for kind in kinds:
@@ -109,7 +116,7 @@ def _version(figure: Figure, kind: str) -> str:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    results.write_document(all_figures())
+    results.write_document(all_figures(), all_sections())
     return 0
 
 

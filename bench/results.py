@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figure, Row, Values
+from bench.figures import Figure, Row, Section, Values
 
 RESULTS = Path(__file__).parent / "results.json"
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -39,20 +39,20 @@ def save(figure: Figure, kind: str, runs: Sequence[Values], version: str) -> Non
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
 
 
-def write_document(figures: Mapping[str, Figure]) -> None:
+def write_document(figures: Mapping[str, Figure], sections: Mapping[str, Section]) -> None:
     """Replace the part of docs/benchmarks.md between the two marks."""
     text = DOCUMENT.read_text()
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    DOCUMENT.write_text(before + "\n" + tables(figures) + after)
+    DOCUMENT.write_text(before + "\n" + tables(figures, sections) + after)
 
 
-def tables(figures: Mapping[str, Figure]) -> str:
-    """A table for each figure that has results."""
+def tables(figures: Mapping[str, Figure], sections: Mapping[str, Section]) -> str:
+    """A table for each figure that has results, then one for each section."""
     results = load()
     parts = []
     for figure in figures.values():
         found = results.get(figure.name)
-        if not found:
+        if not found or figure.section:
             continue
         parts.append(f"\n### {figure.title}\n\n`python -m bench {figure.name}`\n")
         columns = {name: one.title for name, one in figure.subjects.items()} or COLUMNS
@@ -64,6 +64,11 @@ def tables(figures: Mapping[str, Figure]) -> str:
             _circumstances(title, found[kind]) for kind, title in columns.items() if kind in found
         )
         parts.append((f"\n{figure.note}\n" if figure.note else "") + f"\n{circumstances}.")
+    for section in sections.values():
+        members = [figure for figure in figures.values() if figure.section == section.name]
+        if any(figure.name in results for figure in members):
+            parts.append(f"\n### {section.title}\n\n`python -m bench {section.name}`\n")
+            parts.append(section.table(members, results))
     return "\n".join(parts)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import crc32c
 
@@ -93,9 +93,12 @@ def metadata(topic: str) -> bytes:
     return frame(METADATA, 4, struct.pack(">i", 1) + string(topic) + b"\1")
 
 
-def create_topic(topic: str, partitions: int) -> bytes:
-    """CreateTopics version 4 with one replica and default settings."""
-    body = struct.pack(">i", 1) + string(topic) + struct.pack(">ihii", partitions, 1, 0, 0)
+def create_topic(topic: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
+    """CreateTopics version 4 with one replica."""
+    body = struct.pack(">i", 1) + string(topic) + struct.pack(">ihi", partitions, 1, 0)
+    body += struct.pack(">i", len(configs or ()))
+    for name, value in (configs or {}).items():
+        body += string(name) + string(value)
     return frame(CREATE_TOPICS, 4, body + struct.pack(">ib", 60_000, 0))
 
 

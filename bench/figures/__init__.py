@@ -4,8 +4,9 @@ repeats it, takes turns between the brokers and keeps the medians.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from bench.brokers import BrokerProcess
 
@@ -45,12 +46,24 @@ class Figure:
     rows: tuple[Row, ...]
     note: str = ""
     subjects: Mapping[str, Subject] = field(default_factory=dict)
+    section: str = ""  # figures of one section share a table, a line each, and a command that runs them all
+    brokers: tuple[str, ...] = ("moldau", "kafka")  # those that it makes sense for
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of several figures."""
+
+    name: str
+    title: str
+    table: Callable[[Sequence[Figure], Mapping[str, Any]], str]  # given the results of all figures
 
 
 def all_figures() -> dict[str, Figure]:
     """By name, in the order of the table."""
     from bench.figures import (
         compaction,
+        hostile,
         latency,
         long_log,
         memory,
@@ -74,4 +87,12 @@ def all_figures() -> dict[str, Figure]:
         compaction,
         pipelines,
     )
-    return {module.FIGURE.name: module.FIGURE for module in modules}
+    figures = [module.FIGURE for module in modules] + list(hostile.FIGURES)
+    return {figure.name: figure for figure in figures}
+
+
+def all_sections() -> dict[str, Section]:
+    """By name, in the order of the page; they stand behind the figures that have a table of their own."""
+    from bench.figures import hostile
+
+    return {hostile.SECTION.name: hostile.SECTION}
