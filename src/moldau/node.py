@@ -1,6 +1,6 @@
 """One broker: builds its parts, starts them in order, stops them in reverse. It alone knows all of them.
 
-    start   metadata (locks the data) -> logs (recovery) -> partitions -> coordinator -> listeners -> HTTP
+    start   ports -> metadata (locks the data) -> logs (recovery) -> partitions -> coordinator -> clients
     stop    in reverse; the logs leave their clean-shutdown marker
 
 A broker says that it is ready once clients can produce; the HTTP port answers "not yet, and why" from early
@@ -139,6 +139,7 @@ class Node:
             descriptor_limit=_segment_descriptors(),
         )
         self._reserve_http()
+        await self._take_addresses(planned)
         self._monitor_timer = self.timers.call_later(_MONITOR_DELAY_MS, self._start_monitoring)
         self._stops.append(("monitoring", self._stop_monitoring))
         load_all()
@@ -149,8 +150,29 @@ class Node:
         self.metadata.subscribe(self._apply)
         self._coordinators_timer = self.timers.call_later(_COORDINATORS_DELAY_MS, self._begin_coordinators)
         self._stops.append(("coordinators", self._stop_coordinators))
-        await self._open_listeners(planned)
+        await self._serve_clients()
         self._enter("RUNNING")
+
+    # Addresses of clients
+
+    async def _take_addresses(self, planned: Sequence[ListenerAddress]) -> None:
+        """Bind every listener, before anything is written: a port that is taken leaves no new folder behind.
+
+        Nobody is served yet, and a connection is refused as if nothing were there.
+        """
+        limits = _limits(self._settings)
+        self._stops.append(("addresses", self._leave_addresses))
+        for plan in planned:
+            listener = Listener(plan.name, limits, self.timers, lambda: self.http_address)
+            try:
+                await listener.bind(plan.host, plan.port, self._settings.socket_listen_backlog_size)
+            except OSError as error:
+                raise _cannot_listen(plan.host, plan.port, error) from None
+            self.listeners.append(listener)
+
+    async def _leave_addresses(self) -> None:
+        for listener in self.listeners:
+            await listener.close()
 
     # Health and metrics
 
@@ -406,7 +428,7 @@ class Node:
             if each.leader == self.node_id
         }
 
-    async def _open_listeners(self, planned: Sequence[ListenerAddress]) -> None:
+    async def _serve_clients(self) -> None:
         settings = self._settings
         self.broker = Broker(
             node_id=self.node_id,
@@ -428,19 +450,14 @@ class Node:
         self.broker.verifications = Verifications(self.broker)
         limits = _limits(settings)
         self._stops.append(("listeners", self._close_listeners))
-        for plan in planned:
-            listener = Listener(plan.name, limits, self.timers, lambda: self.http_address)
-            try:
-                await listener.bind(plan.host, plan.port, settings.socket_listen_backlog_size)
-            except OSError as error:
-                raise NodeError(
-                    f"cannot listen on {_shown(plan.host)}:{plan.port}: {error.strerror or error}; "
-                    f"{_listen_remedy(error)}"
-                ) from None
-            self.listeners.append(listener)
+        for listener in self.listeners:
+            listener.limits, listener.frame_bytes_max = limits, limits.frame_bytes_max
         await self.controller.register(self._endpoints(), settings.broker_rack)
         for listener in self.listeners:
-            await listener.serve(Dispatch(self.broker, listener.name))
+            try:
+                await listener.serve(Dispatch(self.broker, listener.name))
+            except OSError as error:  # bound by both, and another program was the first to listen
+                raise _cannot_listen(listener.host, listener.port, error) from None
 
     def _endpoints(self) -> dict[str, tuple[str, int]]:
         """Where clients find this broker, by listener: as advertised, else where it listens."""
@@ -490,6 +507,12 @@ def _limits(settings: BrokerSettings) -> Limits:
         connections_max=settings.max_connections,
         connections_per_host_max=settings.max_connections_per_ip,
         idle_ms=settings.connections_max_idle_ms,
+    )
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> NodeError:
+    return NodeError(
+        f"cannot listen on {_shown(host)}:{port}: {error.strerror or error}; {_listen_remedy(error)}"
     )
 
 

@@ -5,15 +5,22 @@ Ready lines, signals, exit codes, and one sentence for each mistake.
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from moldau.core.settings.sources import StaticSettings, load
+from moldau.node import Node, NodeError
+from moldau.server.listener import Listener
 
 TIMEOUT_SECONDS = 30
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -105,6 +112,34 @@ def test_a_taken_port_a_taken_folder_and_a_useless_one(start: Start, tmp_path: P
     assert str(tmp_path / "data") in refused(start())
     (tmp_path / "file").write_text("")
     assert str(tmp_path / "file") in refused(start("--data", str(tmp_path / "file")))
+
+
+@pytest.mark.parametrize("which", ["--port", "--http"])
+def test_a_start_that_a_taken_port_refuses_leaves_no_folder_behind(
+    start: Start, tmp_path: Path, which: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        value = port if which == "--port" else f"127.0.0.1:{port}"
+        refusal = refused(start(which, value, "--data", str(tmp_path / "new" / "data")))
+    assert port in refusal
+    assert not (tmp_path / "new").exists()
+
+
+async def _start(settings: StaticSettings) -> None:
+    await Node(settings).start()
+
+
+def test_who_listens_between_binding_and_listening_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def too_late(self: Listener, dispatcher: object) -> None:
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    monkeypatch.setattr(Listener, "serve", too_late)
+    settings = load(overrides=[f"log.dirs={tmp_path}", "listeners=PLAINTEXT://127.0.0.1:0"], environment={})
+    with pytest.raises(NodeError, match=r"cannot listen on 127\.0\.0\.1:\d+: Address already in use; stop"):
+        asyncio.run(_start(settings))
 
 
 def test_a_wrong_setting_is_named(start: Start) -> None:

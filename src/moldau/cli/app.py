@@ -12,7 +12,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -60,6 +60,23 @@ def build(names: Sequence[str]) -> typer.Typer:
     return root
 
 
+def without_flag_types(command: Any) -> Any:
+    """The command, whose help shows a flag by its name alone, and not as an option with a value <bool>."""
+    listed = command.get_params
+
+    def get_params(context: Any) -> Any:
+        parameters = listed(context)
+        for each in parameters:
+            if getattr(each, "is_flag", False) and each.metavar is None:
+                each.metavar = ""
+        return parameters
+
+    command.get_params = get_params
+    for each in getattr(command, "commands", {}).values():
+        without_flag_types(each)
+    return command
+
+
 def _say_version(wanted: bool) -> None:
     """Answer --version at once, before anything asks for a command."""
     if wanted:
@@ -87,7 +104,7 @@ def run(words: Sequence[str]) -> int:
     )
     try:
         try:
-            build(named)(args=list(words), prog_name="moldau")
+            without_flag_types(typer.main.get_command(build(named)))(args=list(words), prog_name="moldau")
         finally:
             sys.stdout.flush()  # here, where a reader that went away is no surprise
     except SystemExit as finished:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.cli import completion
 from moldau.cli.errors import CommandError, UsageError
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -34,9 +35,15 @@ app = typer.Typer(
 KINDS = {"topic": "TOPIC", "broker": "BROKER", "group": "GROUP"}
 """The kinds of things that have settings; Kafka's plural forms are understood too."""
 
-Kind = Annotated[str, typer.Argument(metavar="KIND", help="topic, broker or group.")]
+Kind = Annotated[
+    str, typer.Argument(metavar="KIND", help="topic, broker or group.", autocompletion=completion.kinds)
+]
 Name = Annotated[
-    str, typer.Argument(help="A name, a broker's id, or for brokers `default` (what holds for all of them).")
+    str,
+    typer.Argument(
+        help="A name, a broker's id, or for brokers `default` (what holds for all of them).",
+        autocompletion=completion.named_of_kind,
+    ),
 ]
 
 
@@ -50,7 +57,10 @@ def describe(
     kind: Kind,
     name: Annotated[
         str | None,
-        typer.Argument(help="A name, a broker's id or `default`; everything of the kind if absent."),
+        typer.Argument(
+            help="A name, a broker's id or `default`; everything of the kind if absent.",
+            autocompletion=completion.named_of_kind,
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Show defaults too.")] = False,
     synonyms: Annotated[

@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient
 from moldau.cli.errors import CommandError, UsageError
 from moldau.cli.options import DEFAULT_TIMEOUT_SECONDS, parse_assignments
 
-_QUIET = logging.getLogger("moldau.cli.librdkafka")
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False
+QUIET = logging.getLogger("moldau.cli.librdkafka")
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
 
 _CONNECT_TIMEOUT_SECONDS = 3.0
 
@@ -50,7 +50,7 @@ class Connection:
         return {
             "bootstrap.servers": self.bootstrap,
             "client.id": "moldau-cli",
-            "logger": _QUIET,
+            "logger": QUIET,
             **{name.replace("_", "."): value for name, value in more.items()},
             **self.extra_settings,
         }

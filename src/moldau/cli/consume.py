@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.cli import completion
 from moldau.cli.errors import CommandError, UsageError, explain_kafka_error
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -60,7 +61,9 @@ def register(root: typer.Typer) -> None:
 
 
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topics to read.")],
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC", help="Topics to read.", autocompletion=completion.topics)
+    ],
     offset: Annotated[
         str,
         typer.Option("--offset", "-o", metavar="WHERE", help="Where to begin (and to end), as said above."),
@@ -75,7 +78,13 @@ def consume(
     form: Annotated[str, typer.Option("--format", "-f", help="How a record is printed.")] = r"%v\n",
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")] = False,
     group: Annotated[
-        str, typer.Option("--group", "-g", help="Read as a member of this group and commit what was printed.")
+        str,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Read as a member of this group and commit what was printed.",
+            autocompletion=completion.groups,
+        ),
     ] = "",
     regex: Annotated[bool, typer.Option("--regex", "-r", help="The topics are regular expressions.")] = False,
     read_committed: Annotated[

@@ -30,7 +30,8 @@ pipe, with the column names of Kafka's own tools; `--json` prints JSON. What was
 output, everything else to standard error. Exit codes: 0 done, 1 failed, 2 called wrongly, 130 interrupted;
 `moldau status` has its own.
 
-`moldau --install-completion` teaches your shell to complete commands and options.
+`moldau --install-completion` teaches your shell to complete commands, options, and the names of
+topics and groups that the broker has.
 """
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from moldau.cli import completion
 from moldau.cli.errors import CommandError, UsageError
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -27,7 +28,11 @@ app = typer.Typer(
 
 Groups = Annotated[
     list[str] | None,
-    typer.Argument(metavar="GROUP", help="Names or regular expressions; all without any."),
+    typer.Argument(
+        metavar="GROUP",
+        help="Names or regular expressions; all without any.",
+        autocompletion=completion.groups,
+    ),
 ]
 States = Annotated[
     list[str] | None, typer.Option("--state", "-s", help="Only groups in this state (Stable, Empty, ...).")
@@ -181,7 +186,10 @@ def state(
 @app.command()
 def delete(
     groups: Annotated[
-        list[str], typer.Argument(metavar="GROUP", help="Names, or regular expressions with -r.")
+        list[str],
+        typer.Argument(
+            metavar="GROUP", help="Names, or regular expressions with -r.", autocompletion=completion.groups
+        ),
     ],
     regex: Annotated[bool, typer.Option("--regex", "-r", help="The names are regular expressions.")] = False,
     yes: Annotated[
@@ -208,9 +216,15 @@ def delete(
 
 @app.command("delete-offsets")
 def delete_offsets(
-    group: Annotated[str, typer.Argument(help="The group.")],
+    group: Annotated[str, typer.Argument(help="The group.", autocompletion=completion.groups)],
     topics: Annotated[
-        list[str], typer.Option("--topic", metavar="TOPIC[:0,1]", help="A topic, or some partitions of it.")
+        list[str],
+        typer.Option(
+            "--topic",
+            metavar="TOPIC[:0,1]",
+            help="A topic, or some partitions of it.",
+            autocompletion=completion.topics_to_reset,
+        ),
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from moldau.cli import completion
 from moldau.cli.errors import CommandError, UsageError, explain_kafka_error
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -58,7 +59,12 @@ def register(root: typer.Typer) -> None:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="The topic to send to (%t in the format takes precedence).")],
+    topic: Annotated[
+        str,
+        typer.Argument(
+            help="The topic to send to (%t in the format takes precedence).", autocompletion=completion.topics
+        ),
+    ],
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="FILE", help="Files to read; standard input without any."),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.cli import completion
 from moldau.cli.errors import CommandError, UsageError
 from moldau.cli.moments import parse_duration_ms, parse_moment_ms
 from moldau.cli.offset_range import Bound
@@ -51,11 +52,19 @@ INACTIVE_STATES = ("Empty", "Dead")
 
 
 def reset_offsets(
-    groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="The groups to move.")] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="GROUP", help="The groups to move.", autocompletion=completion.groups),
+    ] = None,
     all_groups: Annotated[bool, typer.Option("--all-groups", help="Every group.")] = False,
     topics: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC[:0,1]", help="A topic, or some partitions of it."),
+        typer.Option(
+            "--topic",
+            metavar="TOPIC[:0,1]",
+            help="A topic, or some partitions of it.",
+            autocompletion=completion.topics_to_reset,
+        ),
     ] = None,
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="Every topic the group has offsets of.")

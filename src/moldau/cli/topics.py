@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from moldau.cli import completion
 from moldau.cli.errors import CommandError, UsageError, explain_kafka_failure
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -28,10 +29,17 @@ app = typer.Typer(
     "and: moldau topics describe 'ord.*' --under-replicated-partitions",
 )
 
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names, or regular expressions.")]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="TOPIC", help="Names, or regular expressions.", autocompletion=completion.topics),
+]
 Patterns = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TOPIC", help="Names or regular expressions; all without any."),
+    typer.Argument(
+        metavar="TOPIC",
+        help="Names or regular expressions; all without any.",
+        autocompletion=completion.topics,
+    ),
 ]
 Internal = Annotated[
     bool, typer.Option("--internal", "-i", help="Show Kafka's own topics (__consumer_offsets) too.")
@@ -303,7 +311,7 @@ def delete(
 
 @app.command()
 def trim(
-    topic: Annotated[str, typer.Argument(help="The topic.")],
+    topic: Annotated[str, typer.Argument(help="The topic.", autocompletion=completion.topics)],
     before: Annotated[
         str,
         typer.Option("--before", "-o", metavar="WHERE", help="An offset, end, or @MOMENT (2026-02-14, 7d)."),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from moldau.cli import completion
 from moldau.cli.errors import CommandError, UsageError
 from moldau.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -31,7 +32,7 @@ app = typer.Typer(
     "and: moldau transactions abort --topic orders --partition 0 --start-offset 120",
 )
 
-Topic = Annotated[str, typer.Option("--topic", help="The topic.")]
+Topic = Annotated[str, typer.Option("--topic", help="The topic.", autocompletion=completion.topics)]
 Partition = Annotated[int, typer.Option("--partition", "-p", help="The partition.")]
 
 
@@ -217,7 +218,9 @@ def describe_producers_(
 
 @app.command("find-hanging")
 def find_hanging_(
-    topic: Annotated[str | None, typer.Option("--topic", help="Look at this topic only.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Look at this topic only.", autocompletion=completion.topics)
+    ] = None,
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", help="Look at this partition of --topic only.")
     ] = None,

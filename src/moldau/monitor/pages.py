@@ -127,6 +127,15 @@ def _cause(cause: Condition) -> dict[str, str]:
 
 
 def _plain(value: object) -> str:
+    """A fact in words; a list's members stand with semicolons between."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {each}" for name, each in value.items() if each != "")
-    return str(value)
+        return ", ".join(
+            f"{str(name).replace('_', ' ')} {f'({words})' if isinstance(each, Mapping) else words}"
+            for name, each in value.items()
+            if each != "" and (words := _plain(each))
+        )
+    if isinstance(value, list | tuple):
+        return "; ".join(_plain(each) for each in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)

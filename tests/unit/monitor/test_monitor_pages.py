@@ -61,3 +61,24 @@ def test_degraded_is_no_error_status(world: World) -> None:
     assert answer.content.startswith(b"Verdict: degraded\n")
     assert b"warn: disk-nearly-full: / has" in answer.content
     assert page(world, "/health", accept="text/html").content_type.startswith("text/plain")
+
+
+def test_facts_for_people_are_words(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = {
+        "recovery": {"done": 3, "total": 4, "current": ""},
+        "compaction": {
+            "running": [],
+            "backlog": {"partitions": 1, "bytes": 20},
+            "uncleanable": [{"partition": "a-0", "cause": "full"}, {"partition": "b-1", "cause": "torn"}],
+            "last": None,
+        },
+        "controller": True,
+    }
+    monkeypatch.setattr(world.monitor.health, "facts", lambda: facts)
+    lines = page(world, "/health?format=text").content.decode().splitlines()
+    assert lines[-3:] == [
+        "recovery:         done 3, total 4",
+        "compaction:       running none, backlog (partitions 1, bytes 20), "
+        "uncleanable partition a-0, cause full; partition b-1, cause torn, last none",
+        "controller:       yes",
+    ]
