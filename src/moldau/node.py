@@ -100,6 +100,7 @@ class Node:
         self._http_socket: socket.socket | None = None
         self.http_address: str | None = None
         self._settings = self.static.broker
+        self._led_image = EMPTY_IMAGE  # up to which the coordinators know what they lead
         self._clean = True
         self._executor = ThreadPoolExecutor(_WORKER_THREADS, thread_name_prefix="moldau-worker")
         self._stops: list[tuple[str, Callable[[], object]]] = []
@@ -286,6 +287,8 @@ class Node:
         self.replicas = ReplicaManager(self.node_id, self.static.broker, self.logs, self.clock, self.turn)
         self.logs.on_offline = lambda directory, logs: self.replicas.close_offline()
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
+        self._led_image = self.metadata.image
+        self.replicas.serve(self.slow_lane)
         self.replicas.set_strays_aside()
         self.producer_ids = ProducerIds(self.controller)
         self.markers = LocalMarkers(self.node_id, self.replicas, self._groups_now, self.clock)
@@ -343,7 +346,7 @@ class Node:
                 random_source=self.random,
             )
             self._groups.start()
-            self._lead_groups(self._groups, EMPTY_IMAGE, self.metadata.image)
+            self._lead_groups(self._groups, EMPTY_IMAGE, self._led_image)
             self.metadata.subscribe(self._groups.metadata_changed)
             if self._monitoring is not None:
                 self._monitoring.sources.groups = self._groups
@@ -364,7 +367,7 @@ class Node:
                 markers=self.markers,
             )
             self._transactions.start()
-            self._lead_transactions(self._transactions, EMPTY_IMAGE, self.metadata.image)
+            self._lead_transactions(self._transactions, EMPTY_IMAGE, self._led_image)
             self.metadata.subscribe(self._transactions.metadata_changed)
             if self._monitoring is not None:
                 self._monitoring.sources.transactions = self._transactions
@@ -384,7 +387,7 @@ class Node:
         if self._groups is not None:
             self._groups.stop()
 
-    def _apply(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
+    def _apply(self, old: Image, new: Image, changes: Sequence[Change]) -> asyncio.Future[None] | None:
         """New metadata: first the settings, then the partitions, then the shards that live on them."""
         if old.configs is not new.configs:
             self._settings = effective_broker_settings(new, self.static.broker, self.node_id)
@@ -392,11 +395,23 @@ class Node:
             self.logs.settings = self._settings
             for listener in self.listeners:
                 listener.limits = _limits(self._settings)
-        self.replicas.apply(old, new, changes)
+        pending = self.replicas.apply(old, new, changes)
+        if pending is None:
+            self._lead(new)
+        else:
+            pending.add_done_callback(lambda _: self._lead(new))
+        return pending
+
+    def _lead(self, image: Image) -> None:
+        """The partitions are in step with this image: so are the coordinators' shards now."""
+        old = self._led_image
+        if image.version <= old.version or self.state == "stopping":
+            return
+        self._led_image = image
         if self._groups is not None:
-            self._lead_groups(self._groups, old, new)
+            self._lead_groups(self._groups, old, image)
         if self._transactions is not None:
-            self._lead_transactions(self._transactions, old, new)
+            self._lead_transactions(self._transactions, old, image)
 
     def _lead_groups(self, groups: "GroupCoordinator", old: Image, new: Image) -> None:
         if old.topics.get(GROUP_OFFSETS_TOPIC) is new.topics.get(GROUP_OFFSETS_TOPIC):

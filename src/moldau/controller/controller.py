@@ -4,7 +4,10 @@ One thing is decided at a time, since each decision builds on the image that the
 that another broker's append overtook is made again on the newer image. A caller that goes away does not
 interrupt an append: it runs in a task of its own.
 
-    handler --> decide(image) --> store.append_if(version, changes) --> replay --> subscribers
+    handler --> decide(image) --> store.append_if(version, changes) --> replay --> subscribers --> answer
+
+The answer leaves when this broker is in step with the new image: the folders of a new topic's partitions are
+there. The next decision does not wait for that.
 """
 
 import asyncio
@@ -56,6 +59,8 @@ class Controller:
         self._random = source
         self._deciding = asyncio.Lock()
         self._tasks: set[asyncio.Task[object]] = set()
+        self._pending: list[asyncio.Future[None]] = []
+        """What this broker's parts have still to do for the newest image."""
         self.cluster_is_new = False
         """Whether no broker was ever registered: a new cluster, or a data folder that Kafka wrote."""
 
@@ -217,10 +222,14 @@ class Controller:
                 except VersionConflict as conflict:
                     log.info("%s; deciding again", conflict)
                     continue
-                return decision.answer
+                pending = self._pending
+                break
+        if pending:
+            await asyncio.wait(pending)
+        return decision.answer
 
     async def _append(self, changes: Sequence[Change]) -> None:
         await self._store.append_if(self.view.image.version, changes)
 
     def _delivered(self, version: int, changes: Sequence[Change]) -> None:
-        self.view.publish(replay(self.view.image, version, changes), changes)
+        self._pending = self.view.publish(replay(self.view.image, version, changes), changes)

@@ -27,6 +27,7 @@ from moldau.core.settings.topic import TopicSettings
 from moldau.core.timers import Timers
 from moldau.log.background import Background, InlineBackground
 from moldau.log.checkpoints import CLEANER_OFFSETS_NAME, write_topic_id
+from moldau.log.creation import create_log
 from moldau.log.descriptors import DEFAULT_LIMIT, DescriptorLimit
 from moldau.log.directory import (
     HIGH_WATERMARK_NAME,
@@ -311,7 +312,20 @@ class LogManager:
         directory = self._emptiest()
         path = f"{directory.path}/{topic}-{partition}"
         try:
-            self._files.make_directory(path)
+            if not self._files.exists(path):
+                log = create_log(
+                    self._files,
+                    path,
+                    topic,
+                    partition,
+                    topic_id,
+                    settings,
+                    descriptors=self._descriptors,
+                    now_ms=self.clock.now_ms(),
+                    source=self._random,
+                )
+                self._adopt(log, directory)
+                return log
             write_topic_id(self._files, path, topic_id)
             log = open_log(
                 self._files,

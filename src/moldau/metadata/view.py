@@ -5,6 +5,7 @@ the event loop, once for each append, with the image before, the image after and
 when one of them fails, that is logged and the others still hear.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,9 @@ from moldau.metadata.image import EMPTY_IMAGE, Image
 
 log = logging.getLogger("moldau.metadata")
 
-Subscriber = Callable[[Image, Image, Sequence[Change]], None]
+Pending = asyncio.Future[None] | None
+"""None when a subscriber is in step with the image at once, else a future for when it is."""
+Subscriber = Callable[[Image, Image, Sequence[Change]], Pending]
 
 
 class MetadataView:
@@ -35,12 +38,18 @@ class MetadataView:
         """Call `subscriber(old, new, changes)` for every new image from now on."""
         self._subscribers.append(subscriber)
 
-    def publish(self, new: Image, changes: Sequence[Change]) -> None:
-        """Make `new` the current image and tell the subscribers. Only the controller loop calls this."""
+    def publish(self, new: Image, changes: Sequence[Change]) -> list[asyncio.Future[None]]:
+        """Make `new` the current image and tell the subscribers; gives what is still to be done by them.
+        Only the controller loop calls this."""
         old, self.image = self.image, new
         self.derived.clear()
+        pending = []
         for subscriber in self._subscribers:
             try:
-                subscriber(old, new, changes)
+                future = subscriber(old, new, changes)
             except Exception:
                 log.exception("a subscriber failed on metadata version %d", new.version)
+            else:
+                if future is not None:
+                    pending.append(future)
+        return pending

@@ -1,7 +1,8 @@
 """The partitions that live on this broker, kept in step with the metadata image.
 
 The image says which partitions exist and who leads them; `apply` compares it with what is open here, opens
-what is new, closes and deletes what is gone, and hands changed settings to the logs. A handler asks for a
+what is new, closes and deletes what is gone, and hands changed settings to the logs, in slices where there is
+much to do (work_list.py). A handler asks for a
 partition by topic name or by topic id, as text or as the raw bytes that stand in a frame, and gets it, or
 None.
 
@@ -11,7 +12,7 @@ Coordinators append through `append_records` and `append_marker` and read their 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
 from moldau.coordinator.markers import Marker
@@ -19,11 +20,12 @@ from moldau.coordinator.result import Producer
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
+from moldau.core.slow_lane import SlowLane
 from moldau.log.log import AppendResult, Log, Origin
 from moldau.log.manager import LogManager
 from moldau.metadata.changes import Change
 from moldau.metadata.configs import topic_settings
-from moldau.metadata.image import Image, PartitionState, TopicState
+from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState, ResourceType, TopicState
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import BatchView, iter_batches
 from moldau.records.builder import build_batch
@@ -31,6 +33,7 @@ from moldau.records.control import ControlType, EndTransactionMarker, parse_end_
 from moldau.records.record import Record
 from moldau.replication.partition import Partition, TopicStats
 from moldau.replication.turn import Turn
+from moldau.replication.work_list import Due, WorkList
 
 log = logging.getLogger("moldau.replication")
 
@@ -84,6 +87,13 @@ class ReplicaManager:
         self.stats: dict[str, TopicStats] = {}
         self.unopened: set[str] = set()  # topics of which a partition found no room
         self.group_commit = static_settings.moldau_durability == "group"
+        self._topic_ids: dict[str, bytes] = {}
+        self._image = EMPTY_IMAGE
+        self._work = WorkList(self._bring, self._take)
+
+    def serve(self, lane: SlowLane) -> None:
+        """From now on clients are served: many partitions are opened and closed in slices."""
+        self._work.lane = lane
 
     # Looking up
 
@@ -99,44 +109,70 @@ class ReplicaManager:
 
     # Following the metadata
 
-    def apply(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
-        """Bring what is open here in step with `new`."""
-        for name in [name for name in self._by_name if name not in new.topics]:
-            self._delete_topic(name)
-        configs_changed = old.configs is not new.configs
-        for name, topic in new.topics.items():
-            known = old.topics.get(name)
-            if known is topic and name in self._by_name and not configs_changed:
-                continue
-            if known is not None and known.topic_id != topic.topic_id and name in self._by_name:
-                self._delete_topic(name)  # deleted and created again between two images
-            self._apply_topic(new, topic, configs_changed)
+    def apply(self, old: Image, new: Image, changes: Sequence[Change]) -> "asyncio.Future[None] | None":
+        """Bring what is open here in step with `new`: None when that is done, else a future for when it is.
 
-    def _apply_topic(self, image: Image, topic: TopicState, configs_changed: bool) -> None:
-        settings = topic_settings(image, self._static, topic.name)
-        partitions = self._by_name.get(topic.name)
+        A topic that is gone is found no longer, at once; a partition that is new is found once its log is
+        there. Until then clients are told that it does not exist, which they try again.
+        """
+        self._image = new
+        version = new.version
+        if old.topics is not new.topics:
+            for name in [name for name in self._by_name if name not in new.topics]:
+                self._delete_topic(name, version)
+            known = old.topics
+            for name, topic in new.topics.items():
+                if known.get(name) is not topic or name not in self._by_name:
+                    if self._topic_ids.get(name, topic.topic_id) != topic.topic_id:
+                        self._delete_topic(name, version)  # deleted and created again between two images
+                    self._work.add(name, version)
+        for name in _reconfigured(old, new):
+            self._work.add(name, version)
+        return self._work.work(version)
+
+    def _bring(self, name: str, due: Due) -> Iterator[None]:
+        """The steps that bring a topic in step with the newest image, a partition each."""
+        topic = self._image.topics.get(name)
+        if topic is None:
+            return
+        settings = topic_settings(self._image, self._static, name)
+        partitions = self._by_name.get(name)
         if partitions is None:
             partitions = {}
-            self._by_name[topic.name] = partitions
-            self.by_name_bytes[topic.name.encode()] = partitions
+            self._by_name[name] = partitions
+            self.by_name_bytes[name.encode()] = partitions
             self.by_topic_id[topic.topic_id] = partitions
-        stats = self.stats.setdefault(topic.name, TopicStats())
+            self._topic_ids[name] = topic.topic_id
         for index, state in enumerate(topic.partitions):
-            partition = partitions.get(index)
-            if partition is None:
-                if self._node_id not in state.replicas:
-                    continue
-                opened = self._open(topic, index, settings)
-                if opened is None:
-                    self.unopened.add(topic.name)
-                    continue
-                partition = Partition(topic.name, topic.topic_id, index, opened, self._turn, stats)
-                partitions[index] = partition
-            elif configs_changed and partition.log.settings is not settings:
-                partition.log.reconfigure(settings)
-            # flush.messages=1 is how a Kafka user asks for an fsync before every acknowledgement.
-            partition.group_commit = self.group_commit or settings.flush_messages == 1
-            self._apply_state(partition, state)
+            self._bring_partition(topic, partitions, index, state, settings)
+            yield
+            if not self._work.is_current(name, due) or self._by_name.get(name) is not partitions:
+                return  # it changed between two slices, or went
+
+    def _bring_partition(
+        self,
+        topic: TopicState,
+        partitions: dict[int, Partition],
+        index: int,
+        state: PartitionState,
+        settings: TopicSettings,
+    ) -> None:
+        partition = partitions.get(index)
+        if partition is None:
+            if self._node_id not in state.replicas:
+                return
+            opened = self._open(topic, index, settings)
+            if opened is None:
+                self.unopened.add(topic.name)
+                return
+            stats = self.stats.setdefault(topic.name, TopicStats())
+            partition = Partition(topic.name, topic.topic_id, index, opened, self._turn, stats)
+            partitions[index] = partition
+        elif partition.log.settings is not settings:
+            partition.log.reconfigure(settings)
+        # flush.messages=1 is how a Kafka user asks for an fsync before every acknowledgement.
+        partition.group_commit = self.group_commit or settings.flush_messages == 1
+        self._apply_state(partition, state)
 
     def _open(self, topic: TopicState, index: int, settings: TopicSettings) -> Log | None:
         try:
@@ -154,9 +190,9 @@ class ReplicaManager:
             return
         names, self.unopened = self.unopened, set()
         for name in names:
-            topic = image.topics.get(name)
-            if topic is not None:
-                self._apply_topic(image, topic, configs_changed=False)
+            if name in image.topics:
+                self._work.add(name, image.version)
+        self._work.work(image.version)
 
     def _apply_state(self, partition: Partition, state: PartitionState) -> None:
         partition.replicas = state.replicas
@@ -179,18 +215,25 @@ class ReplicaManager:
                 message = "%s belongs to no topic of this cluster: set aside as %s; remove it if it may go"
                 log.warning(message, name, path)
 
-    def _delete_topic(self, name: str) -> None:
+    def _delete_topic(self, name: str, version: int) -> None:
+        """Nobody finds the topic any longer; its partitions are closed and their logs removed in slices."""
         partitions = self._by_name.pop(name)
         self.by_name_bytes.pop(name.encode(), None)
         self.stats.pop(name, None)
+        self.by_topic_id.pop(self._topic_ids.pop(name), None)
         for partition in partitions.values():
-            self.by_topic_id.pop(partition.topic_id, None)
-            partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            self._log_manager.delete_async(name, partition.index)
+            self._work.remove(partition, version)
+
+    def _take(self, partition: Partition) -> None:
+        """Close a partition that the metadata has no longer, and remove its log."""
+        partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if self._log_manager.get(partition.topic, partition.index) is partition.log:
+            self._log_manager.delete_async(partition.topic, partition.index)
 
     def close(self) -> None:
         """The broker stops: nobody waits any longer, nothing is taken any more."""
-        for partition in self.partitions():
+        self._work.stop()
+        for partition in [*self.partitions(), *self._work.leaving()]:
             partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # Errors of the disk
@@ -311,3 +354,18 @@ def _transactional(batch: BatchView, start_offset: int) -> Iterator[Transactiona
         marker = parse_end_transaction_marker(record)
         if marker is not None:
             yield EndedTransaction(batch.producer_id, marker.control_type is ControlType.COMMIT)
+
+
+def _reconfigured(old: Image, new: Image) -> Iterable[str]:
+    """The topics whose settings may have changed from one image to the other."""
+    before, after = old.configs, new.configs
+    if before is after:
+        return ()
+    names = []
+    for key in {**before, **after}:
+        if before.get(key) is not after.get(key):
+            if key[0] is ResourceType.BROKER:
+                return new.topics  # a broker's settings are its topics' defaults
+            if key[0] is ResourceType.TOPIC and key[1] in new.topics:
+                names.append(key[1])
+    return names

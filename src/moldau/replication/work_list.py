@@ -1,0 +1,150 @@
+"""What a new image asks of this broker's partitions, done topic by topic and in slices.
+
+An image may bring or take thousands of partitions at once, and each costs a few calls to the operating
+system. Small changes are done on the spot; what does not fit into one slice goes on in a task, and the event
+loop is given back between two slices.
+
+    image 7 ──> | leaving: t-0, t-1, ... | due: a (7), b (7) |  ──steps──>  waiters of 7 are told
+    image 8 ──> | ...                    | ... b (7), c (8)  |              waiters of 8 later
+
+Invariants: what leaves is gone before anything new is opened, so that a topic deleted and made again under
+one name never meets its own old folders; a topic is compared with the *newest* image when its turn comes, and
+again from its beginning when it changes between two slices; whoever waits for an image is told in the order
+of the images, once nothing that it asked for is left.
+
+Not here: what is done for one partition (manager.py).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from moldau.core.slow_lane import Slices, SlowLane
+from moldau.replication.partition import Partition
+
+log = logging.getLogger("moldau.replication")
+
+
+class Due(NamedTuple):
+    """Since which image a topic waits, and which was the last to change it."""
+
+    since_version: int
+    version: int
+
+
+class WorkList:
+    """Topics to be brought in step, and partitions to be taken away.
+
+    `bring` makes the steps of one topic, of which each is short, and stops early when `is_current` says that
+    the topic has changed again; `take` closes one partition and removes its log.
+    """
+
+    def __init__(
+        self, bring: Callable[[str, Due], Iterator[None]], take: Callable[[Partition], None]
+    ) -> None:
+        self.lane: SlowLane | None = None
+        """None: everything at once, as before a broker serves anybody."""
+        self._bring = bring
+        self._take = take
+        self._due: dict[str, Due] = {}
+        self._leaving: deque[tuple[int, Partition]] = deque()
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, name: str, version: int) -> None:
+        """The topic has changed with this image."""
+        known = self._due.get(name)
+        self._due[name] = Due(version if known is None else known.since_version, version)
+
+    def remove(self, partition: Partition, version: int) -> None:
+        """The partition has gone with this image."""
+        self._leaving.append((version, partition))
+
+    def is_current(self, name: str, due: Due) -> bool:
+        """Whether the topic has not changed again since its steps began."""
+        return self._due.get(name) is due
+
+    def leaving(self) -> list[Partition]:
+        """The partitions that are not taken away yet."""
+        return [partition for _, partition in self._leaving]
+
+    def work(self, version: int) -> "asyncio.Future[None] | None":
+        """Do what is due: None when all of it is done, else a future for the moment when everything up to
+        this image is."""
+        if self._task is None:
+            steps = self._steps()
+            if self.lane is None:
+                for _ in steps:
+                    pass
+                return None
+            slices = self.lane.slices()
+            if self._slice(steps, slices):
+                return None
+            self._task = asyncio.get_running_loop().create_task(self._go_on(steps, slices))
+        elif not self._due and not self._leaving:
+            return None
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((version, future))
+        return future
+
+    def stop(self) -> None:
+        """Leave the rest undone: the next start finds it in the metadata."""
+        if self._task is not None:
+            self._task.cancel()
+            self._tell(everybody=True)
+
+    @staticmethod
+    def _slice(steps: Iterator[None], slices: Slices) -> bool:
+        """Whether that was the last step."""
+        for _ in steps:  # noqa: SIM110 - a loop over a generator's side effects
+            if slices.spent():
+                return False
+        return True
+
+    async def _go_on(self, steps: Iterator[None], slices: Slices) -> None:
+        try:
+            done = False
+            while not done:
+                await slices.next_slice()
+                done = self._slice(steps, slices)
+        finally:
+            self._task = None
+            self._tell(everybody=True)
+
+    def _steps(self) -> Iterator[None]:
+        while self._leaving or self._due:
+            if self._leaving:
+                _, partition = self._leaving.popleft()
+                self._take(partition)
+            else:
+                name, due = next(iter(self._due.items()))
+                try:
+                    yield from self._bring(name, due)
+                except Exception:
+                    log.exception(
+                        "topic %s could not be brought in step with the metadata: this is a bug", name
+                    )
+                if self.is_current(name, due):
+                    del self._due[name]
+            self._tell()
+            yield
+
+    def _tell(self, *, everybody: bool = False) -> None:
+        """Tell whoever waits for images of which nothing is left."""
+        waiters = self._waiters
+        if not waiters:
+            return
+        oldest = self._oldest()
+        while waiters and (everybody or waiters[0][0] < oldest):
+            _, future = waiters.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    def _oldest(self) -> int:
+        """The first image of which something is left to do."""
+        leaving = self._leaving[0][0] if self._leaving else None
+        due = next(iter(self._due.values())).since_version if self._due else None
+        versions = [each for each in (leaving, due) if each is not None]
+        return min(versions, default=2**63)
