@@ -199,8 +199,8 @@ class TransactionCoordinator:
             return shard.end(name, identity, committed, client_version, fresh_id, now_ms, answer)
 
         partition = self.partition_for(request.transactional_id)
-        # A producer that gives up its next transaction before any of it has come here would be told
-        # PRODUCER_FENCED while the last one is carried out. Only of version 2: its epoch says which is meant.
+        # A producer may give up its next transaction before any of it has come here. Only version 2 may wait:
+        # its epoch says which transaction is meant.
         shard = self.runtime.state(partition) if client_version >= EPOCH_BUMPING_VERSION else None
         return self._patience.ask(
             shard,

@@ -9,7 +9,10 @@ on their own. What a second request is told depends on what it may mean:
   request with the last epoch is a repeat and gets the same answer; one with the present epoch is new. An
   abort is allowed with nothing to abort: a producer that is not sure asks for one.
 
-Both are the tables below; what is in neither is PRODUCER_FENCED.
+Both are the tables below; an epoch that is in neither is PRODUCER_FENCED. While the last decision is carried
+out (Prepare*), the answer is CONCURRENT_TRANSACTIONS: what a request means shows only when that is complete,
+and the client retries it. Version 1 compares id and epoch first, version 2 does not (KAFKA-18464), because
+the producer may have the next epoch already and must not be fenced by its own next request.
 """
 
 from moldau.coordinator.transaction.metadata import (
@@ -20,7 +23,7 @@ from moldau.coordinator.transaction.metadata import (
     Outcome,
     Transaction,
 )
-from moldau.coordinator.transaction.states import TransactionState
+from moldau.coordinator.transaction.states import DECIDED, TransactionState
 from moldau.protocol.errors import ErrorCode
 
 Row = tuple[TransactionState, bool]
@@ -30,33 +33,28 @@ DECIDE = None
 """Instead of an error code: the transaction is decided now."""
 
 _S = TransactionState
-_NONE, _INVALID, _CONCURRENT = (
-    ErrorCode.NONE,
-    ErrorCode.INVALID_TXN_STATE,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-)
-
-_REPEATS: dict[Row, int | None] = {
-    (_S.PREPARE_COMMIT, True): _CONCURRENT,
-    (_S.PREPARE_COMMIT, False): _INVALID,
-    (_S.PREPARE_ABORT, True): _INVALID,
-    (_S.PREPARE_ABORT, False): _CONCURRENT,
-    (_S.COMPLETE_COMMIT, True): _NONE,
-    (_S.COMPLETE_COMMIT, False): _INVALID,
-    (_S.COMPLETE_ABORT, True): _INVALID,
-    (_S.COMPLETE_ABORT, False): _NONE,
-}
+_NONE, _INVALID, _FENCED = ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED
 
 SAME_EPOCH: dict[Row, int | None] = {
     (_S.EMPTY, True): _INVALID,
     (_S.EMPTY, False): _INVALID,
     (_S.ONGOING, True): DECIDE,
     (_S.ONGOING, False): DECIDE,
-    **_REPEATS,
+    (_S.COMPLETE_COMMIT, True): _NONE,
+    (_S.COMPLETE_COMMIT, False): _INVALID,
+    (_S.COMPLETE_ABORT, True): _INVALID,
+    (_S.COMPLETE_ABORT, False): _NONE,
 }
 """Version 1: one table."""
 
-NEXT_EPOCH_REPEATED: dict[Row, int | None] = _REPEATS
+NEXT_EPOCH_REPEATED: dict[Row, int | None] = {
+    (_S.COMPLETE_COMMIT, True): _NONE,
+    (_S.COMPLETE_COMMIT, False): _INVALID,
+    # No producer follows its abort by a commit with the same epoch: the coordinator aborted, after a timeout
+    # for instance. INVALID_TXN_STATE, which Kafka 4.3 says, ends a thread of Streams (KAFKA-20785).
+    (_S.COMPLETE_ABORT, True): _FENCED,
+    (_S.COMPLETE_ABORT, False): _NONE,
+}
 """Version 2, with the epoch of the last end."""
 
 NEXT_EPOCH: dict[Row, int | None] = {
@@ -97,6 +95,8 @@ def _end_with_same_epoch(
         return Outcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if current.producer_epoch != producer_epoch:
         return Outcome(ErrorCode.PRODUCER_FENCED)
+    if current.state in DECIDED:
+        return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
     error_code = SAME_EPOCH[current.state, committed]
     if error_code is not DECIDE:
         return Outcome(error_code)
@@ -114,6 +114,8 @@ def _end_with_next_epoch(
 ) -> Outcome:
     if current is None:
         return Outcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if current.state in DECIDED:
+        return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
     if _is_repeat(current, producer_id, producer_epoch):
         table = NEXT_EPOCH_REPEATED
     elif current.producer_id != producer_id:

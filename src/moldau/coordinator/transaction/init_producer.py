@@ -6,7 +6,7 @@ whoever had the last.
     no such id           | a fresh producer id, epoch 0
     Empty, Complete*     | the next epoch; when there is none, a fresh producer id with epoch 0
     Ongoing              | abort it with the next epoch, and let the client come back: CONCURRENT_TRANSACTIONS
-    Prepare*             | CONCURRENT_TRANSACTIONS until every partition has its marker
+    Prepare*             | CONCURRENT_TRANSACTIONS until every partition has its marker, whoever asks
 
 A producer that already has an identity names it, and gets the next epoch only while nobody else has become
 its successor. Sent twice, because the first answer was lost, the call gives the same answer twice. Anyone
@@ -54,10 +54,10 @@ def initialise(
     aborts on its own."""
     if current is None:
         return _create(transactional_id, timeout_ms, fresh_id, now_ms)
-    if expected is not None and not _may_be_its_own(current, expected):
-        return Outcome(ErrorCode.PRODUCER_FENCED)
     if current.state in DECIDED:
         return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if expected is not None and not _may_be_its_own(current, expected):
+        return Outcome(ErrorCode.PRODUCER_FENCED)
     if current.state is TransactionState.ONGOING:
         if expected is not None and expected != (current.producer_id, current.producer_epoch):
             return Outcome(ErrorCode.PRODUCER_FENCED)

@@ -10,6 +10,9 @@ leader's question adds the partition.
     verification      | TRANSACTION_ABORTABLE: the client may abort and go on
     anybody, to add   | it is added; the answer waits until that is committed
 
+While the last decision is carried out (Prepare*) both say CONCURRENT_TRANSACTIONS; whoever adds hears it
+before the id and the epoch are compared, as in Kafka.
+
 Not here: the partitions' existence and who may write to them (the handlers check both).
 """
 
@@ -22,13 +25,11 @@ from moldau.protocol.errors import ErrorCode
 
 
 def check_producer(current: Transaction | None, producer_id: int, producer_epoch: int) -> int:
-    """Whether this producer may use the transaction now: an error code."""
+    """Whether the transactional id is this producer's: an error code."""
     if current is None or current.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if current.producer_epoch != producer_epoch:
         return ErrorCode.PRODUCER_FENCED
-    if current.state in DECIDED:
-        return ErrorCode.CONCURRENT_TRANSACTIONS
     return ErrorCode.NONE
 
 
@@ -42,6 +43,8 @@ def add(
     now_ms: int,
 ) -> Outcome:
     """Let `partitions` take part in the producer's transaction, which begins with the first."""
+    if current is not None and current.state in DECIDED:
+        return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
     error_code = check_producer(current, producer_id, producer_epoch)
     if error_code or current is None:
         return Outcome(error_code)
@@ -58,6 +61,8 @@ def verify(
 ) -> dict[TopicPartition, int]:
     """Whether each of `partitions` takes part in the producer's transaction: an error code for each."""
     error_code = check_producer(current, producer_id, producer_epoch)
+    if current is not None and not error_code and current.state in DECIDED:
+        error_code = ErrorCode.CONCURRENT_TRANSACTIONS
     if error_code or current is None:
         return dict.fromkeys(partitions, error_code)
     return {

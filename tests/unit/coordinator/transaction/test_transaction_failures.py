@@ -106,7 +106,8 @@ def test_an_end_sent_again_gets_the_same_answer(world: World, committed: bool, r
         if restart:
             world.restart()
         assert world.end(identity, committed).identity == answer
-        assert world.end(identity, not committed).error == ErrorCode.INVALID_TXN_STATE
+        otherwise = ErrorCode.INVALID_TXN_STATE if committed else ErrorCode.PRODUCER_FENCED
+        assert world.end(identity, not committed).error == otherwise
     assert len(world.markers.of(("beer", 0))) == 1
 
 
