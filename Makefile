@@ -12,8 +12,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# The C kernel is built by the installation, where there is a compiler.
-BUILT_FROM := pyproject.toml setup.py src/moldau/client/_columns.c
+# The C kernels are built by the installation, where there is a compiler.
+BUILT_FROM := pyproject.toml setup.py src/moldau/client/_columns.c src/moldau/records/_walk.c
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test torture tools check format clean

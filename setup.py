@@ -1,7 +1,7 @@
-"""The one thing that pyproject.toml cannot say yet without a warning: an extension that may fail to build.
+"""The one thing that pyproject.toml cannot say yet without a warning: extensions that may fail to build.
 
-Without a C compiler Moldau installs all the same; records are then decoded by its twin in Python
-(src/moldau/client/columns.py), and `moldau version` says so.
+Without a C compiler Moldau installs all the same; their twins in Python then do the work
+(src/moldau/client/columns.py, src/moldau/records/walk.py), and `moldau version` says so.
 """
 
 from setuptools import Extension, setup
@@ -13,6 +13,12 @@ setup(
             ["src/moldau/client/_columns.c"],
             extra_compile_args=["-O3"],
             optional=True,
-        )
+        ),
+        Extension(
+            "moldau.records._walk",
+            ["src/moldau/records/_walk.c"],
+            extra_compile_args=["-O3"],
+            optional=True,
+        ),
     ]
 )

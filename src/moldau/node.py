@@ -25,6 +25,7 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.listeners import Listener as ListenerAddress
 from moldau.core.settings.listeners import advertised_listeners, listeners
 from moldau.core.settings.sources import StaticSettings
+from moldau.core.side_worker import SideWorker
 from moldau.core.slow_lane import SlowLane
 from moldau.core.timers import LoopTimers
 from moldau.handlers import load_all
@@ -284,6 +285,7 @@ class Node:
 
     def _build_replication(self, loop: asyncio.AbstractEventLoop) -> None:
         self.turn = Turn(loop, self._executor, self._disk_failed)
+        self.side_worker = SideWorker(loop, self._executor)
         self.replicas = ReplicaManager(self.node_id, self.static.broker, self.logs, self.clock, self.turn)
         self.logs.on_offline = lambda directory, logs: self.replicas.close_offline()
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
@@ -461,9 +463,11 @@ class Node:
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self.random),
             producer_ids=self.producer_ids,
             slow_lane=self.slow_lane,
+            side_worker=self.side_worker,
         )
         self.broker.verifications = Verifications(self.broker)
         limits = _limits(settings)
+        self._stops.append(("side worker", self.side_worker.close))
         self._stops.append(("listeners", self._close_listeners))
         for listener in self.listeners:
             listener.limits, listener.frame_bytes_max = limits, limits.frame_bytes_max

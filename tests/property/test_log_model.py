@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.simulated_files import SimulatedFiles
+from moldau.log import timestamps
 from moldau.log.log import Log, OffsetOutOfRange
 from moldau.log.recovery import open_log
 from moldau.records.batch import BatchView, iter_batches
@@ -199,9 +200,9 @@ class LogAndList(RuleBasedStateMachine):
             for record in batch.records()
             if self.start <= record.offset < end
         ]
-        found = self.log.offset_for_timestamp(wanted, end)
+        found = timestamps.run(self.log.offset_for_timestamp(wanted, end))
         assert found == next((triple for triple in expected if triple[0] >= wanted), None)
-        newest = self.log.max_timestamp(self.log.written_end_offset)
+        newest = timestamps.run(self.log.max_timestamp(self.log.written_end_offset))
         everything = [
             record.timestamp_ms
             for batch in self.batches

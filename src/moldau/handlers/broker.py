@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from moldau.coordinator.transaction_service import TransactionCoordinator
     from moldau.core.clock import Clock
     from moldau.core.settings.broker import BrokerSettings
+    from moldau.core.side_worker import SideWorker
     from moldau.core.timers import Timers
     from moldau.handlers.produce_transactional import Verifications
     from moldau.log.manager import LogManager
@@ -45,6 +46,7 @@ class Broker:
     markers: "MarkerWriter"
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
+    side_worker: "SideWorker"
     verifications: "Verifications" = field(init=False)  # given by node.py, as it needs the broker itself
     request_counts: dict[tuple[int, int], int] = field(default_factory=dict)  # (API key, version) -> requests
     request_times: RequestTimes = field(default_factory=RequestTimes)

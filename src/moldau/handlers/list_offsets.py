@@ -5,13 +5,22 @@
 
 A time of 0 or more asks for the first record that is not older. Nothing is tiered here: the earliest local
 offset is the earliest one, and there is no tiered one (-1).
+
+A partition that a request names more than once gets one row, with INVALID_REQUEST, as in Kafka. A few rows
+that ask for ends are answered at once; many rows in slices, a search by time too, and the batch that it ends
+in, if it is large, is looked into beside the event loop (time_search.py).
 """
 
 import logging
+from collections.abc import Awaitable
 
+from moldau.core.slow_lane import Slices
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.time_search import Gone, run_search
+from moldau.log.log import Log, TimestampAndOffset
 from moldau.log.segment import CorruptSegment
+from moldau.log.timestamps import Search
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -20,6 +29,7 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from moldau.records.unpack_budget import UnpackBudget
 from moldau.replication.partition import Partition
 
 log = logging.getLogger("moldau.handlers")
@@ -32,48 +42,156 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 _READ_COMMITTED = 1
 _LEADER_EPOCH_FROM = 4
+_AT_ONCE_ROWS_MAX = 100
 
 
 @handles(ListOffsetsRequest)
-def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    stable_only = request.isolation_level == _READ_COMMITTED
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _answer(broker, context.api_version, topic.name, asked, stable_only)
-                    for asked in topic.partitions
-                ],
+def list_offsets(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    if (
+        len(request.topics) > _AT_ONCE_ROWS_MAX
+        or sum(len(topic.partitions) for topic in request.topics) > _AT_ONCE_ROWS_MAX
+        or any(_is_search(asked.timestamp) for topic in request.topics for asked in topic.partitions)
+    ):
+        return _answer_in_slices(broker, context.api_version, request)
+    repeated = _Repeated()
+    for topic in request.topics:
+        for asked in topic.partitions:
+            repeated.note(topic.name, asked.partition_index)
+    answers = ListOffsetsResponse()
+    lookup = _Lookup(broker, context.api_version, request.isolation_level)
+    for topic in request.topics:
+        answered = ListOffsetsTopicResponse(name=topic.name)
+        for asked in topic.partitions:
+            if not repeated.is_answered(topic.name, asked.partition_index):
+                answer = repeated.answer(topic.name, asked.partition_index)
+                answered.partitions.append(answer or lookup.end(topic.name, asked))
+        if answered.partitions:
+            answers.topics.append(answered)
+    return answers
+
+
+async def _answer_in_slices(broker: Broker, version: int, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    slices = broker.slow_lane.slices()
+    repeated = _Repeated()
+    async for topic in slices.each(request.topics):
+        async for asked in slices.each(topic.partitions):
+            repeated.note(topic.name, asked.partition_index)
+    answers = ListOffsetsResponse()
+    lookup = _Lookup(broker, version, request.isolation_level)
+    budget = UnpackBudget()
+    async for topic in slices.each(request.topics):
+        answered = ListOffsetsTopicResponse(name=topic.name)
+        async for asked in slices.each(topic.partitions):
+            if repeated.is_answered(topic.name, asked.partition_index):
+                continue
+            answer = repeated.answer(topic.name, asked.partition_index)
+            if answer is None and _is_search(asked.timestamp):
+                answer = await lookup.search(topic.name, asked, slices, budget)
+            answered.partitions.append(answer or lookup.end(topic.name, asked))
+        if answered.partitions:
+            answers.topics.append(answered)
+    return answers
+
+
+def _is_search(timestamp: int) -> bool:
+    return timestamp >= 0 or timestamp == MAX_TIMESTAMP
+
+
+class _Repeated:
+    """Which partitions a request names more than once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, set[int]] = {}
+        self._repeated: dict[str, set[int]] = {}
+        self._answered: set[tuple[str, int]] = set()
+
+    def note(self, topic: str, index: int) -> None:
+        seen = self._seen.setdefault(topic, set())
+        if index in seen:
+            self._repeated.setdefault(topic, set()).add(index)
+        else:
+            seen.add(index)
+
+    def is_answered(self, topic: str, index: int) -> bool:
+        return (topic, index) in self._answered
+
+    def answer(self, topic: str, index: int) -> ListOffsetsPartitionResponse | None:
+        """The one row of a repeated partition; None for any other."""
+        if not self._repeated or index not in self._repeated.get(topic, ()):
+            return None
+        self._answered.add((topic, index))
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
+
+
+class _Lookup:
+    """Answers single rows of one request."""
+
+    def __init__(self, broker: Broker, version: int, isolation_level: int) -> None:
+        self._broker = broker
+        self._version = version
+        self._stable_only = isolation_level == _READ_COMMITTED
+
+    def end(self, topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        """A row that asks for an end of the log."""
+        partition, answer = self._begin(topic, asked)
+        if partition is not None:
+            self._fill(answer, _end(partition, asked.timestamp, self._stable_only))
+        return answer
+
+    async def search(
+        self, topic: str, asked: ListOffsetsPartition, slices: Slices, budget: UnpackBudget
+    ) -> ListOffsetsPartitionResponse:
+        """A row that asks for a time."""
+        broker = self._broker
+        partition, answer = self._begin(topic, asked)
+        if partition is None:
+            return answer
+        end_offset = partition.last_stable_offset if self._stable_only else partition.high_watermark
+
+        def still_answers() -> bool:
+            now = broker.replicas.partition(topic, asked.partition_index)
+            answer.error_code = refusal(broker, now, asked.current_leader_epoch)
+            if now is not partition and not answer.error_code:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # deleted, and made again
+            return not answer.error_code
+
+        try:
+            found = await run_search(
+                lambda: _search(partition.log, asked.timestamp, end_offset),
+                still_answers,
+                slices,
+                broker.side_worker,
+                budget,
             )
-            for topic in request.topics
-        ]
-    )
+        except Gone:
+            return answer
+        except OSError as error:
+            broker.replicas.storage_failed(partition, error)
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        except CorruptSegment as error:
+            log.error("%s-%d cannot be searched: %s", topic, asked.partition_index, error)
+            answer.error_code = ErrorCode.CORRUPT_MESSAGE
+        else:
+            self._fill(answer, found)
+        return answer
 
+    def _begin(
+        self, topic: str, asked: ListOffsetsPartition
+    ) -> tuple[Partition | None, ListOffsetsPartitionResponse]:
+        partition = self._broker.replicas.partition(topic, asked.partition_index)
+        answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+        answer.error_code = refusal(self._broker, partition, asked.current_leader_epoch)
+        return (None if answer.error_code else partition), answer
 
-def _answer(
-    broker: Broker, version: int, topic: str, asked: ListOffsetsPartition, stable_only: bool
-) -> ListOffsetsPartitionResponse:
-    partition = broker.replicas.partition(topic, asked.partition_index)
-    answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
-    answer.error_code = refusal(broker, partition, asked.current_leader_epoch)
-    if partition is None or answer.error_code:
-        return answer
-    try:
-        found = _find(partition, asked.timestamp, stable_only)
-    except OSError as error:
-        broker.replicas.storage_failed(partition, error)
-        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return answer
-    except CorruptSegment as error:
-        log.error("%s-%d cannot be searched: %s", topic, asked.partition_index, error)
-        answer.error_code = ErrorCode.CORRUPT_MESSAGE
-        return answer
-    if found is not None:
-        answer.timestamp, answer.offset, leader_epoch = found
-        if version >= _LEADER_EPOCH_FROM:
-            answer.leader_epoch = leader_epoch
-    return answer
+    def _fill(
+        self, answer: ListOffsetsPartitionResponse, found: TimestampAndOffset | tuple[int, int, int] | None
+    ) -> None:
+        if found is not None:
+            answer.timestamp, answer.offset, leader_epoch = found
+            if self._version >= _LEADER_EPOCH_FROM:
+                answer.leader_epoch = leader_epoch
 
 
 def refusal(broker: Broker, partition: Partition | None, leader_epoch: int) -> int:
@@ -90,17 +208,18 @@ def refusal(broker: Broker, partition: Partition | None, leader_epoch: int) -> i
     return 0
 
 
-def _find(partition: Partition, timestamp: int, stable_only: bool) -> tuple[int, int, int] | None:
-    """(timestamp in ms or -1, offset, leader epoch), or None where no record fits."""
-    partition_log = partition.log
-    end_offset = partition.last_stable_offset if stable_only else partition.high_watermark
+def _end(partition: Partition, timestamp: int, stable_only: bool) -> tuple[int, int, int] | None:
+    """(no timestamp, offset, leader epoch) of an end of the log; None for what there is not."""
     if timestamp == LATEST:
+        end_offset = partition.last_stable_offset if stable_only else partition.high_watermark
         return -1, end_offset, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
-        start_offset = partition_log.log_start_offset
-        return -1, start_offset, partition_log.epochs.epoch_at(start_offset)
+        start_offset = partition.log.log_start_offset
+        return -1, start_offset, partition.log.epochs.epoch_at(start_offset)
+    return None
+
+
+def _search(searched: Log, timestamp: int, end_offset: int) -> Search:
     if timestamp == MAX_TIMESTAMP:
-        return partition_log.max_timestamp(end_offset)
-    if timestamp < 0:
-        return None
-    return partition_log.offset_for_timestamp(timestamp, end_offset)
+        return searched.max_timestamp(end_offset)
+    return searched.offset_for_timestamp(timestamp, end_offset)

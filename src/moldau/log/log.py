@@ -30,6 +30,7 @@ from moldau.log.segment import (
     Segment,
     file_name,
 )
+from moldau.log.timestamps import Search as TimestampSearch
 from moldau.log.timestamps import TimestampAndOffset
 from moldau.log.transactional import TransactionalAppender
 
@@ -115,15 +116,17 @@ class Log(TransactionalAppender):
 
     # -- searching ---------------------------------------------------------------------------------
 
-    def offset_for_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampAndOffset | None:
-        """The first record below `end_offset` with at least this timestamp; None when there is none."""
+    def offset_for_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampSearch:
+        """A search for the first record below `end_offset` with at least this timestamp; it ends with None
+        when there is none.
+        """
         return timestamps.first_at_or_after(
             self._reader, timestamp_ms, min(end_offset, self.written_end_offset)
         )
 
-    def max_timestamp(self, end_offset: int) -> TimestampAndOffset | None:
-        """The record with the largest timestamp below `end_offset`; None in a log without timestamps
-        (KIP-734).
+    def max_timestamp(self, end_offset: int) -> TimestampSearch:
+        """A search for the record with the largest timestamp below `end_offset`; it ends with None in a log
+        without timestamps (KIP-734).
         """
         return timestamps.newest(self._reader, min(end_offset, self.written_end_offset))
 

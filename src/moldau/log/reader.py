@@ -39,6 +39,7 @@ class Reader:
         "_cursors",
         "aborts",
         "aborts_known",
+        "changes",
         "end_offset",
         "latest",
         "latest_position",
@@ -61,6 +62,8 @@ class Reader:
         self.aborts: list[Segment] = []
         """Of the first `aborts_known` segments, which all are full, those with aborted transactions."""
         self.aborts_known = 0
+        self.changes = 0
+        """How often segments were cut, replaced or removed: who walks over them in steps begins anew then."""
         self._cursors: dict[int, tuple[Segment, int]] | None = None
 
     def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True) -> Chunk:
@@ -111,6 +114,7 @@ class Reader:
 
     def forget(self) -> None:
         """The log has been cut or its segments replaced: remembered places may be gone."""
+        self.changes += 1
         self._cursors = None
         self.aborts, self.aborts_known = [], 0
         self.latest, self.latest_position = b"", -1

@@ -96,6 +96,8 @@ def test_a_damaged_segment_is_said_to_whoever_searches_it(tmp_path: Path) -> Non
         asked = ListOffsetsTopic(name="a", partitions=[ListOffsetsPartition(partition_index=0, timestamp=1)])
         context = RequestContext(5, 1, "", "", 0, "PLAINTEXT")
         answer = list_offsets(node.broker, context, ListOffsetsRequest(topics=[asked]))
+        assert isinstance(answer, Awaitable)
+        answer = await answer
         assert answer.topics[0].partitions[0].error_code == ErrorCode.CORRUPT_MESSAGE
 
     on_a_node(scene, tmp_path)

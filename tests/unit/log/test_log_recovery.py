@@ -8,6 +8,7 @@ import pytest
 
 from moldau.core.files import OsFiles
 from moldau.core.settings.topic import TopicSettings
+from moldau.log import timestamps
 from moldau.log.log import Log
 from moldau.log.recovery import Recovered, UnreadableLog, open_log
 from moldau.records.batch import iter_batches
@@ -87,7 +88,7 @@ def test_indexes_padded_by_kafka_are_understood(tmp_path: Path) -> None:
             path.write_bytes(path.read_bytes() + bytes(entry * 1000))
     log = reopen(tmp_path, clean=True).log
     assert content(log) == batches
-    assert log.offset_for_timestamp(NOW_MS + 20, 40) == (NOW_MS + 20, 20, 1)
+    assert timestamps.run(log.offset_for_timestamp(NOW_MS + 20, 40)) == (NOW_MS + 20, 20, 1)
     log.close()
 
 

@@ -1,0 +1,74 @@
+"""Work beside the loop: in order, one piece at a time, and nobody waits for what was cancelled."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from moldau.core.side_worker import SideWorker
+
+
+def test_pieces_run_in_order_and_one_at_a_time() -> None:
+    async def scene() -> None:
+        running, most, order = 0, 0, []
+        gate = threading.Lock()
+
+        def piece(number: int) -> int:
+            nonlocal running, most
+            with gate:
+                running += 1
+                most = max(most, running)
+            order.append(number)
+            with gate:
+                running -= 1
+            return number * 2
+
+        with ThreadPoolExecutor(4) as executor:
+            worker = SideWorker(asyncio.get_running_loop(), executor)
+            futures = [worker.run(lambda number=number: piece(number)) for number in range(50)]  # type: ignore[misc]
+            assert await asyncio.gather(*futures) == [number * 2 for number in range(50)]
+        assert (most, order) == (1, list(range(50)))
+
+    asyncio.run(scene())
+
+
+def test_an_error_is_its_own_piece_s_alone() -> None:
+    async def scene() -> None:
+        worker = SideWorker(asyncio.get_running_loop())
+        failing, fine = worker.run(lambda: 1 // 0), worker.run(lambda: "fine")
+        with pytest.raises(ZeroDivisionError):
+            await failing
+        assert await fine == "fine"
+
+    asyncio.run(scene())
+
+
+def test_what_is_cancelled_before_its_turn_is_never_begun() -> None:
+    async def scene() -> None:
+        worker = SideWorker(asyncio.get_running_loop())
+        begin, done = threading.Event(), []
+        first = worker.run(lambda: begin.wait(10))
+        dropped, last = worker.run(lambda: done.append("dropped")), worker.run(lambda: done.append("last"))
+        dropped.cancel()
+        first.cancel()  # while it runs: its result is dropped, and the others still have their turn after it
+        begin.set()
+        await last
+        assert done == ["last"]
+
+    asyncio.run(scene())
+
+
+def test_after_the_end_nothing_is_begun_and_nobody_waits() -> None:
+    async def scene() -> None:
+        worker = SideWorker(asyncio.get_running_loop())
+        begin, done = threading.Event(), []
+        first = worker.run(lambda: begin.wait(10))
+        waiting = worker.run(lambda: done.append("waiting"))
+        worker.close()
+        begin.set()
+        assert await first
+        late = worker.run(lambda: done.append("late"))
+        assert (waiting.cancelled(), late.cancelled(), done) == (True, True, [])
+
+    asyncio.run(scene())
