@@ -14,7 +14,7 @@ checks by `spent`. What a caller read before a slice (an image, a partition) may
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from time import perf_counter
 from typing import TypeVar
 
@@ -62,6 +62,10 @@ class SlowLane:
             self._scheduled = False
 
 
+class NotWanted(Exception):
+    """Whoever asked for the work has gone."""
+
+
 class Slices:
     """One request's time on the loop."""
 
@@ -81,6 +85,24 @@ class Slices:
         """Give the loop to the others, and go on when it is this request's turn again."""
         await self._lane.wait()
         self._end_seconds = self._now_seconds() + self._slice_seconds
+
+    async def run(self, steps: Generator[None, None, T], wanted: Callable[[], bool] = lambda: True) -> T:
+        """Make all the steps, each of them short, and give what they return. NotWanted when `wanted` says no
+        between two slices.
+        """
+        while True:
+            try:
+                while True:
+                    next(steps)
+                    if self.spent():
+                        break
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            await self.next_slice()
+            if not wanted():
+                steps.close()
+                raise NotWanted
 
     async def each(self, rows: Iterable[T]) -> AsyncIterator[T]:
         """The rows, with a pause where a slice is over: looked at after every sixteenth, so rows should be

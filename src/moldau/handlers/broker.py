@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from moldau.core.allowance import Allowance
 from moldau.core.slow_lane import SlowLane
 from moldau.monitor.request_times import RequestTimes
 
@@ -50,6 +51,7 @@ class Broker:
     verifications: "Verifications" = field(init=False)  # given by node.py, as it needs the broker itself
     request_counts: dict[tuple[int, int], int] = field(default_factory=dict)  # (API key, version) -> requests
     request_times: RequestTimes = field(default_factory=RequestTimes)
+    allowance: Allowance = field(default_factory=Allowance)
     slow_lane: SlowLane = field(default_factory=SlowLane)  # one a broker: large requests share its slices
 
     @property

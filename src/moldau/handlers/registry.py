@@ -4,7 +4,9 @@ A handler file registers itself by decorating its function; ApiVersions is built
 advertised is what exists. There are two forms:
 
     @handles(HeartbeatRequest)      (broker, context, request) -> response message, or an awaitable of it
-                                    when the answer has to wait: only then does a request cost a task.
+                                    when the answer has to wait: only then does a request cost a task. Or a
+                                    generator that yields after every few rows and returns the message, where
+                                    the work grows with the request or the cluster.
     @serves_frames(FetchRequest)    (broker, exchange, view, body offset, version, correlation id) -> the
                                     whole answer frame, or None when a slot is filled later. For the hot APIs.
 """

@@ -8,7 +8,7 @@ before it is needed; a pair costs about a millisecond, once. What is compiled is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from moldau.protocol.declare import IMPLICIT, Message, Struct
@@ -40,6 +40,30 @@ def encoder_of(cls: type[Message], version: int) -> Callable[[Any], list[bytes |
         _check_version(cls, version)
         cls.ENCODERS[version] = compile_encoder(cls, version)
     return cls.ENCODERS[version]
+
+
+def sliced_decoder_of(
+    cls: type[Message], version: int
+) -> Callable[[bytes | memoryview, int, int], Generator[None, None, Any]]:
+    """The decoder of one version for large frames, as `decoder_of`."""
+    if version not in cls.SLICED_DECODERS:
+        from moldau.protocol.decoder import compile_sliced_decoder
+
+        _check_version(cls, version)
+        cls.SLICED_DECODERS[version] = compile_sliced_decoder(cls, version)
+    return cls.SLICED_DECODERS[version]
+
+
+def sliced_encoder_of(
+    cls: type[Message], version: int
+) -> Callable[[Any], Generator[None, None, list[bytes]]]:
+    """The encoder of one version for long answers, as `encoder_of`."""
+    if version not in cls.SLICED_ENCODERS:
+        from moldau.protocol.encoder import compile_sliced_encoder
+
+        _check_version(cls, version)
+        cls.SLICED_ENCODERS[version] = compile_sliced_encoder(cls, version)
+    return cls.SLICED_ENCODERS[version]
 
 
 def compile_init(cls: type[Struct]) -> Callable[..., None]:

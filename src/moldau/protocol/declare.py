@@ -23,7 +23,7 @@ Invariant: a value that differs from its default is never lost silently, unless 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 
@@ -193,6 +193,8 @@ class Message(Struct):
     RESPONSE: ClassVar[type[Message]]
     DECODERS: ClassVar[dict[int, Callable[[bytes | memoryview, int], Any]]]
     ENCODERS: ClassVar[dict[int, Callable[[Any], list[bytes | memoryview]]]]
+    SLICED_DECODERS: ClassVar[dict[int, Callable[[bytes | memoryview, int, int], Generator[None, None, Any]]]]
+    SLICED_ENCODERS: ClassVar[dict[int, Callable[[Any], Generator[None, None, list[bytes]]]]]
 
     @classmethod
     def decode(cls, data: bytes | memoryview, version: int, offset: int = 0) -> Self:
@@ -223,9 +225,49 @@ class Message(Struct):
         return encoder(self)
 
     @classmethod
+    def decode_in_slices(
+        cls, data: bytes | memoryview, version: int, offset: int, elements_max: int
+    ) -> Generator[None, None, Self]:
+        """As `decode`, for a large frame: hands back the thread every few microseconds. MalformedMessage also
+        for more than `elements_max` array elements, counted at all depths."""
+        from moldau.protocol import compiler
+
+        return compiler.sliced_decoder_of(cls, version)(data, offset, elements_max)
+
+    def encode_in_slices(self, version: int) -> Generator[None, None, list[bytes]]:
+        """As `encode`, for a long answer: hands back the thread now and then, and returns chunks."""
+        from moldau.protocol import compiler
+
+        return compiler.sliced_encoder_of(type(self), version)(self)
+
+    @classmethod
     def is_flexible(cls, version: int) -> bool:
         """Whether `version` uses compact lengths and tag sections (KIP-482), in body and headers."""
         return cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+
+
+_LONG_ROWS = 200
+
+
+def is_long(message: object) -> bool:
+    """Whether a message is worth encoding in slices: it has some hundred rows, directly or one level below.
+    Looks at no more rows than that.
+    """
+    rows = 0
+    for name in getattr(message, "FIELDS", ()):
+        value = getattr(message, name)
+        if type(value) is list:
+            rows += len(value)
+            if rows > _LONG_ROWS:
+                return True
+            for row in value:
+                for inner in getattr(row, "FIELDS", ()):
+                    below = getattr(row, inner)
+                    if type(below) is list:
+                        rows += len(below)
+            if rows > _LONG_ROWS:
+                return True
+    return False
 
 
 MessageT = TypeVar("MessageT", bound=Message)
@@ -239,6 +281,7 @@ def message(
     def declare(cls: type[MessageT]) -> type[MessageT]:
         cls.KEY, cls.VERSIONS, cls.FLEXIBLE_FROM = key, versions, flexible_from
         cls.DECODERS, cls.ENCODERS = {}, {}
+        cls.SLICED_DECODERS, cls.SLICED_ENCODERS = {}, {}
         return cls
 
     return declare

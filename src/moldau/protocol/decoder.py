@@ -13,6 +13,10 @@ time, strings are sliced in place. For Heartbeat v3 it reads
 
 with `d` the data, `o` the offset, `z` the end of the data, `n` a length, `e` the end that it implies.
 
+Of each message and version there is a second form for large frames: a generator, which hands back the thread
+after every few dozen elements of arrays, at whatever depth they stand, and refuses a frame with more elements
+than it is told to take; a 2-byte row becomes an object of a hundred.
+
 Invariant: every length is compared with `z` before it is used; an array's count times the least size of its
 elements too. What `struct` and indexing notice by themselves (reading behind the end) is turned into
 MalformedMessage at the bottom.
@@ -20,20 +24,34 @@ MalformedMessage at the bottom.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import error, unpack_from
 from typing import Any, NoReturn
 
 from moldau.protocol.declare import IMPLICIT, Fixed, Message, Sized, Struct
 from moldau.protocol.schema import Array, Column, Nested, WireType, columns, holds_records, min_size_bytes
 from moldau.protocol.source import SourceWriter
-from moldau.protocol.wire import STRING_BYTES_MAX, MalformedMessage, finish_uvarint, skip_tags
+from moldau.protocol.wire import (
+    STRING_BYTES_MAX,
+    MalformedMessage,
+    finish_uvarint,
+    skip_tags,
+    skip_tags_in_slices,
+)
 
 _BYTES_LEFT = "z - o"
+_PAUSE_MASK = 63  # elements between two pauses, less one
+_INTEGERS_AT_ONCE = 4096
 
 
 def _lie(offset: int) -> NoReturn:
     raise MalformedMessage(f"a length, count or null just before offset {offset} cannot be right")
+
+
+def _too_many(elements_max: int) -> NoReturn:
+    raise MalformedMessage(
+        f"it has more than {elements_max} array elements, the most allowed (moldau.request.elements.max)"
+    )
 
 
 def compile_decoder(cls: type[Message], version: int) -> Callable[[bytes | memoryview, int], Any]:
@@ -41,10 +59,17 @@ def compile_decoder(cls: type[Message], version: int) -> Callable[[bytes | memor
     return _DecoderWriter(cls, version).write()
 
 
+def compile_sliced_decoder(
+    cls: type[Message], version: int
+) -> Callable[[bytes | memoryview, int, int], Generator[None, None, Any]]:
+    """The same in slices: takes data, offset and the most array elements that are allowed."""
+    return _DecoderWriter(cls, version, sliced=True).write()
+
+
 class _DecoderWriter(SourceWriter):
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, sliced: bool = False) -> None:
         super().__init__()
-        self.cls, self.version = cls, version
+        self.cls, self.version, self.sliced = cls, version, sliced
         self.flexible = cls.is_flexible(version)
         self.zero_copy = holds_records(cls)
         self.names.update(
@@ -52,15 +77,21 @@ class _DecoderWriter(SourceWriter):
             lie=_lie,
             finish=finish_uvarint,
             skip_tags=skip_tags,
+            skip_tags_in_slices=skip_tags_in_slices,
+            too_many=_too_many,
             unpack_from=unpack_from,
             damage=(error, IndexError, UnicodeDecodeError),
             Malformed=MalformedMessage,
         )
 
-    def write(self) -> Callable[[bytes | memoryview, int], Any]:
+    def write(self) -> Callable[..., Any]:
         self._depth = 2
         # Without records the frame is small, and slices of `bytes` are twice as fast as others.
-        self.line("d = memoryview(d)" if self.zero_copy else "if type(d) is not bytes: d = bytes(d)")
+        if self.sliced:
+            self.line("k = 0")
+            self.line("if 0: yield")  # also a message without arrays is a generator
+        else:
+            self.line("d = memoryview(d)" if self.zero_copy else "if type(d) is not bytes: d = bytes(d)")
         self.line("z = len(d)")
         self.struct(self.cls, "m")
         self.flush()
@@ -74,7 +105,7 @@ class _DecoderWriter(SourceWriter):
             self.line("if o != z:")
             self.line(f"    raise Malformed(f'{name} ends at offset {{o}}, but its frame at {{z}}')")
         self.line("return m")
-        return self.function("def codec(d, o):\n    try:")
+        return self.function(f"def codec(d, o{', most' if self.sliced else ''}):\n    try:")
 
     def flush(self) -> None:
         """Write the collected run of fixed-width fields out as one unpacking."""
@@ -162,7 +193,7 @@ class _DecoderWriter(SourceWriter):
         self.line(f"if e > z or n > {STRING_BYTES_MAX}: lie(o)" if text_in_varint else "if e > z: lie(o)")
         if wire_type.kind == "string":
             self.line(f"{target} = str(d[o:e], 'utf-8')")
-        elif wire_type.kind == "bytes" and self.zero_copy:
+        elif wire_type.kind == "bytes" and (self.zero_copy or self.sliced):
             self.line(f"{target} = bytes(d[o:e])")
         else:
             self.line(f"{target} = d[o:e]")
@@ -174,6 +205,9 @@ class _DecoderWriter(SourceWriter):
         least_bytes = max(1, min_size_bytes(element, self.version, self.flexible))
         self.line(f"if n * {least_bytes} > {_BYTES_LEFT}: lie(o)")
         if isinstance(element, Fixed) and len(element.letter) == 1:
+            if self.sliced:
+                self.integers(element, target)
+                return
             self.line(f"{target} = list(unpack_from(f'>{{n}}{element.letter}', d, o))")
             self.line(f"o += n * {element.size_bytes}")
             return
@@ -187,6 +221,26 @@ class _DecoderWriter(SourceWriter):
                 self.value(element, False, name)
             self.flush()
             self.line(f"add{name}({name})")
+            self.pause()
+
+    def pause(self) -> None:
+        """Count one element, and let others run now and then."""
+        if self.sliced:
+            self.line("k += 1")
+            with self.block(f"if not k & {_PAUSE_MASK}:"):
+                self.line("if k > most: too_many(most)")
+                self.line("yield")
+
+    def integers(self, element: Fixed, target: str) -> None:
+        """A list of `n` integers, a few thousand at a time."""
+        name = self.fresh("a")
+        self.line(f"{name} = {target} = []")
+        with self.block("while n:"):
+            self.line(f"c = n if n < {_INTEGERS_AT_ONCE} else {_INTEGERS_AT_ONCE}")
+            self.line(f"{name}.extend(unpack_from(f'>{{c}}{element.letter}', d, o))")
+            self.line(f"o += c * {element.size_bytes}; n -= c; k += c")
+            self.line("if k > most: too_many(most)")
+            self.line(f"if c == {_INTEGERS_AT_ONCE}: yield")
 
     def tags(self, known: dict[int, Column], target: str) -> None:
         """The tag section that ends a struct; tags that this version does not know are stepped over."""
@@ -195,7 +249,10 @@ class _DecoderWriter(SourceWriter):
         with self.block("if n:"):
             self.line("if n > 127: n, o = finish(d, o, n)")
             if not known:
-                self.line("o = skip_tags(d, o, n, z)")
+                if self.sliced:
+                    self.line("o = yield from skip_tags_in_slices(d, o, n, z)")
+                else:
+                    self.line("o = skip_tags(d, o, n, z)")
                 return
             self.line(f"if n * 2 > {_BYTES_LEFT}: lie(o)")
             tag, end = self.fresh("t"), self.fresh("e")
@@ -215,3 +272,4 @@ class _DecoderWriter(SourceWriter):
                     word = "elif"
                 with self.block("else:"):
                     self.line(f"o = {end}")
+                self.pause()

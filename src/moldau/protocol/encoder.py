@@ -4,13 +4,16 @@ The function is straight-line code that appends pieces to a list: runs of fixed-
 `struct` call (with the length of the string that follows, where it has a fixed width), strings and byte
 fields as they are. The caller joins the pieces, or hands them to a vectored write.
 
+Of each message and version there is a second form for long answers: a generator that hands back the thread
+after some hundred elements of arrays, and returns the bytes in chunks.
+
 Invariant: a value that this version cannot express is refused (ValueError) unless its field is ignorable; a
 tagged field is written only where it differs from its default, in the order of the tags.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import error, pack
 from typing import Any, NoReturn
 
@@ -18,6 +21,9 @@ from moldau.protocol.declare import IMPLICIT, Fixed, Message, Sized, Struct
 from moldau.protocol.schema import Array, Column, Nested, WireType, columns
 from moldau.protocol.source import SourceWriter
 from moldau.protocol.wire import STRING_BYTES_MAX, uvarint
+
+_PAUSE_MASK = 255  # elements between two pauses, less one
+_INTEGERS_AT_ONCE = 4096
 
 
 def _lacking(struct_name: str, field: str, version: int) -> NoReturn:
@@ -40,10 +46,17 @@ def compile_encoder(cls: type[Message], version: int) -> Callable[[Any], list[by
     return _EncoderWriter(cls, version).write()
 
 
+def compile_sliced_encoder(
+    cls: type[Message], version: int
+) -> Callable[[Any], Generator[None, None, list[bytes]]]:
+    """The same in slices; what it returns are the message's bytes in chunks of some kilobytes."""
+    return _EncoderWriter(cls, version, sliced=True).write()
+
+
 class _EncoderWriter(SourceWriter):
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, sliced: bool = False) -> None:
         super().__init__()
-        self.cls, self.version = cls, version
+        self.cls, self.version, self.sliced = cls, version, sliced
         self.flexible = cls.is_flexible(version)
         self.add = "add"  # the list that pieces go to; a tagged field has one of its own, to learn its size
         self.names.update(
@@ -56,12 +69,17 @@ class _EncoderWriter(SourceWriter):
             damage=(error, AttributeError, TypeError),
         )
 
-    def write(self) -> Callable[[Any], list[bytes | memoryview]]:
+    def write(self) -> Callable[..., Any]:
         self._depth = 2
         self.line("out = []; add = out.append")
+        if self.sliced:
+            self.line("k = 0; chunks = []")
+            self.line("if 0: yield")  # also a message without arrays is a generator
         self.struct(self.cls, "m")
         self.flush()
-        self.line("return out")
+        if self.sliced:
+            self.chunk()
+        self.line("return chunks" if self.sliced else "return out")
         self._depth = 1
         self.line("except damage as cause:")
         self.line(f"    raise misfit('{self.cls.__name__} v{self.version}', cause) from cause")
@@ -164,7 +182,10 @@ class _EncoderWriter(SourceWriter):
         self.length("i", "uvarint(n)")
         element = wire_type.element
         if isinstance(element, Fixed) and len(element.letter) == 1:
-            self.line(f"{self.add}(pack(f'>{{len(v)}}{element.letter}', *v))")
+            if self.may_pause:
+                self.integers(element)
+            else:
+                self.line(f"{self.add}(pack(f'>{{len(v)}}{element.letter}', *v))")
             return
         name = self.fresh("m")
         with self.block(f"for {name} in v:"):
@@ -173,6 +194,29 @@ class _EncoderWriter(SourceWriter):
             else:
                 self.value(element, False, name)
             self.flush()
+            if self.may_pause:
+                self.line("k += 1")
+                with self.block(f"if not k & {_PAUSE_MASK}:"):
+                    self.chunk()
+                    self.line("yield")
+
+    @property
+    def may_pause(self) -> bool:
+        """Whether what is written now goes straight to the answer: a tagged field is collected first."""
+        return self.sliced and self.add == "add"
+
+    def chunk(self) -> None:
+        """What has been written since the last chunk becomes one."""
+        self.line("chunks.append(join(out)); out.clear()")
+
+    def integers(self, element: Fixed) -> None:
+        """The integers in `v`, a few thousand at a time."""
+        with self.block(f"for i in range(0, len(v), {_INTEGERS_AT_ONCE}):"):
+            self.line(f"w = v[i:i + {_INTEGERS_AT_ONCE}]")
+            self.line(f"add(pack(f'>{{len(w)}}{element.letter}', *w))")
+            with self.block(f"if len(w) == {_INTEGERS_AT_ONCE}:"):
+                self.chunk()
+                self.line("yield")
 
     def length(self, letter: str, compact: str) -> None:
         """The length of `v`, packed together with the run before it; `compact` makes a length over 127."""

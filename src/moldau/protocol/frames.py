@@ -19,6 +19,7 @@ from moldau.protocol.wire import MalformedMessage, read_uvarint, skip_tags
 
 API_VERSIONS_KEY = 18
 
+_HEADER_TAGS_MAX = 1024  # none is defined; each is looked at before the request is known to be large
 _REQUEST_START = Struct(">hhih")
 _SIZE_AND_CORRELATION = Struct(">ii")
 _SIZE_CORRELATION_TAGS = Struct(">iix")
@@ -75,6 +76,8 @@ def parse_request_header(frame: memoryview | bytes) -> RequestHeader:
     if is_flexible(api_key, api_version):
         try:
             count, offset = read_uvarint(frame, offset)
+            if count > _HEADER_TAGS_MAX:
+                raise MalformedMessage(f"a header with {count} tagged fields")
             if count:
                 offset = skip_tags(frame, offset, count, end)
         except IndexError as cause:

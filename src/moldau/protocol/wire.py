@@ -13,6 +13,9 @@ of that size is allocated or looped over, so a hostile length costs nothing but 
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
+_TAGS_AT_ONCE = 256
 UVARINT_BYTES_MAX = 5
 STRING_BYTES_MAX = 2**15 - 1
 _SMALL = [bytes([value]) for value in range(128)]
@@ -70,3 +73,17 @@ def skip_tags(data: bytes | memoryview, offset: int, count: int, end: int) -> in
         if offset > end:
             raise MalformedMessage(f"tagged field of {size} bytes ends {offset - end} bytes too late")
     return offset
+
+
+def skip_tags_in_slices(
+    data: bytes | memoryview, offset: int, count: int, end: int
+) -> Generator[None, None, int]:
+    """As `skip_tags`, handing back the thread now and then."""
+    while count > _TAGS_AT_ONCE:
+        # What is announced is checked against all bytes, as there may be so many tags in all.
+        if count * 2 > end - offset:
+            raise MalformedMessage(f"{count} tagged fields announced in {end - offset} bytes")
+        offset = skip_tags(data, offset, _TAGS_AT_ONCE, end)
+        count -= _TAGS_AT_ONCE
+        yield
+    return skip_tags(data, offset, count, end)

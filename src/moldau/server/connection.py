@@ -202,8 +202,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             parts = self.dispatcher.frame(self, frame)
         except PeerError as error:
-            self.listener.peer_failed(self, error.kind, str(error))
-            self.close()
+            self.refuse(error)
             return
         if parts is None:
             return
@@ -213,6 +212,21 @@ class Connection(asyncio.BufferedProtocol):
             self.queue.append(slot)
         else:
             self._send(parts)
+
+    def refuse(self, error: PeerError) -> None:
+        """The client broke the protocol: say so in the log, and end the connection."""
+        if not self.closed:
+            self.listener.peer_failed(self, error.kind, str(error))
+            self.close()
+
+    @staticmethod
+    def kept(frame: memoryview) -> memoryview | bytes:
+        """The frame for longer than the call that got it: a large one stands in a buffer of its own, which
+        nothing is received into any more; any other is copied."""
+        buffer = frame.obj
+        if type(buffer) is bytearray and len(buffer) > _POOLED_BYTES:
+            return frame
+        return bytes(frame)
 
     def _send(self, parts: AnswerFrame) -> None:
         transport = self.transport

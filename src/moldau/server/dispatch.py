@@ -4,7 +4,14 @@
 
 Three kinds of entry stand in the table. Produce and Fetch take the frame itself and pack their own answers
 (`raw`); any other API is decoded by its declaration and gives a message; and where that message is an
-awaitable, the connection keeps its place in the order until it is there.
+awaitable, the connection keeps its place in the order until it is there. A handler may be a generator, which
+yields after every few rows: what it does within one slice is answered at once, what takes longer goes on in
+the slow lane.
+
+    small frame   decode -> handler -> [rest of its steps in slices] -> encode, in slices if it is long
+    large frame   allowance -> decode in slices -> handler, in slices -> encode in slices
+
+A large request whose client has gone is given up between two slices.
 
 Errors by whose fault they are: an unknown API or version, or a body that lies, ends the connection with one
 line in the log (ApiVersions alone answers, in version 0, because clients ask it to find out); a bug of ours
@@ -15,15 +22,20 @@ import asyncio
 import inspect
 import logging
 import struct
+from collections.abc import Awaitable, Coroutine, Generator
+from dataclasses import dataclass
 from time import perf_counter_ns
+from types import GeneratorType
 from typing import Any
 
+from moldau.core.slow_lane import NotWanted, Slices
 from moldau.handlers.api_versions import advertised
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.exchange import Slot
 from moldau.handlers.registry import TABLE, Entry, FrameHandler
+from moldau.protocol.declare import Message, is_long
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import frame_response, parse_request_header
+from moldau.protocol.frames import RequestHeader, frame_response, parse_request_header, response_start
 from moldau.protocol.wire import MalformedMessage
 from moldau.server.connection import Connection, Parts, PeerError
 
@@ -33,6 +45,33 @@ _HEAD = struct.Struct(">hhi").unpack_from
 _CLIENT_ID = struct.Struct(">h").unpack_from
 API_VERSIONS = 18
 _HEAD_BYTES = 8
+LARGE_FRAME_BYTES = 8 * 1024
+"""A longer frame is worked on in slices from the beginning; this one's smallest rows take less than a slice
+or two to decode."""
+_ELEMENT_BYTES_MIN = 2
+_PARKING = frozenset({11, 14})  # JoinGroup and SyncGroup wait for others, which may take minutes
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request that is being served."""
+
+    connection: Connection
+    entry: Entry
+    version: int
+    correlation_id: int
+    began_us: int
+
+    @property
+    def flexible_header(self) -> bool:
+        return self.version >= self.entry.flexible_from and self.entry.api_key != API_VERSIONS
+
+    def is_wanted(self) -> bool:
+        """Whether its client still waits."""
+        return not self.connection.closed
+
+    def malformed(self, error: MalformedMessage) -> PeerError:
+        return PeerError("malformed", f"{self.entry.name} v{self.version} that does not parse: {error}")
 
 
 class Dispatch:
@@ -45,6 +84,7 @@ class Dispatch:
         self._raw = {key: entry for key, entry in TABLE.items() if entry.raw is not None}
         self.counts = broker.request_counts
         self._times = broker.request_times
+        self._allowance = broker.allowance
 
     def frame(self, connection: Connection, view: memoryview) -> Parts | None:
         """Answer one request: its frame, or None when the answer comes later or not at all."""
@@ -65,7 +105,7 @@ class Dispatch:
                 raise PeerError(
                     "malformed", f"{entry.name} v{version} that does not parse: {error}"
                 ) from error
-        return self._general(connection, bytes(view), api_key, version, correlation_id)
+        return self._general(connection, view, api_key, version, correlation_id)
 
     @staticmethod
     def _body_offset(view: memoryview, flexible: bool) -> int:
@@ -82,66 +122,129 @@ class Dispatch:
         return position
 
     def _general(
-        self, connection: Connection, frame: bytes, api_key: int, version: int, correlation_id: int
+        self, connection: Connection, view: memoryview, api_key: int, version: int, correlation_id: int
     ) -> Parts | None:
         entry = TABLE.get(api_key)
         if entry is None or not entry.min_version <= version <= entry.max_version:
             return self._unknown(entry, api_key, version, correlation_id)
         counts = self.counts
         counts[api_key, version] = counts.get((api_key, version), 0) + 1
-        began_us = perf_counter_ns() // 1000
+        asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
+        if len(view) > LARGE_FRAME_BYTES:
+            self._later(asked, self._serve_large(asked, connection.kept(view)))
+            return None
+        frame = bytes(view)
         try:
             header = parse_request_header(frame)
             request = entry.request_type.decode(frame, version, header.body_offset)
         except MalformedMessage as error:
-            raise PeerError("malformed", f"{entry.name} v{version} that does not parse: {error}") from error
-        context = RequestContext(
-            version,
-            correlation_id,
-            header.client_id or "",
-            connection.client_host,
-            connection.client_port,
-            self._listener_name,
-        )
+            raise asked.malformed(error) from error
+        context = self._context(asked, header)
         try:
             answer = entry.handler(self._broker, context, request)
+            if type(answer) is GeneratorType:
+                slices = self._broker.slow_lane.slices()
+                try:
+                    while not slices.spent():
+                        next(answer)
+                except StopIteration as stop:
+                    answer = stop.value
+                else:
+                    self._later(asked, self._finish_steps(asked, answer, slices))
+                    return None
             if not inspect.isawaitable(answer):
                 parts = self._encode(entry, version, correlation_id, answer)
-                self._times.of(api_key).observe(perf_counter_ns() // 1000 - began_us)
+                self._times.of(api_key).observe(perf_counter_ns() // 1000 - asked.began_us)
                 return parts
         except Exception:
             return self._failed(entry, version, correlation_id)
-        slot = connection.park(blocking=True)
-        future = asyncio.ensure_future(answer)
-        self._tasks.add(future)
-        future.add_done_callback(
-            lambda done: self._finish(done, slot, entry, version, correlation_id, began_us)
-        )
+        self._later(asked, self._finish_awaited(asked, answer))
         return None
 
-    def _finish(
-        self,
-        done: asyncio.Future[Any],
-        slot: Slot,
-        entry: Entry,
-        version: int,
-        correlation_id: int,
-        began_us: int,
-    ) -> None:
+    def _context(self, asked: "_Asked", header: RequestHeader) -> RequestContext:
+        return RequestContext(
+            asked.version,
+            asked.correlation_id,
+            header.client_id or "",
+            asked.connection.client_host,
+            asked.connection.client_port,
+            self._listener_name,
+        )
+
+    # What takes longer than a call
+
+    def _later(self, asked: "_Asked", parts: Coroutine[Any, Any, Parts]) -> None:
+        """Keep the answer's place until it is there."""
+        slot = asked.connection.park(blocking=True)
+        task = asyncio.ensure_future(parts)
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._finish(done, slot, asked))
+
+    async def _finish_awaited(self, asked: "_Asked", awaitable: Awaitable[Any]) -> Parts:
+        answer = await awaitable
+        if is_long(answer):
+            return await self._encode_long(asked, answer, self._broker.slow_lane.slices())
+        return self._encode(asked.entry, asked.version, asked.correlation_id, answer)
+
+    async def _finish_steps(
+        self, asked: "_Asked", steps: Generator[None, None, Any], slices: Slices
+    ) -> Parts:
+        await slices.next_slice()
+        answer = await slices.run(steps, asked.is_wanted)
+        return await self._encode_long(asked, answer, slices)
+
+    async def _encode_long(self, asked: "_Asked", answer: Any, slices: Slices) -> Parts:
+        if not isinstance(answer, Message):
+            return self._encode(asked.entry, asked.version, asked.correlation_id, answer)
+        chunks = await slices.run(answer.encode_in_slices(asked.version), asked.is_wanted)
+        size_bytes = sum(map(len, chunks))
+        return [response_start(asked.correlation_id, asked.flexible_header, size_bytes), *chunks]
+
+    async def _serve_large(self, asked: "_Asked", frame: bytes | memoryview) -> Parts:
+        entry, version = asked.entry, asked.version
+        elements_max = self._broker.settings.moldau_request_elements_max
+        taken = await self._allowance.take(len(frame) // _ELEMENT_BYTES_MIN, elements_max)
+        try:
+            slices = self._broker.slow_lane.slices()
+            await slices.next_slice()
+            if not asked.is_wanted():
+                raise NotWanted
+            try:
+                header = parse_request_header(frame)
+                steps = entry.request_type.decode_in_slices(frame, version, header.body_offset, elements_max)
+                request = await slices.run(steps, asked.is_wanted)
+            except MalformedMessage as error:
+                raise asked.malformed(error) from error
+            answer = entry.handler(self._broker, self._context(asked, header), request)
+            if type(answer) is GeneratorType:
+                answer = await slices.run(answer, asked.is_wanted)
+            elif inspect.isawaitable(answer):
+                if entry.api_key in _PARKING:
+                    taken = self._give_back(taken)
+                answer = await answer
+            return await self._encode_long(asked, answer, slices)
+        finally:
+            self._give_back(taken)
+
+    def _give_back(self, taken: int) -> int:
+        self._allowance.give_back(taken)
+        return 0
+
+    def _finish(self, done: asyncio.Future[Parts], slot: Slot, asked: "_Asked") -> None:
         self._tasks.discard(done)
-        self._times.of(entry.api_key).observe(perf_counter_ns() // 1000 - began_us)
+        entry, version = asked.entry, asked.version
+        self._times.of(entry.api_key).observe(perf_counter_ns() // 1000 - asked.began_us)
         if done.cancelled():
             slot.exchange.close()
             return
         error = done.exception()
         if error is None:
-            try:
-                slot.fill(self._encode(entry, version, correlation_id, done.result()))
-            except Exception as failure:
-                error = failure
-        if error is not None:
+            slot.fill(done.result())
+        elif isinstance(error, PeerError):
+            asked.connection.refuse(error)
+        elif not isinstance(error, NotWanted):
             log.error("the handler of %s v%d failed: this is a bug", entry.name, version, exc_info=error)
-            parts = self._failure(entry, version, correlation_id)
+            parts = self._failure(entry, version, asked.correlation_id)
             if parts is None:
                 slot.exchange.close()
                 return

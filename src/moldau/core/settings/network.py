@@ -79,6 +79,14 @@ class NetworkSettings(SettingsObject):
         "The largest request that is read, in bytes; a longer one closes its connection.",
         at_least(1),
     )
+    moldau_request_elements_max: int = integer(
+        500_000,
+        "The most rows (array elements at all depths: topics, partitions, names, ids) that one request other "
+        "than Produce and Fetch may have; one with more closes its connection. Rows of a few bytes take a "
+        "hundred times as much memory as on the wire, which socket.request.max.bytes alone does not bound.",
+        at_least(1000),
+        scope=_CLUSTER,
+    )
     socket_listen_backlog_size: int = integer(
         50, "How many connections may wait to be accepted.", at_least(1)
     )
