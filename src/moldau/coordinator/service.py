@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from moldau.coordinator.group.consumer_service import ConsumerGroups
 from moldau.coordinator.group.group import Client, Group
 from moldau.coordinator.group.offsets import refuse_commit
+from moldau.coordinator.group.removals import Removals
 from moldau.coordinator.group.shard import GroupShard
 from moldau.coordinator.group.transactional_offsets import CommitGuard, refuse_transactional_commit
 from moldau.coordinator.machine import CoordinatorLog
@@ -133,10 +134,15 @@ class GroupCoordinator:
         self._clock = clock
         self._timers = timers
         self._expiry: TimerHandle | None = None
+        self._removals = Removals(timers)
 
         def make_state(_partition: int) -> GroupShard:
             return GroupShard(
-                settings=settings, image=image, random_source=random_source, consumer_groups=ConsumerGroups
+                settings=settings,
+                image=image,
+                random_source=random_source,
+                consumer_groups=ConsumerGroups,
+                removals=self._removals,
             )
 
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
@@ -154,6 +160,7 @@ class GroupCoordinator:
         """Give up all shards; whoever waits is told that the coordinator is not available."""
         if self._expiry is not None:
             self._expiry.cancel()
+        self._removals.stop()
         for partition in self.runtime.partitions():
             self.runtime.stop(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 

@@ -25,6 +25,8 @@ class Kind:
     meaning: str
     remedy: str
     unready: bool = False
+    passing: bool = False
+    """Belongs to every start or stop: logged only when it lasts."""
 
 
 _WARN, _FAIL = Severity.WARN, Severity.FAIL
@@ -35,6 +37,7 @@ CONDITIONS: dict[str, Kind] = {
         "The broker has not started completely; no client is served yet.",
         "Wait; if it stays, the log says what it waits for.",
         unready=True,
+        passing=True,
     ),
     "recovery": Kind(
         _WARN,
@@ -43,7 +46,11 @@ CONDITIONS: dict[str, Kind] = {
         unready=True,
     ),
     "stopping": Kind(
-        _WARN, "The broker is shutting down.", "None is needed: this is what was asked for.", unready=True
+        _WARN,
+        "The broker is shutting down.",
+        "None is needed: this is what was asked for.",
+        unready=True,
+        passing=True,
     ),
     "listener-down": Kind(
         _FAIL,
@@ -164,6 +171,12 @@ class Condition:
         """Whether no request would succeed."""
         kind = CONDITIONS.get(self.name)
         return kind is not None and kind.unready
+
+    @property
+    def passing(self) -> bool:
+        """Whether it belongs to every start or stop, so that only its lasting is news."""
+        kind = CONDITIONS.get(self.name)
+        return kind is not None and kind.passing
 
 
 def condition(name: str, message: str) -> Condition:

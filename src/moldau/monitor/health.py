@@ -27,6 +27,8 @@ log = logging.getLogger("moldau.health")
 
 Probe = Callable[[], Iterable[Condition]]
 _CHECK_EVERY_MS = 5_000
+_PASSING_MS_MAX = 30_000
+"""How long the broker may be starting or stopping before the log says so."""
 
 
 class Phase(IntEnum):
@@ -72,6 +74,7 @@ class Health:
         self._started_ms = clock.monotonic_ms()
         self._probes: list[Probe] = []
         self._present: dict[str, Condition] = {}
+        self._passing_since_ms: dict[str, float] = {}
         self._timer: TimerHandle | None = None
 
     def register(self, *probes: Probe) -> None:
@@ -109,9 +112,10 @@ class Health:
             self._timer = None
 
     def check(self) -> Verdict:
-        """Make a verdict and log its difference to the last check, by condition name."""
+        """Make a verdict and log its difference to the last check, by condition name; a start or a stop is
+        logged only when it lasts."""
         verdict = self.verdict()
-        present = {cause.name: cause for cause in reversed(verdict.causes)}
+        present = {cause.name: cause for cause in reversed(verdict.causes) if self._is_news(cause)}
         for name, cause in present.items():
             if name not in self._present:
                 level = logging.ERROR if cause.severity == Severity.FAIL else logging.WARNING
@@ -120,7 +124,17 @@ class Health:
             if name not in present:
                 log.info("%s: over", name)
         self._present = present
+        self._passing_since_ms = {
+            cause.name: self._passing_since_ms[cause.name] for cause in verdict.causes if cause.passing
+        }
         return verdict
+
+    def _is_news(self, cause: Condition) -> bool:
+        """Whether the log tells of it: what belongs to every start only when it lasts."""
+        if not cause.passing:
+            return True
+        now_ms = self._clock.monotonic_ms()
+        return now_ms - self._passing_since_ms.setdefault(cause.name, now_ms) >= _PASSING_MS_MAX
 
 
 def _sentence(text: str) -> str:

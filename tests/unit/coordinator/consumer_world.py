@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 from moldau.coordinator.group.consumer_group import ConsumerGroup
 from moldau.coordinator.group.consumer_service import ConsumerGroups
+from moldau.coordinator.group.removals import Removals
 from moldau.coordinator.group.shard import GroupShard
 from moldau.coordinator.records import encode
 from moldau.coordinator.result import Result
+from moldau.core.clock import ManualClock
 from moldau.core.settings.broker import BrokerSettings
+from moldau.core.timers import ManualTimers
 from moldau.metadata.image import Image, PartitionState, TopicState
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import (
@@ -66,6 +69,7 @@ class World:
             image=lambda: self.image,
             random_source=random.Random(7),
             consumer_groups=ConsumerGroups,
+            removals=Removals(ManualTimers(ManualClock())),
         )
 
     def apply(self, result: Result[Any]) -> Any:

@@ -220,3 +220,31 @@ def test_this_process_can_be_read() -> None:
     assert facts.cpu_seconds > 0
     assert facts.open_descriptors is None or facts.open_descriptors > 2
     assert facts.resident_bytes is None or facts.resident_bytes > 2**20
+
+
+@pytest.mark.parametrize(("phase", "name"), [(Phase.STARTING, "starting"), (Phase.SHUTTING_DOWN, "stopping")])
+def test_a_start_or_a_stop_is_logged_only_when_it_lasts(
+    world: World, caplog: pytest.LogCaptureFixture, phase: Phase, name: str
+) -> None:
+    def told() -> list[str]:
+        lines = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return lines
+
+    caplog.set_level(logging.INFO, "moldau.health")
+    world.health.phase = phase
+    for _ in range(6):
+        assert [cause.name for cause in world.health.check().causes] == [name], "the page tells it at once"
+        world.clock.advance(4_999)
+    world.health.phase = Phase.RUNNING
+    world.health.check()
+    assert told() == [], "neither that it began nor that it is over"
+    world.health.phase = phase
+    world.health.check()
+    world.clock.advance(30_000)
+    world.health.check()
+    (line,) = told()
+    assert line.startswith(f"{name}: the broker is ")
+    world.health.phase = Phase.RUNNING
+    world.health.check()
+    assert told() == [f"{name}: over"]

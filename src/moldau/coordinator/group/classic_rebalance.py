@@ -73,8 +73,10 @@ def complete_join(group: "ClassicGroup", result: Result[Any], now_ms: int) -> No
     deadlines = group.shard.deadlines
     deadlines.cancel((group.group_id, "join", ""))
     deadlines.cancel((group.group_id, "initial", ""))
+    timeout_ms = group.rebalance_timeout_ms()
     for member in list(group.members.values()):
         if member.parked_join is None and member.instance_id is None:
+            _tell(group, member, f"did not join within {timeout_ms} ms (rebalance timeout)")
             drop(group, member, result)
     if not group.elect_joined_leader() and group.members:
         # Only static members are left, and none has joined: wait on, until one does or their sessions end.
@@ -158,9 +160,12 @@ def on_deadline(group: "ClassicGroup", name: str, member_id: str, now_ms: int) -
     elif name == "join" and group.state is ClassicState.PREPARING_REBALANCE:
         complete_join(group, result, now_ms)
     elif name == "sync" and group.pending_syncs:
+        timeout_ms = group.rebalance_timeout_ms()
         for pending_id in sorted(group.pending_syncs):
             member = group.members.get(pending_id)
             if member is not None:
+                cause = f"did not ask for its assignment within {timeout_ms} ms (rebalance timeout)"
+                _tell(group, member, cause)
                 drop(group, member, result)
         after_removal(group, result, now_ms)
     return result
@@ -173,8 +178,16 @@ def _session_expired(group: "ClassicGroup", member_id: str, result: Result[Any],
             group.remove(member_id)
             maybe_complete_join(group, result, now_ms)
     elif not member.keeps_session_by_waiting():
+        if member.is_new:
+            _tell(group, member, f"had waited in its first join for {NEW_MEMBER_JOIN_TIMEOUT_MS} ms")
+        else:
+            _tell(group, member, f"was silent for {member.session_timeout_ms} ms (session timeout)")
         drop(group, member, result)
         after_removal(group, result, now_ms)
+
+
+def _tell(group: "ClassicGroup", member: "ClassicMember", cause: str) -> None:
+    group.shard.removals.removed(group.group_id, member.member_id, member.client_host, cause)
 
 
 def _initial_delay_over(group: "ClassicGroup", result: Result[Any], now_ms: int) -> None:

@@ -29,6 +29,7 @@ from moldau.coordinator.group.consumer_requests import Refused, admit, check_req
 from moldau.coordinator.group.consumer_topics import LatestChange
 from moldau.coordinator.group.group import Client, Group
 from moldau.coordinator.group.regex import InvalidPattern, TopicMatcher, compile_pattern
+from moldau.coordinator.group.removals import Removals
 from moldau.coordinator.journal import Journal
 from moldau.coordinator.result import Result
 from moldau.core.ids import random_uuid, uuid_to_text
@@ -56,6 +57,7 @@ class Shard(Protocol):
     random: Any
     settings: Callable[[], BrokerSettings]
     image: Callable[[], Image]
+    removals: Removals
 
     def expects_members(self, group_id: str) -> bool: ...
 
@@ -145,9 +147,8 @@ class ConsumerGroups:
             self._shard.deadlines.cancel((group.group_id, REBALANCE, member.member_id))
             records = leave_for_a_moment(group, member)
             return Result(response, records, on_failure=self._mender(group.group_id, now_ms))
-        return Result(
-            response, self._fence(group, member, "it left"), on_failure=self._mender(group.group_id, now_ms)
-        )
+        _log.info("group %s: member %s leaves", group.group_id, member.member_id)
+        return Result(response, self._fence(group, member), on_failure=self._mender(group.group_id, now_ms))
 
     def describe(self, group_id: str, now_ms: int) -> DescribedGroup:
         """One row of ConsumerGroupDescribe; GROUP_ID_NOT_FOUND for what is not a consumer group."""
@@ -202,15 +203,16 @@ class ConsumerGroups:
         if name == REBALANCE:
             if member.state is not MemberState.UNREVOKED_PARTITIONS or member.member_epoch < JOIN_EPOCH:
                 return Result()
-            reason = f"it did not revoke its partitions within {member.rebalance_timeout_ms} ms"
+            cause = (
+                f"did not revoke its partitions within {member.rebalance_timeout_ms} ms (rebalance timeout)"
+            )
         else:
-            reason = "its session expired"
-        return Result(
-            None, self._fence(group, member, reason), on_failure=self._mender(group.group_id, now_ms)
-        )
+            timeout_ms = self._limits_of(group.group_id).session_timeout_ms
+            cause = f"was silent for {timeout_ms} ms (session timeout)"
+        self._shard.removals.removed(group.group_id, member.member_id, member.client_host, cause)
+        return Result(None, self._fence(group, member), on_failure=self._mender(group.group_id, now_ms))
 
-    def _fence(self, group: ConsumerGroup, member: ConsumerMember, reason: str) -> list[Any]:
-        _log.info("group %s: member %s is removed because %s", group.group_id, member.member_id, reason)
+    def _fence(self, group: ConsumerGroup, member: ConsumerMember) -> list[Any]:
         self._cancel(group.group_id, member.member_id)
         return fence(group, member, self._shard.image())
 

@@ -13,6 +13,7 @@ from moldau.coordinator.deadlines import Deadlines
 from moldau.coordinator.group.classic_requests import ClassicGroups
 from moldau.coordinator.group.group import Client, Group
 from moldau.coordinator.group.offsets import Offsets
+from moldau.coordinator.group.removals import Removals
 from moldau.coordinator.group.transactional_offsets import TransactionalOffsets
 from moldau.coordinator.journal import Journal
 from moldau.coordinator.records import Record, decode, encode
@@ -49,10 +50,12 @@ class GroupShard:
         image: Callable[[], Image],
         random_source: random.Random,
         consumer_groups: Callable[["GroupShard"], ConsumerProtocolGroups],
+        removals: Removals,
     ) -> None:
         self.settings = settings
         self.image = image
         self.random = random_source
+        self.removals = removals
         self.journal = Journal()
         self.deadlines = Deadlines()
         self.groups: dict[str, Group] = self.journal.dict()
