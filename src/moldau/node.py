@@ -251,8 +251,10 @@ class Node:
     async def _open_metadata(self) -> None:
         broker = self.static.broker
         folder = Path(broker.metadata_log_dir or broker.data_directories[0])
-        store = EmbeddedStore(folder, broker.moldau_metadata_snapshot_min_bytes)
-        self.controller = Controller(self.node_id, store, self.metadata, self.static, self.random)
+        store = EmbeddedStore(folder, broker.moldau_metadata_snapshot_min_bytes, lane=self.slow_lane)
+        self.controller = Controller(
+            self.node_id, store, self.metadata, self.static, self.random, self.slow_lane
+        )
         self._stops.append(("metadata", self.controller.close))
         await self.controller.open(_told_cluster_id(broker.data_directories))
         self._settings = effective_broker_settings(self.metadata.image, broker, self.node_id)

@@ -1,10 +1,12 @@
 """Replica lists that a user chose: checked before they are taken over."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from moldau.controller.decision import Refusal
 from moldau.metadata.image import Image, PartitionState
 from moldau.protocol.errors import ErrorCode
+
+_AT_ONCE = 64
 
 
 def check_replicas(image: Image, replicas: Sequence[int], replication_factor: int | None) -> None:
@@ -26,7 +28,9 @@ def check_replicas(image: Image, replicas: Sequence[int], replication_factor: in
         )
 
 
-def fresh_partitions(image: Image, placed: Sequence[Sequence[int]]) -> tuple[PartitionState, ...]:
+def fresh_partitions(
+    image: Image, placed: Sequence[Sequence[int]]
+) -> Generator[None, None, tuple[PartitionState, ...]]:
     """New partitions on these replicas; those on live brokers are in sync."""
     partitions = []
     for replicas in placed:
@@ -36,6 +40,8 @@ def fresh_partitions(image: Image, placed: Sequence[Sequence[int]]) -> tuple[Par
                 f"All brokers specified in the manual partition assignment {list(replicas)} are fenced."
             )
         partitions.append(PartitionState.fresh(tuple(replicas), isr))
+        if not len(partitions) % _AT_ONCE:
+            yield
     return tuple(partitions)
 
 

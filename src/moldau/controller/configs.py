@@ -10,7 +10,15 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from moldau.controller.config_rules import check_broker_configs, check_group_configs, checked_topic_configs
-from moldau.controller.decision import DONE, Decision, Outcome, Refusal
+from moldau.controller.decision import (
+    DONE,
+    RECORDS_MAX,
+    TOO_LARGE,
+    Decision,
+    Outcome,
+    Refusal,
+    Steps,
+)
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.group import GroupSettings
 from moldau.core.settings.rows import Kind, Setting
@@ -43,12 +51,16 @@ class AlterResource(NamedTuple):
 Answer = list[tuple[AlterResource, Outcome]]
 
 
-def alter_configs(image: Image, asked: Sequence[AlterResource], broker: BrokerSettings) -> Decision[Answer]:
+def alter_configs(image: Image, asked: Sequence[AlterResource], broker: BrokerSettings) -> Steps[Answer]:
     """Decide on changed settings. `broker`: the broker's effective ones, which set limits and defaults."""
+    if any(len(one.operations) > RECORDS_MAX for one in asked):
+        return Decision([], [(one, TOO_LARGE) for one in asked])
     counts = Counter((one.resource_type, one.resource_name) for one in asked)
     changes: list[Change] = []
     answer: Answer = []
+    records = 0
     for one in asked:
+        yield
         try:
             if counts[one.resource_type, one.resource_name] > 1:
                 raise _bad_request("Each resource must appear at most once.")
@@ -58,7 +70,10 @@ def alter_configs(image: Image, asked: Sequence[AlterResource], broker: BrokerSe
             continue
         if change is not None:
             changes.append(change)
+            records += len(change.values)
         answer.append((one, DONE))
+    if records > RECORDS_MAX:
+        return Decision([], [(one, TOO_LARGE) for one in asked])
     return Decision(changes, answer)
 
 
@@ -117,12 +132,11 @@ def _new_value(
         if base is None
         else [part for part in base.split(",") if part]
     )
-    for entry in value.split(","):
-        if operation is Operation.APPEND and entry not in entries:
-            entries.append(entry)
-        elif operation is Operation.SUBTRACT and entry in entries:
-            entries.remove(entry)
-    return ",".join(entries)
+    named = dict.fromkeys(value.split(","))  # a value may have thousands of entries
+    if operation is Operation.SUBTRACT:
+        return ",".join(entry for entry in entries if entry not in named)
+    known = set(entries)
+    return ",".join([*entries, *(entry for entry in named if entry not in known)])
 
 
 def _check_result(

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from moldau.controller.adoption import FoundTopic, adopt_topics
 from moldau.controller.configs import AlterResource, alter_configs
-from moldau.controller.decision import Decision, Outcome
+from moldau.controller.decision import Decision, Outcome, Steps, decided
 from moldau.controller.election import ElectionType, Results, elect_leaders
 from moldau.controller.internal import auto_topic
 from moldau.controller.partitions import AlterPartition, MorePartitions, alter_partitions, create_partitions
@@ -28,6 +28,7 @@ from moldau.controller.topics import DeletedTopic, NewTopic, TopicResult, create
 from moldau.core.ids import random_uuid, uuid_to_text
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.sources import StaticSettings
+from moldau.core.slow_lane import SlowLane
 from moldau.metadata.changes import Change, ClusterCreated, ProducerIdsAllocated, replay
 from moldau.metadata.configs import effective_broker_settings
 from moldau.metadata.image import BrokerState, Image, PartitionState
@@ -51,7 +52,9 @@ class Controller:
         view: MetadataView,
         static_settings: StaticSettings,
         source: random.Random,
+        lane: SlowLane | None = None,
     ) -> None:
+        self._lane = lane
         self.node_id = node_id
         self.view = view
         self.static_settings = static_settings
@@ -120,11 +123,17 @@ class Controller:
     async def auto_create_topics(self, names: Sequence[str]) -> list[TopicResult]:
         """Create topics that somebody needs, with default counts; internal ones by their own settings."""
         return await self._decide(
-            lambda image: create_topics(
-                image, [auto_topic(image, name, self.settings) for name in names], self.settings, self._random
-            ),
+            lambda image: self._auto_create(image, names),
             lambda failure: [TopicResult(name, failure) for name in names],
         )
+
+    def _auto_create(self, image: Image, names: Sequence[str]) -> Steps[list[TopicResult]]:
+        settings = self.settings
+        asked = []
+        for name in names:
+            asked.append(auto_topic(image, name, settings))
+            yield
+        return (yield from create_topics(image, asked, settings, self._random))
 
     async def delete_topics(self, asked: Sequence[tuple[str | None, bytes]]) -> list[DeletedTopic]:
         """Delete topics, each by name or (name None) by id."""
@@ -193,13 +202,13 @@ class Controller:
 
     async def _decide(
         self,
-        decide: Callable[[Image], Decision[R]],
+        decide: Callable[[Image], Decision[R] | Steps[R]],
         failed: Callable[[Outcome], R] | None = None,
         *,
         validate_only: bool = False,
     ) -> R:
         if validate_only:
-            return decide(self.view.image).answer
+            return (await self._decided(decide)).answer
         task = asyncio.ensure_future(self._run(decide))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -211,10 +220,16 @@ class Controller:
             message = f"The change could not be written down: {error}"
             return failed(Outcome(ErrorCode.KAFKA_STORAGE_ERROR, message))
 
-    async def _run(self, decide: Callable[[Image], Decision[R]]) -> R:
+    async def _decided(self, decide: Callable[[Image], Decision[R] | Steps[R]]) -> Decision[R]:
+        outcome = decide(self.view.image)
+        if isinstance(outcome, Decision):
+            return outcome
+        return decided(outcome) if self._lane is None else await self._lane.slices().run(outcome)
+
+    async def _run(self, decide: Callable[[Image], Decision[R] | Steps[R]]) -> R:
         async with self._deciding:
             while True:
-                decision = decide(self.view.image)
+                decision = await self._decided(decide)
                 if not decision.changes:
                     return decision.answer
                 try:

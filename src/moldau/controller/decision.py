@@ -1,8 +1,13 @@
-"""What a decision is made of: changes to append, and an answer for each thing that was asked."""
+"""What a decision is made of: changes to append, and an answer for each thing that was asked.
 
-from collections.abc import Sequence
+A decision about many things is made in steps (a generator that yields after each), so that the event loop
+need not wait for all of them; `decided` makes them at once.
+"""
+
+from collections.abc import Generator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from moldau.core.slow_lane import all_steps
 from moldau.metadata.changes import Change
 from moldau.protocol.errors import ErrorCode
 
@@ -37,3 +42,15 @@ class Decision(NamedTuple, Generic[R]):
 
     changes: Sequence[Change]
     answer: R
+
+
+Steps = Generator[None, None, Decision[R]]
+
+RECORDS_MAX = 10_000
+"""The most topics, partitions and settings that one request may make or change together, as in Kafka."""
+TOO_LARGE = Outcome(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+
+
+def decided(steps: Steps[R]) -> Decision[R]:
+    """The decision, all of its steps made at once."""
+    return all_steps(steps)

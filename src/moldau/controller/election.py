@@ -7,7 +7,7 @@ only where the topic allows it or an administrator asks for it.
 from collections.abc import Collection
 from enum import IntEnum
 
-from moldau.controller.decision import DONE, Decision, Outcome
+from moldau.controller.decision import DONE, Decision, Outcome, Steps
 from moldau.metadata.changes import Change, PartitionChanged
 from moldau.metadata.image import NO_LEADER, Image, PartitionState
 from moldau.protocol.errors import ErrorCode
@@ -39,7 +39,7 @@ def with_leader(state: PartitionState, leader: int) -> PartitionState:
 Results = dict[str, list[tuple[int, Outcome]]]
 
 
-def elect_leaders(image: Image, kind: ElectionType, asked: dict[str, list[int]] | None) -> Decision[Results]:
+def elect_leaders(image: Image, kind: ElectionType, asked: dict[str, list[int]] | None) -> Steps[Results]:
     """Elect for the partitions asked for, or for all (None): then those without need are left out of the
     answer."""
     live = {broker.node_id for broker in image.live_brokers()}
@@ -50,6 +50,7 @@ def elect_leaders(image: Image, kind: ElectionType, asked: dict[str, list[int]] 
         wanted = {name: list(range(len(topic.partitions))) for name, topic in image.topics.items()}
     for topic, indexes in wanted.items():
         for index in indexes:
+            yield
             outcome, change = _elect(image, kind, topic, index, live)
             if change is not None:
                 changes.append(change)

@@ -6,11 +6,19 @@ says which state it builds on; when another change was faster, it is refused and
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 from moldau.controller.assignments import check_replicas, fresh_partitions
-from moldau.controller.decision import DONE, Decision, Outcome, Refusal
+from moldau.controller.decision import (
+    DONE,
+    RECORDS_MAX,
+    TOO_LARGE,
+    Decision,
+    Outcome,
+    Refusal,
+    Steps,
+)
 from moldau.controller.placement import place
 from moldau.controller.topics import PARTITIONS_PER_TOPIC_MAX
 from moldau.metadata.changes import Change, PartitionChanged, PartitionsAdded
@@ -29,24 +37,33 @@ class MorePartitions(NamedTuple):
 
 def create_partitions(
     image: Image, asked: Sequence[MorePartitions], source: random.Random
-) -> Decision[list[tuple[str, Outcome]]]:
+) -> Steps[list[tuple[str, Outcome]]]:
     """Decide on further partitions."""
     counts = Counter(more.topic for more in asked)
     changes: list[Change] = []
     results: dict[str, Outcome] = {}
+    records = 0
     for more in asked:
+        yield
         try:
             if counts[more.topic] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            changes.append(_add(image, more, source))
+            added = yield from _add(image, more, source, RECORDS_MAX - records)
         except Refusal as refusal:
             results[more.topic] = refusal.outcome
         else:
+            if added is None:
+                return Decision([], [(topic, TOO_LARGE) for topic in counts])
+            changes.append(added)
+            records += len(added.partitions)
             results[more.topic] = DONE
     return Decision(changes, list(results.items()))
 
 
-def _add(image: Image, more: MorePartitions, source: random.Random) -> PartitionsAdded:
+def _add(
+    image: Image, more: MorePartitions, source: random.Random, count_max: int
+) -> Generator[None, None, PartitionsAdded | None]:
+    """The new partitions of one topic; None when there are more than `count_max`."""
     topic = image.topics.get(more.topic)
     if topic is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{more.topic}'.")
@@ -64,10 +81,12 @@ def _add(image: Image, more: MorePartitions, source: random.Random) -> Partition
             ErrorCode.INVALID_PARTITIONS, f"A topic can have {PARTITIONS_PER_TOPIC_MAX} partitions at most."
         )
     additional = more.total_count - present
+    if additional > count_max:
+        return None
     replication_factor = len(topic.partitions[0].replicas)
     placed: Sequence[Sequence[int]]
     if more.assignments is None:
-        placed = place(
+        placed = yield from place(
             list(image.brokers.values()),
             start=source.randrange(max(1, len(image.brokers))),
             first_partition=present,
@@ -83,8 +102,10 @@ def _add(image: Image, more: MorePartitions, source: random.Random) -> Partition
             )
         for replicas in more.assignments:
             check_replicas(image, replicas, replication_factor)
+            yield
         placed = more.assignments
-    return PartitionsAdded(more.topic, fresh_partitions(image, placed))
+    partitions = yield from fresh_partitions(image, placed)
+    return PartitionsAdded(more.topic, partitions)
 
 
 class AlterPartition(NamedTuple):

@@ -10,16 +10,19 @@ around the ring the followers shift by one, so that not always the same brokers 
 Fenced brokers are used only when there are not enough others, and never come first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from moldau.controller.decision import Refusal
 from moldau.metadata.image import BrokerState
 from moldau.protocol.errors import ErrorCode
 
+Placing = Generator[None, None, list[tuple[int, ...]]]
+_AT_ONCE = 64
+
 
 def place(
     brokers: Sequence[BrokerState], *, start: int, first_partition: int, count: int, replication_factor: int
-) -> list[tuple[int, ...]]:
+) -> Placing:
     """Replicas for `count` partitions from `first_partition` on; `start` is any number (random, to spread
     topics)."""
     live = [broker for broker in brokers if not broker.fenced]
@@ -39,6 +42,8 @@ def place(
     for partition in range(first_partition, first_partition + count):
         replicas = _follow(ring, racks, start + partition, replication_factor)
         placed.append((*replicas, *spare[: replication_factor - len(replicas)]))
+        if not len(placed) % _AT_ONCE:
+            yield
     return placed
 
 

@@ -2,15 +2,23 @@
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from moldau.controller.assignments import check_replicas, fresh_partitions
 from moldau.controller.config_rules import checked_topic_configs
-from moldau.controller.decision import DONE, Decision, Outcome, Refusal
+from moldau.controller.decision import (
+    DONE,
+    RECORDS_MAX,
+    TOO_LARGE,
+    Decision,
+    Outcome,
+    Refusal,
+    Steps,
+)
 from moldau.controller.names import METADATA_TOPIC, CollisionIndex, check_name
-from moldau.controller.placement import place
+from moldau.controller.placement import Placing, place
 from moldau.core.ids import ZERO_UUID, random_uuid
 from moldau.core.settings.broker import BrokerSettings
 from moldau.metadata.changes import Change, ConfigsChanged, TopicCreated, TopicDeleted
@@ -18,8 +26,7 @@ from moldau.metadata.image import Image, ResourceType
 from moldau.protocol.errors import ErrorCode
 
 PARTITIONS_PER_TOPIC_MAX = 100_000
-"""A bound on what one request can make the broker allocate; Kafka has a similar one (10,000 records an
-operation)."""
+"""The most partitions a topic may grow to."""
 
 
 class NewTopic(NamedTuple):
@@ -46,24 +53,30 @@ class TopicResult(NamedTuple):
 
 def create_topics(
     image: Image, asked: Sequence[NewTopic], settings: BrokerSettings, source: random.Random
-) -> Decision[list[TopicResult]]:
+) -> Steps[list[TopicResult]]:
     """Decide on new topics. `settings`: the effective ones of the broker, for the defaults."""
+    if sum(_wanted_partitions(topic, settings) for topic in asked) > RECORDS_MAX:
+        outcome = Outcome(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        return _refused(asked, outcome)
     counts = Counter(topic.name for topic in asked)
     collisions = CollisionIndex(image.topics)
     changes: list[Change] = []
     results: dict[str, TopicResult] = {}
+    records = 0
     for topic in asked:
+        yield
         if counts[topic.name] > 1:
             outcome = Outcome(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             results[topic.name] = TopicResult(topic.name, outcome)
             continue
         try:
-            created, configs = _create(image, topic, settings, source, collisions)
+            created, configs = yield from _create(image, topic, settings, source, collisions)
         except Refusal as refusal:
             results[topic.name] = TopicResult(topic.name, refusal.outcome)
             continue
         collisions.add(topic.name)
         changes.append(created)
+        records += 1 + len(created.partitions) + len(configs)
         if configs:
             changes.append(ConfigsChanged(ResourceType.TOPIC, topic.name, configs))
         results[topic.name] = TopicResult(
@@ -74,12 +87,23 @@ def create_topics(
             len(created.partitions[0].replicas),
             configs,
         )
-    return Decision(changes, list(results.values()))
+    return _refused(asked, TOO_LARGE) if records > RECORDS_MAX else Decision(changes, list(results.values()))
+
+
+def _refused(asked: Sequence[NewTopic], outcome: Outcome) -> Decision[list[TopicResult]]:
+    names = dict.fromkeys(topic.name for topic in asked)
+    return Decision([], [TopicResult(name, outcome) for name in names])
+
+
+def _wanted_partitions(topic: NewTopic, settings: BrokerSettings) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return settings.num_partitions if topic.num_partitions == -1 else max(0, topic.num_partitions)
 
 
 def _create(
     image: Image, topic: NewTopic, settings: BrokerSettings, source: random.Random, collisions: CollisionIndex
-) -> tuple[TopicCreated, dict[str, str]]:
+) -> Generator[None, None, tuple[TopicCreated, dict[str, str]]]:
     if topic.name == METADATA_TOPIC:
         raise Refusal(
             ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
@@ -89,11 +113,14 @@ def _create(
         raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
     collisions.check(topic.name)
     configs = checked_topic_configs(topic.configs)
-    placed = _assigned(image, topic) if topic.assignments else _placed(image, topic, settings, source)
-    return TopicCreated(topic.name, random_uuid(source), fresh_partitions(image, placed)), configs
+    placed = yield from (
+        _assigned(image, topic) if topic.assignments else _placed(image, topic, settings, source)
+    )
+    partitions = yield from fresh_partitions(image, placed)
+    return TopicCreated(topic.name, random_uuid(source), partitions), configs
 
 
-def _assigned(image: Image, topic: NewTopic) -> list[tuple[int, ...]]:
+def _assigned(image: Image, topic: NewTopic) -> Placing:
     if topic.replication_factor != -1:
         raise Refusal(
             ErrorCode.INVALID_REQUEST,
@@ -115,6 +142,7 @@ def _assigned(image: Image, topic: NewTopic) -> list[tuple[int, ...]]:
         check_replicas(image, replicas, replication_factor)
         replication_factor = len(replicas)
         by_index[index] = tuple(replicas)
+        yield
     if sorted(by_index) != list(range(len(by_index))):
         raise Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -123,9 +151,7 @@ def _assigned(image: Image, topic: NewTopic) -> list[tuple[int, ...]]:
     return [by_index[index] for index in range(len(by_index))]
 
 
-def _placed(
-    image: Image, topic: NewTopic, settings: BrokerSettings, source: random.Random
-) -> list[tuple[int, ...]]:
+def _placed(image: Image, topic: NewTopic, settings: BrokerSettings, source: random.Random) -> Placing:
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -137,20 +163,17 @@ def _placed(
             "Number of partitions was set to an invalid non-positive value.",
         )
     count = settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
-    if count > PARTITIONS_PER_TOPIC_MAX:
-        raise Refusal(
-            ErrorCode.INVALID_PARTITIONS,
-            f"A topic can be created with {PARTITIONS_PER_TOPIC_MAX} partitions at most.",
-        )
     replication_factor = topic.replication_factor
     if replication_factor == -1:
         replication_factor = settings.default_replication_factor
-    return place(
-        list(image.brokers.values()),
-        start=source.randrange(max(1, len(image.brokers))),
-        first_partition=0,
-        count=count,
-        replication_factor=replication_factor,
+    return (
+        yield from place(
+            list(image.brokers.values()),
+            start=source.randrange(max(1, len(image.brokers))),
+            first_partition=0,
+            count=count,
+            replication_factor=replication_factor,
+        )
     )
 
 
@@ -164,13 +187,14 @@ class DeletedTopic(NamedTuple):
 
 def delete_topics(
     image: Image, asked: Sequence[tuple[str | None, bytes]], *, enabled: bool
-) -> Decision[list[DeletedTopic]]:
+) -> Steps[list[DeletedTopic]]:
     """Decide on deletions, each given by name or (name None) by id. `enabled`: delete.topic.enable."""
     counts = Counter(asked)
     changes: list[Change] = []
     results: list[DeletedTopic] = []
     deleted: set[str] = set()
-    for name, topic_id in dict.fromkeys(asked):
+    for name, topic_id in counts:
+        yield
         try:
             if counts[name, topic_id] > 1:
                 what = "id" if name is None else "name"
@@ -189,6 +213,8 @@ def delete_topics(
         deleted.add(found)
         changes.append(TopicDeleted(found))
         results.append(DeletedTopic(found, image.topics[found].topic_id, DONE))
+    if len(changes) > RECORDS_MAX:
+        return Decision([], [DeletedTopic(name, topic_id, TOO_LARGE) for name, topic_id in counts])
     return Decision(changes, results)
 
 

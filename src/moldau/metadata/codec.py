@@ -5,7 +5,7 @@ refused, because skipping a change would give another image than everyone else's
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 from moldau.core.ids import uuid_from_text, uuid_to_text
@@ -24,6 +24,26 @@ def encode_changes(changes: Sequence[ch.Change]) -> list[list[Any]]:
         kind, encoder, _ = _BY_TYPE[type(change)]
         encoded.append([kind, *encoder(change)])
     return encoded
+
+
+def entry_in_slices(version: int, changes: Sequence[ch.Change]) -> Generator[None, None, bytes]:
+    """The JSON of `{"version": ..., "changes": [...]}`, a few changes or partitions a step."""
+    pieces = []
+    for change in changes:
+        kind, encoder, _ = _BY_TYPE[type(change)]
+        fields = [kind, *encoder(change)]
+        partitions = fields[-1]
+        if type(change) in _WITH_PARTITIONS and len(partitions) > _PARTITIONS_AT_ONCE:
+            parts = []
+            for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+                parts.append(to_json(partitions[start : start + _PARTITIONS_AT_ONCE])[1:-1])
+                yield
+            fields[-1] = []
+            pieces.append(to_json(fields)[:-2] + b",".join(parts) + b"]]")
+        else:
+            pieces.append(to_json(fields))
+        yield
+    return b'{"version":%d,"changes":[%b]}' % (version, b",".join(pieces))
 
 
 def decode_changes(values: Sequence[Sequence[Any]]) -> list[ch.Change]:
@@ -92,6 +112,9 @@ _BY_TYPE: dict[type, _Row] = {
     ch.ProducerIdsAllocated: ("producer-ids-allocated", list, ch.ProducerIdsAllocated),
 }
 """For each change: its kind as it is written, its fields as JSON (tuples become lists), and the way back."""
+_WITH_PARTITIONS = frozenset({ch.TopicCreated, ch.PartitionsAdded})
+"""Changes whose last field is a list of partitions."""
+_PARTITIONS_AT_ONCE = 64
 _DECODERS = {kind: decoder for kind, _, decoder in _BY_TYPE.values()}
 
 

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from moldau.core.files import Files, OsFiles, read_file, write_atomically, write_fully
+from moldau.core.slow_lane import SlowLane, all_steps
 from moldau.metadata.changes import Change, replay
-from moldau.metadata.codec import decode_changes, decode_image, encode_changes, encode_image, to_json
+from moldau.metadata.codec import decode_changes, decode_image, encode_image, entry_in_slices, to_json
 from moldau.metadata.frames import MAGIC, frame, read_frames
 from moldau.metadata.image import EMPTY_IMAGE, BrokerState, Image
 from moldau.metadata.lock import lock_folder
@@ -64,7 +65,9 @@ class EmbeddedStore:
         files: Files | None = None,
         lock: Callable[[Path], Lock] = lock_folder,
         offload: Offload = in_a_thread,
+        lane: SlowLane | None = None,
     ) -> None:
+        self._lane = lane
         self._folder = Path(folder).absolute()
         self._path = str(self._folder / FILE_NAME)
         self._snapshot_min_bytes = snapshot_min_bytes
@@ -113,8 +116,9 @@ class EmbeddedStore:
         async with self._append_lock:
             if version != self._version:
                 raise VersionConflict(version, self._version)
-            entry = {"version": version + 1, "changes": encode_changes(changes)}
-            await self._write(frame(to_json(entry)))
+            steps = entry_in_slices(version + 1, changes)
+            entry = all_steps(steps) if self._lane is None else await self._lane.slices().run(steps)
+            await self._write(frame(entry))
             self._version = version + 1
             self._entries.append((version + 1, changes))
             for deliver in self._followers:

@@ -5,9 +5,16 @@ import pytest
 from moldau.controller.configs import AlterResource, Operation, alter_configs
 from moldau.controller.election import ElectionType, best_leader, elect_leaders
 from moldau.core.settings.broker import BrokerSettings
+from moldau.core.slow_lane import all_steps
 from moldau.metadata.changes import replay
 from moldau.metadata.image import BrokerState, Image, PartitionState, ResourceType, TopicState
 from moldau.protocol.errors import ErrorCode
+
+
+def at_once(decide, *args, **named):
+    """What `decide` gives in steps."""
+    return all_steps(decide(*args, **named))
+
 
 TOPIC, BROKER, GROUP = int(ResourceType.TOPIC), int(ResourceType.BROKER), int(ResourceType.GROUP)
 SET, DELETE, APPEND, SUBTRACT = Operation.SET, Operation.DELETE, Operation.APPEND, Operation.SUBTRACT
@@ -25,7 +32,7 @@ def image_with(*partitions, configs=None, brokers=(1,)):
 
 def alter(image, resource_type, name, *operations, replace_all=False):
     asked = [AlterResource(resource_type, name, operations, replace_all)]
-    decision = alter_configs(image, asked, BrokerSettings())
+    decision = at_once(alter_configs, image, asked, BrokerSettings())
     ((_, outcome),) = decision.answer
     after = replay(image, image.version + 1, decision.changes)
     return outcome, after.configs.get((ResourceType(resource_type), name), {})
@@ -111,8 +118,8 @@ def test_replacing_all_removes_what_is_not_named():
     ],
 )
 def test_refusals(resource_type, name, operation, code, message):
-    decision = alter_configs(
-        image_with(), [AlterResource(resource_type, name, [operation])], BrokerSettings()
+    decision = at_once(
+        alter_configs, image_with(), [AlterResource(resource_type, name, [operation])], BrokerSettings()
     )
     ((_, outcome),) = decision.answer
     assert outcome.error_code is code
@@ -127,7 +134,7 @@ def test_one_bad_setting_spoils_its_resource_and_no_other():
         AlterResource(GROUP, "h", []),
         AlterResource(GROUP, "h", []),
     ]
-    decision = alter_configs(image_with(), asked, BrokerSettings())
+    decision = at_once(alter_configs, image_with(), asked, BrokerSettings())
     assert [o.error_code for _, o in decision.answer] == [
         ErrorCode.INVALID_CONFIG,
         ErrorCode.NONE,
@@ -161,7 +168,7 @@ def test_elections():
         brokers=(1, 2),
     )
     asked = {"a": [0, 1, 2, 3, 9], "x": [0]}
-    decision = elect_leaders(image, ElectionType.PREFERRED, asked)
+    decision = at_once(elect_leaders, image, ElectionType.PREFERRED, asked)
     assert [(i, o.error_code) for i, o in decision.answer["a"]] == [
         (0, ErrorCode.ELECTION_NOT_NEEDED),
         (1, ErrorCode.NONE),
@@ -172,6 +179,6 @@ def test_elections():
     assert decision.answer["x"][0][1].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert replay(image, 1, decision.changes).topics["a"].partitions[1] == (1, 5, 8, (1, 2), (1, 2))
 
-    decision = elect_leaders(image, ElectionType.UNCLEAN, None)
+    decision = at_once(elect_leaders, image, ElectionType.UNCLEAN, None)
     assert [(i, o.error_code) for i, o in decision.answer["a"]] == [(3, ErrorCode.NONE)]
     assert replay(image, 1, decision.changes).topics["a"].partitions[3] == (2, 6, 6, (2, 3), (2,))

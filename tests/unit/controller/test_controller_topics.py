@@ -10,9 +10,15 @@ from moldau.controller.placement import place
 from moldau.controller.topics import NewTopic, create_topics, delete_topics
 from moldau.core.ids import ZERO_UUID
 from moldau.core.settings.broker import BrokerSettings
+from moldau.core.slow_lane import all_steps
 from moldau.metadata.changes import replay
 from moldau.metadata.image import BrokerState, Image, ResourceType
 from moldau.protocol.errors import ErrorCode
+
+
+def at_once(decide, *args, **named):
+    """What `decide` gives in steps."""
+    return all_steps(decide(*args, **named))
 
 
 def cluster(count=1, racks=None):
@@ -23,7 +29,7 @@ def cluster(count=1, racks=None):
 
 
 def create(image, *topics, **settings):
-    decision = create_topics(image, topics, BrokerSettings(**settings), random.Random(1))
+    decision = at_once(create_topics, image, topics, BrokerSettings(**settings), random.Random(1))
     return decision.answer, replay(image, image.version + 1, decision.changes)
 
 
@@ -64,7 +70,7 @@ def test_settings_of_a_new_topic_are_checked_and_stored():
         (NewTopic("is_there"), ErrorCode.INVALID_TOPIC_EXCEPTION, "collides with existing topic: is.there"),
         (NewTopic("a", 0), ErrorCode.INVALID_PARTITIONS, "non-positive"),
         (NewTopic("a", -2), ErrorCode.INVALID_PARTITIONS, "non-positive"),
-        (NewTopic("a", 100_001), ErrorCode.INVALID_PARTITIONS, "at most"),
+        (NewTopic("a", 100_001), ErrorCode.POLICY_VIOLATION, "Excessively large"),
         (NewTopic("a", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR, "must be larger than 0"),
         (NewTopic("a", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR, "only 1 broker(s) are registered"),
         (NewTopic("a", configs={"x": "1"}), ErrorCode.INVALID_CONFIG, "Unknown topic config name: x"),
@@ -127,16 +133,20 @@ def brokers(*racks):
 
 
 def test_placement_goes_round_robin_and_followers_shift():
-    placed = place(brokers(None, None, None), start=0, first_partition=0, count=6, replication_factor=2)
+    placed = at_once(
+        place, brokers(None, None, None), start=0, first_partition=0, count=6, replication_factor=2
+    )
     assert placed == [(0, 1), (1, 2), (2, 0), (0, 2), (1, 0), (2, 1)]
-    again = place(brokers(None, None, None), start=0, first_partition=3, count=3, replication_factor=2)
+    again = at_once(
+        place, brokers(None, None, None), start=0, first_partition=3, count=3, replication_factor=2
+    )
     assert again == placed[3:]
 
 
 @pytest.mark.parametrize("start", range(6))
 def test_replicas_stand_on_different_racks(start):
     nodes = brokers("a", "a", "b", "b", "c", "c")
-    placed = place(nodes, start=start, first_partition=0, count=60, replication_factor=3)
+    placed = at_once(place, nodes, start=start, first_partition=0, count=60, replication_factor=3)
     assert all(len({nodes[n].rack for n in replicas}) == 3 for replicas in placed)
     leaders = [replicas[0] for replicas in placed]
     assert {leaders.count(n) for n in range(6)} == {10}
@@ -144,16 +154,17 @@ def test_replicas_stand_on_different_racks(start):
 
 def test_fenced_brokers_are_the_last_resort():
     nodes = [BrokerState(1, 1, {}, fenced=True), BrokerState(2, 1, {}), BrokerState(3, 1, {})]
-    placed = place(nodes, start=0, first_partition=0, count=4, replication_factor=2)
+    placed = at_once(place, nodes, start=0, first_partition=0, count=4, replication_factor=2)
     assert all(1 not in replicas for replicas in placed)
-    placed = place(nodes, start=0, first_partition=0, count=4, replication_factor=3)
+    placed = at_once(place, nodes, start=0, first_partition=0, count=4, replication_factor=3)
     assert all(replicas[2] == 1 for replicas in placed)
 
 
 def test_deleting_by_name_and_by_id():
     _, image = create(cluster(), NewTopic("a"), NewTopic("b"), NewTopic("c"))
     by_id = image.topics["b"].topic_id
-    decision = delete_topics(
+    decision = at_once(
+        delete_topics,
         image,
         [
             ("a", ZERO_UUID),
@@ -180,19 +191,19 @@ def test_deleting_by_name_and_by_id():
 def test_deleting_twice_or_where_it_is_switched_off():
     _, image = create(cluster(), NewTopic("a"))
     topic_id = image.topics["a"].topic_id
-    twice = delete_topics(image, [("a", ZERO_UUID), ("a", ZERO_UUID)], enabled=True)
+    twice = at_once(delete_topics, image, [("a", ZERO_UUID), ("a", ZERO_UUID)], enabled=True)
     assert [d.outcome.error_code for d in twice.answer] == [ErrorCode.INVALID_REQUEST]
-    both = delete_topics(image, [("a", ZERO_UUID), (None, topic_id)], enabled=True)
+    both = at_once(delete_topics, image, [("a", ZERO_UUID), (None, topic_id)], enabled=True)
     assert [d.outcome.error_code for d in both.answer] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
-    off = delete_topics(image, [("a", ZERO_UUID)], enabled=False)
+    off = at_once(delete_topics, image, [("a", ZERO_UUID)], enabled=False)
     assert off.answer[0].outcome.error_code is ErrorCode.TOPIC_DELETION_DISABLED
     assert not off.changes
 
 
 def test_partitions_are_added_behind_those_there_are():
     _, image = create(cluster(2), NewTopic("a", 2), NewTopic("b"))
-    decision = create_partitions(
-        image, [MorePartitions("a", 4), MorePartitions("b", 2, [[2]])], random.Random(1)
+    decision = at_once(
+        create_partitions, image, [MorePartitions("a", 4), MorePartitions("b", 2, [[2]])], random.Random(1)
     )
     after = replay(image, 2, decision.changes)
     assert [o.error_code for _, o in decision.answer] == [ErrorCode.NONE, ErrorCode.NONE]
@@ -214,7 +225,7 @@ def test_partitions_are_added_behind_those_there_are():
 )
 def test_partitions_that_cannot_be_added(more, code, message):
     _, image = create(cluster(2), NewTopic("a", 2))
-    ((_, outcome),) = create_partitions(image, [more], random.Random(1)).answer
+    ((_, outcome),) = at_once(create_partitions, image, [more], random.Random(1)).answer
     assert outcome.error_code is code
     assert message in outcome.message
 
@@ -236,3 +247,43 @@ def test_an_in_sync_set_changes_only_for_the_leader_on_the_current_state():
     assert alter(partition_epoch=3)[0] is ErrorCode.INVALID_UPDATE_VERSION
     assert alter(isr=(2, 3))[0] is ErrorCode.INVALID_REQUEST
     assert alter(isr=(1, 9))[0] is ErrorCode.INVALID_REQUEST
+
+
+def test_a_request_for_more_than_ten_thousand_partitions_is_refused_as_a_whole():
+    def topics(*counts):
+        return [NewTopic(f"t{number}", count, 1) for number, count in enumerate(counts)]
+
+    answer, _ = create(cluster(), *topics(9_998))
+    assert not answer[0].outcome.failed
+    answer, after = create(cluster(), *topics(5_000, 5_000, 1))
+    assert {result.outcome for result in answer} == {
+        (ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    }
+    assert not after.topics
+    # The partitions fit, but not together with the topics' own records.
+    answer, after = create(cluster(), *topics(*[1] * 5_001))
+    assert {result.outcome for result in answer} == {
+        (ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+    }
+    assert len(answer) == 5_001
+    assert not after.topics
+
+
+def test_more_than_ten_thousand_further_partitions_are_refused_as_a_whole():
+    _, image = create(cluster(), NewTopic("a", 1, 1), NewTopic("b", 1, 1))
+    decision = at_once(
+        create_partitions, image, [MorePartitions("a", 6_000), MorePartitions("b", 6_000)], random.Random(1)
+    )
+    assert not decision.changes
+    assert {outcome.error_code for _, outcome in decision.answer} == {ErrorCode.POLICY_VIOLATION}
+    fits = at_once(create_partitions, image, [MorePartitions("a", 10_001)], random.Random(1))
+    assert len(fits.changes[0].partitions) == 10_000
+
+
+def test_many_topics_and_partitions_are_decided_in_steps():
+    for topics in ([NewTopic("t", 9_000, 1)], [NewTopic(f"t{number}", 1, 1) for number in range(1_000)]):
+        steps = create_topics(cluster(), topics, BrokerSettings(), random.Random(1))
+        assert sum(1 for _ in steps) >= 2 * 9_000 // 64 or len(topics) > 1
+        assert sum(1 for _ in create_topics(cluster(), topics, BrokerSettings(), random.Random(1))) >= len(
+            topics
+        )
