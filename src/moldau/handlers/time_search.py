@@ -72,4 +72,4 @@ async def _look_into(
             return look_into_if_short(search, budget), False
         except UnpacksToMore:
             pass  # more than its size and count let one think
-    return await side_worker.run(lambda: look_into(search, budget)), True
+    return await side_worker.run(lambda: look_into(search, budget), budget), True

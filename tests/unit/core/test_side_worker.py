@@ -26,7 +26,7 @@ def test_pieces_run_in_order_and_one_at_a_time() -> None:
 
         with ThreadPoolExecutor(4) as executor:
             worker = SideWorker(asyncio.get_running_loop(), executor)
-            futures = [worker.run(lambda number=number: piece(number)) for number in range(50)]  # type: ignore[misc]
+            futures = [worker.run(lambda number=number: piece(number), None) for number in range(50)]  # type: ignore[misc]
             assert await asyncio.gather(*futures) == [number * 2 for number in range(50)]
         assert (most, order) == (1, list(range(50)))
 
@@ -36,7 +36,7 @@ def test_pieces_run_in_order_and_one_at_a_time() -> None:
 def test_an_error_is_its_own_piece_s_alone() -> None:
     async def scene() -> None:
         worker = SideWorker(asyncio.get_running_loop())
-        failing, fine = worker.run(lambda: 1 // 0), worker.run(lambda: "fine")
+        failing, fine = worker.run(lambda: 1 // 0, 1), worker.run(lambda: "fine", 2)
         with pytest.raises(ZeroDivisionError):
             await failing
         assert await fine == "fine"
@@ -48,8 +48,11 @@ def test_what_is_cancelled_before_its_turn_is_never_begun() -> None:
     async def scene() -> None:
         worker = SideWorker(asyncio.get_running_loop())
         begin, done = threading.Event(), []
-        first = worker.run(lambda: begin.wait(10))
-        dropped, last = worker.run(lambda: done.append("dropped")), worker.run(lambda: done.append("last"))
+        first = worker.run(lambda: begin.wait(10), None)
+        dropped, last = (
+            worker.run(lambda: done.append("dropped"), 1),
+            worker.run(lambda: done.append("last"), 2),
+        )
         dropped.cancel()
         first.cancel()  # while it runs: its result is dropped, and the others still have their turn after it
         begin.set()
@@ -63,12 +66,33 @@ def test_after_the_end_nothing_is_begun_and_nobody_waits() -> None:
     async def scene() -> None:
         worker = SideWorker(asyncio.get_running_loop())
         begin, done = threading.Event(), []
-        first = worker.run(lambda: begin.wait(10))
-        waiting = worker.run(lambda: done.append("waiting"))
+        first = worker.run(lambda: begin.wait(10), None)
+        waiting = worker.run(lambda: done.append("waiting"), None)
         worker.close()
         begin.set()
         assert await first
-        late = worker.run(lambda: done.append("late"))
+        late = worker.run(lambda: done.append("late"), None)
         assert (waiting.cancelled(), late.cancelled(), done) == (True, True, [])
+
+    asyncio.run(scene())
+
+
+def test_sources_have_their_turns_one_after_the_other() -> None:
+    async def scene() -> None:
+        worker = SideWorker(asyncio.get_running_loop())
+        begin, done = threading.Event(), []
+        first = worker.run(lambda: begin.wait(10), "first")
+        pieces = [("greedy", 1), ("greedy", 2), ("greedy", 3), ("modest", 1), ("late", 1), ("modest", 2)]
+        futures = [worker.run(lambda piece=piece: done.append(piece), piece[0]) for piece in pieces]  # type: ignore[misc]
+        begin.set()
+        await asyncio.gather(first, *futures)
+        assert done == [
+            ("greedy", 1),
+            ("modest", 1),
+            ("late", 1),
+            ("greedy", 2),
+            ("modest", 2),
+            ("greedy", 3),
+        ]
 
     asyncio.run(scene())

@@ -183,11 +183,12 @@ def test_a_partition_that_is_deleted_during_its_search_is_unknown(
         store(node, bomb())
         looked = timestamps.look_into
         loop = asyncio.get_running_loop()
-        gone = threading.Event()
 
         def slowly(*arguments):  # type: ignore[no-untyped-def]
-            loop.call_soon_threadsafe(lambda: (node.replicas._delete_topic("a"), gone.set()))
-            assert gone.wait(10)
+            deletion = asyncio.run_coroutine_threadsafe(
+                node.controller.delete_topics([("a", bytes(16))]), loop
+            )
+            deletion.result(10)
             return looked(*arguments)
 
         monkeypatch.setattr("moldau.handlers.time_search.look_into", slowly)
