@@ -102,6 +102,7 @@ class Node:
         self.http_address: str | None = None
         self._settings = self.static.broker
         self._led_image = EMPTY_IMAGE  # up to which the coordinators know what they lead
+        self._saving: asyncio.Future[None] | None = None
         self._clean = True
         self._executor = ThreadPoolExecutor(_WORKER_THREADS, thread_name_prefix="moldau-worker")
         self._stops: list[tuple[str, Callable[[], object]]] = []
@@ -325,13 +326,22 @@ class Node:
         """Write the high watermarks down now and then, as Kafka does, and open what found no room before."""
         interval_ms = self._settings.replica_high_watermark_checkpoint_interval_ms
 
+        async def in_slices() -> None:
+            high_watermarks = {}
+            async for each in self.slow_lane.slices().each(list(self.replicas.partitions())):
+                high_watermarks[each.topic, each.index] = each.high_watermark
+            self.logs.save_high_watermarks(high_watermarks)
+
         def save() -> None:
             self.replicas.open_missing(self.metadata.image)
-            self.logs.save_high_watermarks(self.replicas.high_watermarks())
+            if self._saving is None or self._saving.done():
+                self._saving = asyncio.ensure_future(in_slices())
             self._checkpoint_timer = self.timers.call_later(interval_ms, save)
 
         def stop() -> None:
             self._checkpoint_timer.cancel()
+            if self._saving is not None:
+                self._saving.cancel()
 
         self._checkpoint_timer = self.timers.call_later(interval_ms, save)
         self._stops.append(("checkpoints", stop))

@@ -8,17 +8,23 @@ the work in slices and gives the loop back between them:
 Whoever waits here is served in the order of arrival, *one slice a turn of the loop* whatever the number of
 large requests: a hundred of them take longer each, and nobody else waits for more than one slice.
 
+The garbage collector pauses while `run` or `paused_collector` is at work: it would look through a million
+rows again and again, for tens of milliseconds each time, to find that all are in use.
+
 Invariant: between two calls of `next_slice` a caller keeps the loop for about `SLICE_SECONDS`, which it
 checks by `spent`. What a caller read before a slice (an image, a partition) may have changed after it.
 """
 
 import asyncio
+import gc
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import TypeVar
 
 SLICE_SECONDS = 0.001
+_UNCOLLECTED_SECONDS = 10.0
 _CHECKED_EVERY = 16  # looking at the clock costs as much as a small row
 
 T = TypeVar("T")
@@ -33,11 +39,28 @@ class SlowLane:
         self._slice_seconds = slice_seconds
         self._now_seconds = now_seconds
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._at_work = 0  # for how many the collector pauses
+        self._collect_at_seconds = 0.0
         self._scheduled = False
 
     def slices(self) -> "Slices":
         """The slices of one request; the first begins now."""
         return Slices(self, self._slice_seconds, self._now_seconds)
+
+    @contextmanager
+    def paused_collector(self) -> Iterator[None]:
+        """No collection of garbage meanwhile, unless this goes on for long."""
+        if not self._at_work and gc.isenabled():
+            gc.disable()
+            self._collect_at_seconds = self._now_seconds() + _UNCOLLECTED_SECONDS
+        self._at_work += 1
+        try:
+            yield
+        finally:
+            self._at_work -= 1
+            if not self._at_work and self._collect_at_seconds:
+                self._collect_at_seconds = 0.0
+                gc.enable()
 
     async def wait(self) -> None:
         """Wait for this caller's next slice."""
@@ -48,6 +71,9 @@ class SlowLane:
             self._scheduled = True
             loop.call_soon(self._wake, loop)
         await turn
+        if self._collect_at_seconds and self._now_seconds() >= self._collect_at_seconds:
+            gc.collect(0)
+            self._collect_at_seconds = self._now_seconds() + _UNCOLLECTED_SECONDS
 
     def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting = self._waiting
@@ -79,10 +105,10 @@ class NotWanted(Exception):
 class Slices:
     """One request's time on the loop."""
 
-    __slots__ = ("_end_seconds", "_lane", "_now_seconds", "_slice_seconds")
+    __slots__ = ("_end_seconds", "_now_seconds", "_slice_seconds", "lane")
 
     def __init__(self, lane: SlowLane, slice_seconds: float, now_seconds: Callable[[], float]) -> None:
-        self._lane = lane
+        self.lane = lane
         self._slice_seconds = slice_seconds
         self._now_seconds = now_seconds
         self._end_seconds = now_seconds() + slice_seconds
@@ -93,26 +119,27 @@ class Slices:
 
     async def next_slice(self) -> None:
         """Give the loop to the others, and go on when it is this request's turn again."""
-        await self._lane.wait()
+        await self.lane.wait()
         self._end_seconds = self._now_seconds() + self._slice_seconds
 
     async def run(self, steps: Generator[None, None, T], wanted: Callable[[], bool] = lambda: True) -> T:
         """Make all the steps, each of them short, and give what they return. NotWanted when `wanted` says no
         between two slices.
         """
-        while True:
-            try:
-                while True:
-                    next(steps)
-                    if self.spent():
-                        break
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            await self.next_slice()
-            if not wanted():
-                steps.close()
-                raise NotWanted
+        with self.lane.paused_collector():
+            while True:
+                try:
+                    while True:
+                        next(steps)
+                        if self.spent():
+                            break
+                except StopIteration as stop:
+                    result: T = stop.value
+                    return result
+                await self.next_slice()
+                if not wanted():
+                    steps.close()
+                    raise NotWanted
 
     async def each(self, rows: Iterable[T]) -> AsyncIterator[T]:
         """The rows, with a pause where a slice is over: looked at after every sixteenth, so rows should be

@@ -474,9 +474,9 @@ class LogManager:
         for directory in self._directories:
             if directory.offline:
                 continue
-            own = {
-                key: offset for key, offset in high_watermarks.items() if self._homes.get(key) is directory
-            }
+            own = high_watermarks
+            if len(self._directories) > 1:
+                own = {key: value for key, value in own.items() if self._homes.get(key) is directory}
             self.write_in_background(directory, HIGH_WATERMARK_NAME, own)
 
     def save_cleaned_offsets(self, directory: LogDirectory) -> None:

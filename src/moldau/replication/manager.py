@@ -253,10 +253,6 @@ class ReplicaManager:
         partition = self.partition(log.topic, log.partition)
         return log.log_start_offset if partition is None else partition.high_watermark
 
-    def high_watermarks(self) -> dict[tuple[str, int], int]:
-        """Every partition's high watermark."""
-        return {(each.topic, each.index): each.high_watermark for each in self.partitions()}
-
     # For the coordinators
 
     def append_records(

@@ -105,10 +105,11 @@ class WorkList:
 
     async def _go_on(self, steps: Iterator[None], slices: Slices) -> None:
         try:
-            done = False
-            while not done:
-                await slices.next_slice()
-                done = self._slice(steps, slices)
+            with slices.lane.paused_collector():
+                done = False
+                while not done:
+                    await slices.next_slice()
+                    done = self._slice(steps, slices)
         finally:
             self._task = None
             self._tell(everybody=True)

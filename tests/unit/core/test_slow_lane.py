@@ -1,8 +1,12 @@
 """Long work leaves the loop to others after each slice, and shares one slice a turn with other long work."""
 
 import asyncio
+import gc
+from collections.abc import Generator
 
-from moldau.core.slow_lane import SlowLane
+import pytest
+
+from moldau.core.slow_lane import NotWanted, SlowLane
 
 
 class Ticks:
@@ -88,3 +92,56 @@ def test_a_cancelled_request_gives_its_slice_to_the_next() -> None:
         assert gone.cancelled()
 
     asyncio.run(run())
+
+
+def test_the_collector_pauses_while_steps_are_made_and_goes_on_afterwards() -> None:
+    seen: list[bool] = []
+
+    def steps() -> Generator[None, None, str]:
+        for _ in range(3):
+            seen.append(gc.isenabled())
+            yield
+        return "done"
+
+    async def run() -> list[str]:
+        lane = SlowLane(0.0)
+        return await asyncio.gather(*(lane.slices().run(steps()) for _ in range(2)))
+
+    assert gc.isenabled()
+    assert asyncio.run(run()) == ["done", "done"]
+    assert seen == [False] * 6
+    assert gc.isenabled()
+
+
+def test_a_collector_that_is_off_stays_off() -> None:
+    def steps() -> Generator[None, None, None]:
+        yield
+
+    async def run() -> None:
+        await SlowLane(0.0).slices().run(steps())
+
+    gc.disable()
+    try:
+        asyncio.run(run())
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_steps_that_nobody_wants_any_longer_are_closed() -> None:
+    closed: list[bool] = []
+
+    def steps() -> Generator[None, None, None]:
+        try:
+            while True:
+                yield
+        finally:
+            closed.append(True)
+
+    async def run() -> None:
+        await SlowLane(0.0).slices().run(steps(), lambda: False)
+
+    with pytest.raises(NotWanted):
+        asyncio.run(run())
+    assert closed == [True]
+    assert gc.isenabled()
