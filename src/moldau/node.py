@@ -29,7 +29,7 @@ from moldau.core.side_worker import SideWorker
 from moldau.core.slow_lane import SlowLane
 from moldau.core.timers import LoopTimers
 from moldau.handlers import load_all
-from moldau.handlers.broker import Broker
+from moldau.handlers.broker import Broker, ResponseRoom
 from moldau.handlers.produce_transactional import Verifications
 from moldau.log.background import LoopBackground
 from moldau.log.checkpoints import META_PROPERTIES_NAME, read_properties
@@ -54,6 +54,9 @@ from moldau.replication.producer_ids import ProducerIds
 from moldau.replication.turn import Turn
 from moldau.server.dispatch import Dispatch
 from moldau.server.listener import Limits, Listener
+from moldau.server.request_memory import RequestMemory
+from moldau.server.response_memory import ResponseMemory
+from moldau.server.turns import Turns
 
 if TYPE_CHECKING:
     from moldau.coordinator.service import GroupCoordinator
@@ -92,6 +95,7 @@ class Node:
         self.state = "starting"
         self.phase = "STARTING"
         self.metadata = MetadataView()
+        self.response_room = ResponseRoom()
         self.slow_lane = SlowLane()  # parts below the handlers get it handed in
         self._groups: GroupCoordinator | None = None
         self._cleaner: Cleaner | None = None
@@ -165,8 +169,21 @@ class Node:
         """
         limits = _limits(self._settings)
         self._stops.append(("addresses", self._leave_addresses))
+        self.requests = RequestMemory(self._settings.queued_max_request_bytes, self.timers, self.clock)
+        self.responses = ResponseMemory(
+            self._settings.moldau_queued_max_response_bytes, self.response_room, self.timers, self.clock
+        )
+        turns = Turns(self.timers)
         for plan in planned:
-            listener = Listener(plan.name, limits, self.timers, lambda: self.http_address)
+            listener = Listener(
+                plan.name,
+                limits,
+                self.timers,
+                lambda: self.http_address,
+                self.requests,
+                self.responses,
+                turns,
+            )
             try:
                 await listener.bind(plan.host, plan.port, self._settings.socket_listen_backlog_size)
             except OSError as error:
@@ -245,6 +262,8 @@ class Node:
                 self.turn,
                 counts,
                 times,
+                self.requests,
+                self.responses,
             )
 
     # Parts
@@ -474,6 +493,7 @@ class Node:
             markers=self.markers,
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self.random),
             producer_ids=self.producer_ids,
+            response_room=self.response_room,
             slow_lane=self.slow_lane,
             side_worker=self.side_worker,
         )
@@ -510,6 +530,8 @@ class Node:
         await self.turn.settle()  # what was appended is still answered
         for listener in self.listeners:
             await listener.close()
+        self.requests.stop()
+        self.responses.stop()
 
     # Stopping
 

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
+class ResponseRoom:
+    """How large an answer to Fetch may be at this moment; the server's response_memory.py sets it."""
+
+    fetch_bytes: int = 1 << 31
+
+
+@dataclass(slots=True)
 class Broker:
     """The parts of one running broker that a request may need."""
 
@@ -52,6 +59,7 @@ class Broker:
     request_counts: dict[tuple[int, int], int] = field(default_factory=dict)  # (API key, version) -> requests
     request_times: RequestTimes = field(default_factory=RequestTimes)
     allowance: Allowance = field(default_factory=Allowance)
+    response_room: ResponseRoom = field(default_factory=ResponseRoom)
     slow_lane: SlowLane = field(default_factory=SlowLane)  # one a broker: large requests share its slices
 
     @property

@@ -9,8 +9,10 @@ batch of an answer is always given whole, however small the limits are, or a con
 The bytes are the log's own and are not copied on their way to the socket.
 
 An answer with fewer than `min_bytes` waits until more has come, for `max_wait_ms` at most; one with an error,
-or of a session in which something changed, does not. An idle consumer's turn comes round: within a session,
-partitions that gave records go to the end of the order, so that a busy one does not starve the rest.
+or of a session in which something changed, does not. However much is asked for, an answer holds no more than
+`broker.response_room` allows at that moment: 8 MiB, less while clients leave many answers unread. An idle
+consumer's turn comes round: within a session, partitions that gave records go to the end of the order, so
+that a busy one does not starve the rest.
 
 Not here: followers (replica ids are answered as consumers), preferred read replicas.
 """
@@ -67,7 +69,8 @@ class _Fetch:
         self.began_us = perf_counter_ns() // 1000
         self.version = version
         self.correlation_id = correlation_id
-        self.min_bytes = body[2]
+        # Else it would wait for more than it is given room for.
+        self.min_bytes = min(body[2], broker.response_room.fetch_bytes // 2)
         self.max_bytes = min(body[3], broker.settings.fetch_max_bytes)
         self.read_committed = body[4] == _READ_COMMITTED
         by_id = version >= _TOPIC_ID_FROM
@@ -85,7 +88,7 @@ class _Fetch:
     def collect(self) -> tuple[list[tuple[FetchTarget, FetchedPartition]], int, bool]:
         """The rows of an answer, how many bytes of records they hold, and whether one has an error."""
         rows: list[tuple[FetchTarget, FetchedPartition]] = []
-        left_bytes = self.max_bytes
+        left_bytes = min(self.max_bytes, self.broker.response_room.fetch_bytes)
         total_bytes = 0
         failed = False
         for target in self.targets.values():
@@ -266,14 +269,14 @@ def fetch(
     broker: Broker, exchange: Exchange, view: memoryview, body_offset: int, version: int, correlation_id: int
 ) -> AnswerFrame | None:
     body = decode_fetch(view, body_offset, version)
-    _, max_wait_ms, min_bytes, _, _, session_id, session_epoch, topics, forgotten, _ = body
+    _, max_wait_ms, _, _, _, session_id, session_epoch, topics, forgotten, _ = body
     request = _Fetch(broker, version, correlation_id, body)
     error_code = _choose_targets(broker, request, session_id, session_epoch, topics, forgotten)
     if error_code:
         parts = encode_fetch_response(version, (), error_code=error_code)
         return frame_answer_parts(correlation_id, version >= _FLEXIBLE_FROM, parts)
     rows, total_bytes, failed = request.collect()
-    if total_bytes >= min_bytes or failed or max_wait_ms <= 0 or not request.targets:
+    if total_bytes >= request.min_bytes or failed or max_wait_ms <= 0 or not request.targets:
         return request.frame(rows)
     request.wait(exchange, max_wait_ms, total_bytes)
     return None

@@ -12,7 +12,16 @@ from moldau.monitor.health import Health
 from moldau.monitor.loop_lag import LoopLag
 from moldau.monitor.probes import disk_usage
 from moldau.monitor.request_times import RequestTimes, cumulative
-from moldau.monitor.sources import ListenerSource, LogManagerSource, Sources, TopicStatsSource
+from moldau.monitor.sources import (
+    ListenerSource,
+    LogManagerSource,
+    RequestMemorySource,
+    ResponseMemorySource,
+    Sources,
+    TopicStatsSource,
+)
+
+NO_LIMIT = (1 << 63) - 1  # as Kafka says it
 
 _TRAFFIC = (
     ("messagesin", "messages_in"),
@@ -83,6 +92,23 @@ def connections(listeners: list[ListenerSource]) -> Iterator[str]:
     yield samples(
         "moldau_connections_refused_total",
         [(labels(listener=each.name), each.refused_count) for each in listeners],
+    )
+
+
+def memory(requests: RequestMemorySource, responses: ResponseMemorySource) -> Iterator[str]:
+    """What connections hold, of both limits."""
+    limit_bytes = requests.limit_bytes if requests.limit_bytes > 0 else NO_LIMIT
+    yield single("kafka_network_socketserver_memorypoolused", requests.used_bytes)
+    yield single("kafka_network_socketserver_memorypoolavailable", limit_bytes - requests.used_bytes)
+    yield single("moldau_request_memory_depleted_seconds_total", requests.depleted_ms / 1000)
+    yield single("moldau_response_memory_used_bytes", responses.used_bytes)
+    yield single("moldau_response_memory_limit_bytes", responses.limit_bytes)
+    yield samples(
+        "moldau_connections_closed_for_memory_total",
+        [
+            (labels(kind="request"), requests.closed_count),
+            (labels(kind="response"), responses.closed_count),
+        ],
     )
 
 

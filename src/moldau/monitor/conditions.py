@@ -109,6 +109,19 @@ CONDITIONS: dict[str, Kind] = {
         "Many written batches wait to be committed: the disk or the in-sync replicas do not keep up.",
         "Look at slow-fsync and under-replicated first; then reduce what producers send.",
     ),
+    "request-memory-full": Kind(
+        _WARN,
+        "Requests being received used up queued.max.request.bytes; large ones were read one after the other.",
+        "If clients that you know send that much at once, raise queued.max.request.bytes; else see the log "
+        "for who was disconnected.",
+    ),
+    "response-memory-full": Kind(
+        _WARN,
+        "Clients left more than half of moldau.queued.max.response.bytes of answers unread: consumers get "
+        "smaller answers, and clients that take nothing are disconnected.",
+        "See the log for who was disconnected, and look at these clients; if many slow ones are usual, raise "
+        "moldau.queued.max.response.bytes.",
+    ),
     "transaction-hanging": Kind(
         _WARN,
         "A transaction is open in a partition and no coordinator knows it: read_committed readers would wait "

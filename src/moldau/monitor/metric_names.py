@@ -92,6 +92,12 @@ STRIMZI = {
     "kafka_server_kafkaserver_brokerstate": _gauge(
         "0 not running, 1 starting, 2 recovery, 3 running, 7 shutting down."
     ),
+    "kafka_network_socketserver_memorypoolused": _gauge(
+        "Bytes of large requests that are received, wait or are handled."
+    ),
+    "kafka_network_socketserver_memorypoolavailable": _gauge(
+        "What is left of queued.max.request.bytes for them."
+    ),
     "kafka_server_socket_server_metrics_connection_count": _gauge("Open client connections by listener."),
     "kafka_server_socket_server_metrics_connection_creation_total": _counter(
         "Connections accepted, by listener."
@@ -157,6 +163,14 @@ MOLDAU = {
     ),
     "moldau_connections_refused_total": _counter(
         "Connections refused because a limit was reached, by listener."
+    ),
+    "moldau_request_memory_depleted_seconds_total": _counter(
+        "How long requests waited because queued.max.request.bytes was used up."
+    ),
+    "moldau_response_memory_used_bytes": _gauge("Bytes of answers that clients have not taken yet."),
+    "moldau_response_memory_limit_bytes": _gauge("moldau.queued.max.response.bytes."),
+    "moldau_connections_closed_for_memory_total": _counter(
+        "Connections closed because they held memory while a limit was reached: kind=request or response."
     ),
     "moldau_fsyncs_total": _counter(
         "Files forced to the disk for acknowledgements (moldau.durability=group)."

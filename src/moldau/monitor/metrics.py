@@ -48,6 +48,8 @@ class Metrics:
         yield from broker_metrics.this_process()
         yield from broker_metrics.requests(sources)
         yield from broker_metrics.connections(list(sources.listeners))
+        if sources.requests is not None and sources.responses is not None:
+            yield from broker_metrics.memory(sources.requests, sources.responses)
         if sources.log_manager is not None:
             yield from broker_metrics.directories(sources.log_manager)
             if sources.log_manager.compaction is not None:

@@ -16,7 +16,14 @@ from moldau.monitor import process
 from moldau.monitor.conditions import Condition, condition
 from moldau.monitor.health import Probe
 from moldau.monitor.loop_lag import LoopLag
-from moldau.monitor.sources import FsyncSource, LogManagerSource, ReplicasSource, Sources
+from moldau.monitor.sources import (
+    FsyncSource,
+    LogManagerSource,
+    ReplicasSource,
+    RequestMemorySource,
+    ResponseMemorySource,
+    Sources,
+)
 
 Found = Iterable[Condition]
 
@@ -27,6 +34,7 @@ _FSYNC_REMEMBERED_MS = 60_000
 _JUMP_REMEMBERED_MS = 600_000
 _DESCRIPTORS_USED_RATIO_MAX = 0.9
 _APPENDS_WAITING_MAX = 5_000
+_MEMORY_REMEMBERED_MS = 60_000
 _NAMED_MAX = 3
 
 
@@ -177,6 +185,31 @@ def appends_waiting(
     return probe
 
 
+def connection_memory(
+    requests: Callable[[], RequestMemorySource | None], responses: Callable[[], ResponseMemorySource | None]
+) -> Probe:
+    """request-memory-full and response-memory-full, while it is so and for a minute after."""
+
+    def probe() -> Found:
+        received, unsent = requests(), responses()
+        if received is not None and received.depleted_within(_MEMORY_REMEMBERED_MS):
+            yield condition(
+                "request-memory-full",
+                f"{_bytes_text(received.used_bytes)} of queued.max.request.bytes="
+                f"{_bytes_text(received.limit_bytes)} are in use, {received.waiting_count} requests wait, "
+                f"{received.closed_count} connections were closed since the start",
+            )
+        if unsent is not None and unsent.full_within(_MEMORY_REMEMBERED_MS):
+            yield condition(
+                "response-memory-full",
+                f"{unsent.connection_count} clients left {_bytes_text(unsent.used_bytes)} of answers unread; "
+                f"moldau.queued.max.response.bytes={_bytes_text(unsent.limit_bytes)}, "
+                f"{unsent.closed_count} connections were closed since the start",
+            )
+
+    return probe
+
+
 def partitions(image: Callable[[], Image], part: Callable[[], ReplicasSource | None]) -> Probe:
     """offline-partitions and under-replicated by the metadata, under-min-isr by the partitions here."""
     of_image: tuple[Image | None, list[Condition]] = (None, [])
@@ -244,6 +277,7 @@ def standard_probes(
         disk_nearly_full(paths, min_free_ratio),
         partitions(sources.image, lambda: sources.replicas),
         appends_waiting(lambda: sources.replicas),
+        connection_memory(lambda: sources.requests, lambda: sources.responses),
         slow_fsync(lambda: sources.fsyncs, clock),
         event_loop_lag(lag),
         clock_jumped_back(lag, clock),

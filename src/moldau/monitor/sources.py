@@ -255,6 +255,35 @@ class ListenerSource(Protocol):
     def connections(self) -> Sized: ...
 
 
+class RequestMemorySource(Protocol):
+    """The limit for request bytes."""
+
+    limit_bytes: int
+    used_bytes: int
+    closed_count: int
+
+    @property
+    def depleted_ms(self) -> float: ...
+
+    @property
+    def waiting_count(self) -> int: ...
+
+    def depleted_within(self, duration_ms: float) -> bool: ...
+
+
+class ResponseMemorySource(Protocol):
+    """The limit for unsent answers."""
+
+    limit_bytes: int
+    used_bytes: int
+    closed_count: int
+
+    @property
+    def connection_count(self) -> int: ...
+
+    def full_within(self, duration_ms: float) -> bool: ...
+
+
 class FsyncSource(Protocol):
     """The fsyncs of the produce path."""
 
@@ -279,6 +308,8 @@ class Sources:
     transactions: TransactionsSource | None = None
     listeners: Sequence[ListenerSource] = ()
     fsyncs: FsyncSource | None = None
+    requests: RequestMemorySource | None = None
+    responses: ResponseMemorySource | None = None
     request_counts: Mapping[tuple[int, int], int] = field(default_factory=dict)
     request_times: RequestTimes = field(default_factory=RequestTimes)
     api_name: Callable[[int], str] = _no_name

@@ -8,8 +8,9 @@ further frame of this connection is looked at, as in Kafka; bytes that come mean
 stops.
 
 Memory is bounded: an idle connection owns no receive buffer (all share one), a started frame grows with the
-bytes that really came and not with the length it claims, and a client that does not read its answers gets no
-further ones.
+bytes that really came (at most fourfold) and not with the length it claims, and a client that does not read
+its answers gets no further ones. What is more than `SMALL_BYTES` either way is counted over all connections
+(request_memory.py, response_memory.py), and who waits for memory is not read from.
 
 Invariant: slots leave the queue from the left, and only once filled, so that answers cannot overtake one
 another. Not here: what a frame means (dispatch.py).
@@ -17,12 +18,15 @@ another. Not here: what a frame means (dispatch.py).
 
 import asyncio
 import logging
+import socket
 import struct
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from moldau.handlers.exchange import AnswerFrame, Shortcut, Slot
+from moldau.server.request_memory import SMALL_BYTES
+from moldau.server.turns import TURN_SECONDS
 
 if TYPE_CHECKING:
     from moldau.server.listener import Listener
@@ -33,20 +37,22 @@ Parts = AnswerFrame
 
 _FRAME_SIZE = struct.Struct(">i").unpack_from
 _SHARED_BUFFER_BYTES = 256 * 1024
-_GROWTH_BYTES_MIN = 64 * 1024
-_POOLED_BYTES = 2 * 1024 * 1024  # a frame of up to this size gets a buffer of this size at once
+_FIRST_BYTES = 4096
+_GROWTH = 4
+_POOLED_BYTES = 2 * 1024 * 1024
 _POOL_MAX = 8
+_EARNED_BYTES = 256 * 1024  # so much of a frame has to come before a new buffer for the pool is made
+_LIFE_BYTES = 1024  # a read of less, which completes no frame, does not count as life
 _PARKED_MAX = (
     256  # answers of one connection that wait for this turn's write, before its next frames wait too
 )
 _PARKED_AGAIN_MAX = _PARKED_MAX // 2  # then the next frames go on, a good many at a time
-_WRITE_HIGH_BYTES = 1024 * 1024
 
 # One event loop, one thread: a read fills this buffer and is consumed before the next read begins.
 _shared = bytearray(_SHARED_BUFFER_BYTES)
 _shared_view = memoryview(_shared)
-# Buffers for the frames of bulk producers, kept because touching fresh memory costs more than receiving into
-# it does.
+# Buffers for the frames of bulk producers (connections that have sent a large one before), kept because
+# touching fresh memory costs more than receiving into it does.
 _pool: list[bytearray] = []
 
 
@@ -68,24 +74,42 @@ class PeerError(Exception):
         self.kind = kind
 
 
+class _ParkedAnswer(Slot):
+    """An answer that is there, behind one that is not; its bytes count as unsent."""
+
+    __slots__ = ("size_bytes",)
+
+    def __init__(self, exchange: "Connection", parts: AnswerFrame) -> None:
+        super().__init__(exchange)
+        self.filled = True
+        self.parts = [parts] if isinstance(parts, bytes) else parts
+        self.size_bytes = sum(map(len, self.parts))
+
+
 class Connection(asyncio.BufferedProtocol):
     """The broker's end of one client's TCP connection."""
 
     __slots__ = (
         "blocked",
+        "bulk",
+        "charged",
         "client_host",
         "client_port",
         "closed",
         "consuming",
         "dispatcher",
+        "handled_bytes",
         "idle_tick",
         "listener",
         "own",
         "own_end",
+        "parked_bytes",
         "paused",
         "queue",
         "shortcut",
+        "starved",
         "transport",
+        "waits_turn",
         "write_paused",
     )
 
@@ -101,8 +125,16 @@ class Connection(asyncio.BufferedProtocol):
         self.write_paused = False  # the client does not take what it was sent
         self.closed = False
         self.consuming = False
+        self.waits_turn = (
+            False  # it has handled many requests at once, and goes on in another turn (turns.py)
+        )
         self.own: bytearray | None = None  # bytes of a frame that has not come whole
         self.own_end = 0
+        self.bulk = False  # it has sent a large frame
+        self.charged = False  # its frame is counted (request_memory.py)
+        self.starved = False  # it waits for memory for its frame
+        self.handled_bytes = 0  # of a large request that is being handled
+        self.parked_bytes = 0  # of answers that are there and wait behind one that is not
         self.idle_tick = listener.tick
         self.shortcut: Shortcut | None = None
 
@@ -113,18 +145,29 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         if peer:
             self.client_host, self.client_port = peer[0], peer[1]
-        transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
+        transport.set_write_buffer_limits(high=SMALL_BYTES)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            # As Kafka: the system finds out that a client's machine is gone, also while a long poll waits.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if not self.listener.admit(self):
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._give_back()
+        self.parked_bytes = 0
+        self.listener.responses.count(self, 0)
         self.listener.forget(self)
         queue, self.queue = self.queue, deque()
+        goes_on = False  # a request whose handler cannot be called off keeps its memory until it is done
         for slot in queue:
             if slot.on_lost is not None and not slot.filled:
                 slot.on_lost()
+            else:
+                goes_on = goes_on or (slot.blocking and not slot.filled)
+        if not goes_on:
+            self.end_handling()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         own = self.own
@@ -132,7 +175,7 @@ class Connection(asyncio.BufferedProtocol):
             return _shared_view
         end = self.own_end
         if end == len(own):
-            own = self._grow()
+            own = self._enlarge(self._wanted_bytes(own, end))  # the transport reads although it was paused
         if end >= 4:
             # Receive no further than the frame goes: the next one then begins in the shared buffer, uncopied.
             frame_end = _FRAME_SIZE(own, 0)[0] + 4
@@ -141,12 +184,14 @@ class Connection(asyncio.BufferedProtocol):
         return memoryview(own)[end:]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.idle_tick = self.listener.tick
         if self.own is None:
+            self.idle_tick = self.listener.tick
             used = self._consume(_shared, _shared_view, nbytes)
             if used < nbytes and not self.closed:
                 self._keep(_shared_view[used:nbytes])
         else:
+            if nbytes >= _LIFE_BYTES:
+                self.idle_tick = self.listener.tick
             self.own_end += nbytes
             self._consume_own()
 
@@ -155,9 +200,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self.write_paused = True
+        self._count_unsent()
 
     def resume_writing(self) -> None:
         self.write_paused = False
+        self._count_unsent()
         self._go_on()
 
     # Frames
@@ -165,6 +212,7 @@ class Connection(asyncio.BufferedProtocol):
     def _consume(self, buffer: bytearray, view: memoryview, end: int) -> int:
         """Handle the whole frames in `view[:end]`, of `buffer`; the count of bytes used up."""
         position = 0
+        ends_seconds = 0.0
         queue = self.queue
         self.consuming = True  # an answer given at once must not start a second round inside this one
         try:
@@ -185,6 +233,13 @@ class Connection(asyncio.BufferedProtocol):
                     and shortcut.take(self, view, position, after)
                 ):
                     self._handle(view[position + 4 : after])
+                    if after < end:  # more came with it
+                        now_seconds = self.listener.turns.now_seconds()
+                        if not ends_seconds:
+                            ends_seconds = now_seconds + TURN_SECONDS
+                        elif now_seconds >= ends_seconds and not self.blocked:
+                            self.blocked = self.waits_turn = True
+                            self.listener.turns.line_up(self._take_turn)
                 position = after
                 if len(queue) >= _PARKED_MAX:
                     self.blocked = True
@@ -197,6 +252,11 @@ class Connection(asyncio.BufferedProtocol):
             self.consuming = False
         return position
 
+    def _take_turn(self) -> None:
+        self.waits_turn = False
+        if not self.closed:
+            self._unblock()
+
     def _handle(self, frame: memoryview) -> None:
         """One frame, the usual way; its answer goes out now, or waits behind earlier ones."""
         try:
@@ -205,11 +265,16 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse(error)
             return
         if parts is None:
-            return
-        if self.queue:
-            slot = Slot(self)
-            slot.filled, slot.parts = True, parts
+            if self.blocked and len(frame) > SMALL_BYTES:
+                self.handled_bytes = len(frame)
+                self.listener.requests.begin_handling(len(frame))
+        elif self.queue:
+            slot = _ParkedAnswer(self, parts)
             self.queue.append(slot)
+            self.parked_bytes += slot.size_bytes
+            if self.parked_bytes > SMALL_BYTES:
+                self.blocked = True
+                self._count_unsent()
         else:
             self._send(parts)
 
@@ -243,6 +308,8 @@ class Connection(asyncio.BufferedProtocol):
         used = self._consume(own, memoryview(own)[:end], end)
         if self.closed:
             return
+        if used:
+            self.idle_tick = self.listener.tick
         if used == end:
             self._give_back()
             self._resume()
@@ -250,46 +317,84 @@ class Connection(asyncio.BufferedProtocol):
             rest = bytes(memoryview(own)[used:end])
             self._give_back()
             self._keep(memoryview(rest))
-        elif self.blocked or self.write_paused:
-            self._pause()
+        elif end >= 4 and _FRAME_SIZE(own, 0)[0] + 4 <= end:
+            self._pause()  # a whole frame, which waits behind a blocked one or behind answers not taken
+        elif end == len(own) and not self.starved:
+            self._grow(own, end)
+
+    # The buffer of a frame that has not come whole
 
     def _keep(self, rest: memoryview) -> None:
         """Bytes that cannot be handled now: part of a frame, or frames behind a blocked one."""
         count = len(rest)
-        size_bytes = max(self._wanted_bytes(rest), count)
+        held_back = self.blocked or self.write_paused
+        size_bytes = count if held_back else self._wanted_bytes(rest, count)
+        if size_bytes > SMALL_BYTES:
+            self.charged = True
+            if held_back or not self.listener.requests.ask(self, size_bytes):
+                self.listener.requests.keep(self, count)
+                self.starved = not held_back
+                size_bytes = count
         own = _pool.pop() if size_bytes == _POOLED_BYTES and _pool else bytearray(size_bytes)
         own[:count] = rest
         self.own, self.own_end = own, count
-        if self.blocked or self.write_paused:
+        if held_back or self.starved:
             self._pause()
 
-    def _wanted_bytes(self, start: memoryview) -> int:
-        """How large a buffer to begin with; memory that is not touched costs nothing."""
-        if len(start) < 4:
-            return _GROWTH_BYTES_MIN
-        size_bytes: int = _FRAME_SIZE(start, 0)[0] + 4
-        if size_bytes <= _GROWTH_BYTES_MIN:
-            return max(size_bytes, 4)
-        return _POOLED_BYTES
+    def _wanted_bytes(self, start: bytearray | memoryview, count: int) -> int:
+        """How large a buffer for a frame of which `count` bytes are there: no new memory for bytes that are
+        only announced, but a pooled buffer for who has sent large frames before.
+        """
+        frame_bytes: int = _FRAME_SIZE(start, 0)[0] + 4 if count >= 4 else 0
+        if not count < frame_bytes <= self.listener.frame_bytes_max + 4:
+            return max(_FIRST_BYTES, 2 * count)
+        if SMALL_BYTES < frame_bytes <= _POOLED_BYTES and (
+            count >= _EARNED_BYTES or (_pool and (self.bulk or count >= SMALL_BYTES))
+        ):
+            return _POOLED_BYTES
+        return min(frame_bytes, max(_FIRST_BYTES, _GROWTH * count))
+
+    def _grow(self, own: bytearray, end: int) -> None:
+        size_bytes = self._wanted_bytes(own, end)
+        if size_bytes > SMALL_BYTES:
+            self.charged = True
+            if not self.listener.requests.ask(self, size_bytes):
+                self.starved = True
+                self._pause()
+                return
+        self._enlarge(size_bytes)
+
+    def _enlarge(self, size_bytes: int) -> bytearray:
+        own, end = self.own, self.own_end
+        assert own is not None
+        grown = _pool.pop() if size_bytes == _POOLED_BYTES and _pool else bytearray(size_bytes)
+        grown[:end] = memoryview(own)[:end]
+        self.own = grown
+        return grown
+
+    def memory_granted(self, size_bytes: int) -> None:
+        """The enlargement that had to wait is granted: read on."""
+        self.starved = False
+        if self.own is not None:
+            self._enlarge(size_bytes)
+            self._go_on()
 
     def _give_back(self) -> None:
         """The frame is handled: the connection is as small again as an idle one."""
         own, self.own, self.own_end = self.own, None, 0
-        if own is not None and len(own) == _POOLED_BYTES and len(_pool) < _POOL_MAX:
-            _pool.append(own)
+        if own is not None and len(own) > SMALL_BYTES:
+            self.bulk = True
+            if len(own) == _POOLED_BYTES and len(_pool) < _POOL_MAX:
+                _pool.append(own)
+        if self.charged:
+            self.charged = self.starved = False
+            self.listener.requests.give_back(self)
 
-    def _grow(self) -> bytearray:
-        own, end = self.own, self.own_end
-        assert own is not None
-        size_bytes = 2 * end
-        if end >= 4:
-            (frame_bytes,) = _FRAME_SIZE(own, 0)
-            if 0 < frame_bytes <= self.listener.frame_bytes_max and frame_bytes + 4 > end:
-                size_bytes = min(frame_bytes + 4, 4 * end)
-        grown = bytearray(max(size_bytes, _GROWTH_BYTES_MIN))
-        grown[:end] = own
-        self.own = grown
-        return grown
+    def end_handling(self) -> None:
+        """The large request that was being handled is answered or given up: its bytes are free."""
+        size_bytes, self.handled_bytes = self.handled_bytes, 0
+        if size_bytes:
+            self.listener.requests.end_handling(size_bytes)
 
     # Answers
 
@@ -307,6 +412,7 @@ class Connection(asyncio.BufferedProtocol):
     def slot_filled(self) -> None:
         """Send what is now complete from the queue's left, and go on with the frames that waited."""
         if self.closed:
+            self.end_handling()
             return
         queue = self.queue
         while queue and queue[0].filled:
@@ -316,11 +422,41 @@ class Connection(asyncio.BufferedProtocol):
                 self.transport.write(parts)  # type: ignore[union-attr]
             elif parts is not None:
                 self._send(parts)
+                if slot.__class__ is _ParkedAnswer:
+                    self.parked_bytes -= slot.size_bytes
         if self.blocked:
-            self.blocked = bool(queue) and (
-                (queue[-1].blocking and not queue[-1].filled) or len(queue) > _PARKED_AGAIN_MAX
+            self._unblock()
+
+    def _unblock(self) -> None:
+        """A slot was filled: whether the next frames may be handled now."""
+        queue = self.queue
+        if queue and queue[-1].blocking and queue[-1].filled:
+            last = queue[-1]
+            if last.parts is not None:
+                queue[-1] = parked = _ParkedAnswer(self, last.parts)
+                self.parked_bytes += parked.size_bytes
+        parked_much = self.parked_bytes > SMALL_BYTES
+        self.blocked = self.waits_turn or (
+            bool(queue)
+            and (
+                (queue[-1].blocking and not queue[-1].filled) or len(queue) > _PARKED_AGAIN_MAX or parked_much
             )
-            self._go_on()
+        )
+        if not self.blocked:
+            self.end_handling()
+        self._count_unsent()
+        self._go_on()
+
+    def unsent_bytes(self) -> int:
+        """Answers that were made and not sent, in bytes, as far as they count: a small rest does not."""
+        size_bytes = self.parked_bytes if self.parked_bytes > SMALL_BYTES else 0
+        if self.write_paused and self.transport is not None:
+            size_bytes += self.transport.get_write_buffer_size()
+        return size_bytes
+
+    def _count_unsent(self) -> None:
+        if not self.closed:
+            self.listener.responses.count(self, self.unsent_bytes())
 
     def _go_on(self) -> None:
         if self.consuming or self.blocked or self.write_paused or self.closed:
@@ -336,7 +472,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     def _resume(self) -> None:
-        if self.paused and self.transport is not None and not self.closed:
+        if self.paused and self.transport is not None and not (self.closed or self.starved):
             self.paused = False
             self.transport.resume_reading()
 
@@ -349,6 +485,15 @@ class Connection(asyncio.BufferedProtocol):
         self.closed = True
         if self.transport is not None:
             self.transport.close()
+
+    def held_too_long(self, sentence: str) -> None:
+        """Close the connection for the memory that it holds, which counts as free from now on."""
+        if not self.closed:
+            self.closed = True
+            self.listener.held_too_long(self, sentence)
+        self._give_back()
+        # Not at once: the transport may be in the middle of a write that brought this about.
+        self.listener.timers.call_later(0, self.abort)
 
     def abort(self) -> None:
         """End the connection at once; what the client has not taken yet is dropped."""

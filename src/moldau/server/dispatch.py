@@ -232,6 +232,7 @@ class Dispatch:
 
     def _finish(self, done: asyncio.Future[Parts], slot: Slot, asked: "_Asked") -> None:
         self._tasks.discard(done)
+        asked.connection.end_handling()
         entry, version = asked.entry, asked.version
         self._times.of(entry.api_key).observe(perf_counter_ns() // 1000 - asked.began_us)
         if done.cancelled():

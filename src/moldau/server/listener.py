@@ -14,6 +14,9 @@ from moldau.core.logs import SayOnce
 from moldau.core.timers import TimerHandle, Timers
 from moldau.server.connection import Connection, Dispatcher
 from moldau.server.foreign import recognise
+from moldau.server.request_memory import RequestMemory
+from moldau.server.response_memory import ResponseMemory
+from moldau.server.turns import Turns
 
 log = logging.getLogger("moldau.server")
 
@@ -34,8 +37,16 @@ class Listener:
     """A named address on which clients connect."""
 
     def __init__(
-        self, name: str, limits: Limits, timers: Timers, http_address: Callable[[], str | None]
+        self,
+        name: str,
+        limits: Limits,
+        timers: Timers,
+        http_address: Callable[[], str | None],
+        requests: RequestMemory,
+        responses: ResponseMemory,
+        turns: Turns,
     ) -> None:
+        """`requests`, `responses` and `turns` are those of the broker, shared by its listeners."""
         self.name = name
         self.host = ""
         self.port = 0
@@ -46,7 +57,10 @@ class Listener:
         self.refused_count = 0
         self.limits = limits
         self._per_host: dict[str, int] = {}
-        self._timers = timers
+        self.requests = requests
+        self.responses = responses
+        self.turns = turns
+        self.timers = timers
         self._http_address = http_address
         self._server: asyncio.Server | None = None
         self._dispatcher: Dispatcher | None = None
@@ -130,6 +144,13 @@ class Listener:
         host = connection.client_host
         self._say.warning((host, kind), "closed the connection of %s: it sent %s", host, sentence)
 
+    def held_too_long(self, connection: Connection, sentence: str) -> None:
+        """Say that a connection is closed for the memory it holds."""
+        host = connection.client_host
+        self._say.warning(
+            (host, "memory"), "closed the connection of %s:%d: %s", host, connection.client_port, sentence
+        )
+
     def foreign(self, connection: Connection, first_bytes: bytes) -> None:
         """Answer what is no Kafka client as well as its protocol allows, then close."""
         seen = recognise(first_bytes, listener=f"{self.host}:{self.port}", http_address=self._http_address())
@@ -143,7 +164,7 @@ class Listener:
 
     def _schedule_sweep(self) -> None:
         if self.limits.idle_ms > 0:
-            self._sweep_timer = self._timers.call_later(
+            self._sweep_timer = self.timers.call_later(
                 self.limits.idle_ms / _SWEEPS_PER_IDLE_TIME, self._sweep
             )
 

@@ -23,6 +23,8 @@ from moldau.monitor.sources import (
     ListenerSource,
     LogManagerSource,
     ReplicasSource,
+    RequestMemorySource,
+    ResponseMemorySource,
     Sources,
     TransactionsSource,
 )
@@ -75,6 +77,8 @@ class Monitoring:
         fsyncs: FsyncSource,
         request_counts: Mapping[tuple[int, int], int],
         request_times: RequestTimes,
+        requests: RequestMemorySource,
+        responses: ResponseMemorySource,
     ) -> None:
         """The parts that exist once clients are served."""
         self.sources.replicas = replicas
@@ -84,6 +88,8 @@ class Monitoring:
         self.sources.fsyncs = fsyncs
         self.sources.request_counts = request_counts
         self.sources.request_times = request_times
+        self.sources.requests = requests
+        self.sources.responses = responses
 
     def entered(self, phase: Phase) -> None:
         """The broker is at this point of its life now."""

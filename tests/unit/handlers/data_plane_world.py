@@ -42,6 +42,9 @@ class Transport:
         for part in parts:
             self.sent += part
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None: ...
 
     def resume_reading(self) -> None: ...

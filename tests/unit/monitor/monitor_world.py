@@ -201,6 +201,22 @@ def topic_of(name: str, *partitions: PartitionState) -> TopicState:
     return TopicState(name, bytes(16), partitions or (PartitionState.fresh((1,)),))
 
 
+@dataclass
+class FakeMemory:
+    limit_bytes: int = 1 << 20
+    used_bytes: int = 1 << 19
+    closed_count: int = 2
+    depleted_ms: float = 1500.0
+    waiting_count: int = 3
+    connection_count: int = 4
+    full: bool = False
+
+    def depleted_within(self, duration_ms: float) -> bool:
+        return self.full
+
+    full_within = depleted_within
+
+
 class World:
     """A monitor over fakes, with time moved by hand."""
 
@@ -214,6 +230,8 @@ class World:
         self.transactions = FakeTransactions()
         self.transaction_age_ms_max = 300_000
         self.fsyncs = FakeFsyncs()
+        self.requests = FakeMemory()
+        self.responses = FakeMemory()
         self.listener = FakeListener("PLAINTEXT")
         self.min_free_ratio = 0.0
         self.sources = Sources(
@@ -226,6 +244,8 @@ class World:
             transactions=self.transactions,
             listeners=[self.listener],
             fsyncs=self.fsyncs,
+            requests=self.requests,
+            responses=self.responses,
             api_name=lambda key: {0: "Produce", 1: "Fetch"}.get(key, str(key)),
         )
         self.monitor = Monitor(

@@ -115,6 +115,20 @@ def test_a_slow_fsync_is_remembered_for_a_minute(world: World) -> None:
     assert world.names() == []
 
 
+def test_used_up_memory_of_connections_is_told_with_figures(world: World) -> None:
+    world.requests.full = True
+    (cause,) = world.monitor.health.verdict().causes
+    assert cause.name == "request-memory-full"
+    assert cause.message == (
+        "512.0 KiB of queued.max.request.bytes=1.0 MiB are in use, 3 requests wait, 2 connections were "
+        "closed since the start"
+    )
+    world.requests.full, world.responses.full = False, True
+    (cause,) = world.monitor.health.verdict().causes
+    assert cause.name == "response-memory-full"
+    assert cause.message.startswith("4 clients left 512.0 KiB of answers unread")
+
+
 def test_file_descriptors_near_the_limit() -> None:
     def facts(used: int | None) -> ProcessFacts:
         return ProcessFacts(0.0, 0, 0, 0.0, used, 1000)

@@ -5,110 +5,9 @@ import struct
 from collections.abc import Callable
 
 import pytest
+from server_world import FakeListener, feed, framed, start
 
-from moldau.server.connection import Connection, Parts, PeerError, Slot
-
-
-class FakeTransport:
-    def __init__(self) -> None:
-        self.sent = bytearray()
-        self.reading = True
-        self.closed = False
-        self.connection: Connection | None = None
-        self.full_after_bytes: int | None = None
-
-    def get_extra_info(self, name: str) -> object:
-        return ("127.0.0.1", 5000) if name == "peername" else None
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
-        if self.full_after_bytes is not None and len(self.sent) >= self.full_after_bytes:
-            assert self.connection is not None
-            self.connection.pause_writing()
-
-    def writelines(self, parts: list[bytes]) -> None:
-        for part in parts:
-            self.write(part)
-
-    def pause_reading(self) -> None:
-        assert self.reading
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        assert not self.reading
-        self.reading = True
-
-    def close(self) -> None:
-        self.closed = True
-
-
-class FakeListener:
-    tick = 0
-    frame_bytes_max = 100_000_000
-
-    def __init__(self) -> None:
-        self.failures: list[str] = []
-        self.gone = 0
-
-    def admit(self, connection: Connection) -> bool:
-        return True
-
-    def forget(self, connection: Connection) -> None:
-        self.gone += 1
-
-    def peer_failed(self, connection: Connection, kind: str, sentence: str) -> None:
-        self.failures.append(sentence)
-
-
-class Script:
-    """Answers by the first byte: e echo, p park, b park and block, n block and fill, else a PeerError."""
-
-    def __init__(self) -> None:
-        self.slots: list[tuple[bytes, Slot]] = []
-        self.seen: list[bytes] = []
-        self.foreign_bytes = b""
-
-    def frame(self, connection: Connection, view: memoryview) -> Parts | None:
-        content = bytes(view)
-        self.seen.append(content)
-        match content[:1]:
-            case b"e":
-                return content
-            case b"p" | b"b":
-                self.slots.append((content, connection.park(blocking=content[:1] == b"b")))
-                return None
-            case b"n":
-                connection.park(blocking=True).fill([content[:1], content[1:]])
-                return None
-        raise PeerError("nonsense", repr(content))
-
-    def foreign(self, connection: Connection, first_bytes: bytes) -> None:
-        self.foreign_bytes = first_bytes
-        connection.close()
-
-
-def start() -> tuple[Connection, FakeTransport, Script, FakeListener]:
-    script, listener, transport = Script(), FakeListener(), FakeTransport()
-    connection = Connection(listener, script)  # type: ignore[arg-type]
-    transport.connection = connection
-    connection.transport = transport  # type: ignore[assignment]
-    return connection, transport, script, listener
-
-
-def feed(connection: Connection, data: bytes) -> None:
-    while data:
-        buffer = connection.get_buffer(-1)
-        count = min(len(buffer), len(data))
-        assert count > 0
-        buffer[:count] = data[:count]
-        connection.buffer_updated(count)
-        data = data[count:]
-
-
-def framed(*contents: bytes) -> bytes:
-    return b"".join(struct.pack(">i", len(content)) + content for content in contents)
+from moldau.server.connection import Connection
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -173,12 +72,20 @@ def test_a_client_that_does_not_read_gets_no_further_answers() -> None:
 
 
 def test_a_length_that_claims_much_costs_only_what_came() -> None:
-    connection, _, _, _ = start()
+    connection, _, _, listener = start()
+    sent = 14
     feed(connection, struct.pack(">i", 90_000_000) + b"e" * 10)
     assert connection.own is not None
-    assert len(connection.own) <= 2 * 1024 * 1024  # of which only what was received is touched
-    feed(connection, b"e" * 3_000_000)
-    assert len(connection.own) <= 8 * 1024 * 1024
+    assert len(connection.own) <= 4096
+    while sent < 90_000_000:
+        count = min(sent, 90_000_004 - sent)
+        feed(connection, b"e" * count)
+        sent += count
+        held = len(connection.own or b"")
+        assert held <= max(4096, 4 * sent)
+        assert listener.requests.used_bytes == (held if held > 64 * 1024 else 0)
+    assert sent == 90_000_004
+    assert connection.own is None
 
 
 @pytest.mark.parametrize(
@@ -241,3 +148,50 @@ def test_frames_behind_many_parked_answers_are_moved_now_and_then_and_not_for_ea
         script.slots.pop(0)[1].fill(b"done")
     assert len(script.seen) == 2000
     assert len(moved) < 20
+
+
+def test_many_small_requests_at_once_take_turns_and_none_is_lost() -> None:
+    listener = FakeListener()
+    listener.seconds_a_look = 0.0001
+    many = framed(*[b"e%d" % i for i in range(1000)])
+    worlds = [start(listener) for _ in range(3)]
+    for connection, transport, script, _ in worlds:
+        feed(connection, many)
+        assert 5 < len(script.seen) < 20
+        assert not transport.reading
+    counts = [len(script.seen) for _, _, script, _ in worlds]
+    turns = 0
+    while not all(transport.reading for _, transport, _, _ in worlds):
+        listener.turns._next()  # one turn of the loop
+        turns += 1
+        now_counts = [len(script.seen) for _, _, script, _ in worlds]
+        assert sum(after != before for after, before in zip(now_counts, counts, strict=True)) == 1
+        counts = now_counts
+        assert turns < 1000
+    for _, transport, _, _ in worlds:
+        assert transport.sent == b"".join(b"e%d" % i for i in range(1000))
+
+
+def test_an_answer_that_comes_meanwhile_does_not_cut_a_waiting_turn_short() -> None:
+    connection, transport, script, listener = start()
+    listener.seconds_a_look = 1.0
+    feed(connection, framed(b"p0", *[b"e%d" % i for i in range(10)]))
+    seen = len(script.seen)
+    script.slots[0][1].fill(b"p0")
+    assert len(script.seen) == seen
+    connection.pause_writing()
+    connection.resume_writing()
+    assert len(script.seen) == seen
+    while not transport.reading:
+        listener.turns._next()
+    assert transport.sent == b"p0" + b"".join(b"e%d" % i for i in range(10))
+
+
+def test_a_connection_that_ends_while_it_waits_for_its_turn_handles_nothing_more() -> None:
+    connection, _, script, listener = start()
+    listener.seconds_a_look = 1.0
+    feed(connection, framed(*[b"e%d" % i for i in range(10)]))
+    seen = len(script.seen)
+    connection.connection_lost(None)
+    listener.turns._next()
+    assert len(script.seen) == seen < 10

@@ -58,9 +58,18 @@ class NetworkSettings(SettingsObject):
         500, "Requests that may wait before the network is no longer read.", at_least(1), effective=False
     )
     queued_max_request_bytes: int = long(
-        -1,
-        "Bytes of requests that may wait before the network is no longer read; -1: no limit.",
-        effective=False,
+        268_435_456,
+        "The most bytes of requests that are received, wait or are handled at once, over all connections; "
+        "0 or less: no limit. Requests of up to 64 KiB are not counted. When it is reached, further large "
+        "requests are read one after the other, and a client that holds memory and sends next to nothing for "
+        "two seconds is disconnected. Moldau's default protects it out of the box; Kafka's is -1.",
+    )
+    moldau_queued_max_response_bytes: int = long(
+        268_435_456,
+        "The most bytes of answers that clients have not taken yet, over all connections; 0 or less: no "
+        "limit. Up to 64 KiB a connection are not counted. As it fills, answers to Fetch get smaller; above "
+        "half of it, clients that take next to nothing for ten seconds are disconnected; at the limit the "
+        "slowest are at once.",
     )
     socket_send_buffer_bytes: int = integer(
         102_400,
@@ -125,7 +134,10 @@ class NetworkSettings(SettingsObject):
         effective=False,
     )
     fetch_max_bytes: int = integer(
-        57_671_680, "The most bytes that one Fetch request may ask for.", at_least(1024)
+        57_671_680,
+        "The most bytes that one Fetch request may ask for. Moldau gives at most 8 MiB in one answer (and "
+        "the first batch always whole), so that reading it delays nobody.",
+        at_least(1024),
     )
     max_incremental_fetch_session_cache_slots: int = integer(
         1000, "How many fetch sessions (KIP-227) the broker remembers.", at_least(0)

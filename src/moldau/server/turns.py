@@ -1,0 +1,42 @@
+"""Connections with many requests at once take turns: one of them goes on in a turn of the event loop.
+
+A client may send thousands of small requests without waiting for answers, and one read brings them all. A
+connection handles them for `TURN_SECONDS`, keeps the rest, and lines up here:
+
+    loop turn   | sockets | connection A, 1 ms | sockets | connection B, 1 ms | sockets | A again ...
+
+However many do that, others wait for one such turn and no more. (The same for long work within one request:
+core/slow_lane.py.)
+"""
+
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+
+from moldau.core.timers import Timers
+
+TURN_SECONDS = 0.001
+
+
+class Turns:
+    """A queue of which one is called in each turn of the event loop."""
+
+    def __init__(self, timers: Timers, now_seconds: Callable[[], float] = perf_counter) -> None:
+        self.now_seconds = now_seconds
+        self._timers = timers
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def line_up(self, go_on: Callable[[], None]) -> None:
+        """Call `go_on` in a later turn of the loop, after those who came before."""
+        self._waiting.append(go_on)
+        if len(self._waiting) == 1:
+            self._timers.call_later(0, self._next)
+
+    def _next(self) -> None:
+        go_on = self._waiting[0]
+        try:
+            go_on()
+        finally:
+            self._waiting.popleft()
+            if self._waiting:
+                self._timers.call_later(0, self._next)
