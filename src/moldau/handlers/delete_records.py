@@ -7,6 +7,8 @@ wholly before it go with the next round of retention. Offset -1 means the high w
 topics that are only compacted.
 """
 
+from collections.abc import Generator
+
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.list_offsets import refusal
 from moldau.handlers.registry import handles
@@ -25,16 +27,18 @@ _HIGH_WATERMARK = -1
 @handles(DeleteRecordsRequest)
 def delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_delete(broker, topic.name, asked) for asked in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> Generator[None, None, DeleteRecordsResponse]:
+    answer = DeleteRecordsResponse()
+    for topic in request.topics:
+        rows = []
+        # Of a partition that is named twice, the last row counts, as in Kafka.
+        last = {asked.partition_index: asked for asked in topic.partitions}
+        yield
+        for asked in last.values():
+            rows.append(_delete(broker, topic.name, asked))
+            yield
+        answer.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
+    return answer
 
 
 def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

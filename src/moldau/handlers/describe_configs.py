@@ -3,9 +3,13 @@ loggers.
 
     v3  types and documentation
 
+A resource that is named twice is answered once, and no more than RESOURCES_MAX in one answer: a name of a few
+bytes stands for kilobytes of settings.
 Not here: client-metrics subscriptions (KIP-714), which do not exist in this broker and are described as
 empty.
 """
+
+from collections.abc import Generator
 
 from moldau.controller.decision import Outcome, Refusal
 from moldau.controller.names import check_name
@@ -33,13 +37,28 @@ from moldau.protocol.messages.describe_configs import (
 
 Configs = list[DescribeConfigsResourceResult]
 
+RESOURCES_MAX = 10_000
+_TOO_MANY = Outcome(
+    ErrorCode.POLICY_VIOLATION,
+    f"One request is told about {RESOURCES_MAX} resources at most; ask again for the rest.",
+)
+
 
 @handles(DescribeConfigsRequest)
 def describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
+) -> Generator[None, None, DescribeConfigsResponse]:
     told = _Told(request)
-    return DescribeConfigsResponse(results=[_describe(broker, told, one) for one in request.resources])
+    answer = DescribeConfigsResponse()
+    seen: set[tuple[int, str]] = set()
+    for one in request.resources:
+        yield
+        resource = (one.resource_type, one.resource_name)
+        if resource not in seen:
+            seen.add(resource)
+            refused = _TOO_MANY if len(seen) > RESOURCES_MAX else None
+            answer.results.append(_describe(broker, told, one, refused))
+    return answer
 
 
 class _Told:
@@ -73,10 +92,13 @@ class _Told:
         )
 
 
-def _describe(broker: Broker, told: _Told, resource: DescribeConfigsResource) -> DescribeConfigsResult:
-    outcome, configs = Outcome(), Configs()
+def _describe(
+    broker: Broker, told: _Told, resource: DescribeConfigsResource, refused: Outcome | None
+) -> DescribeConfigsResult:
+    outcome, configs = refused or Outcome(), Configs()
     try:
-        configs = _configs(broker, told, resource)
+        if refused is None:
+            configs = _configs(broker, told, resource)
     except Refusal as refusal:
         outcome = refusal.outcome
     if resource.configuration_keys:

@@ -6,6 +6,7 @@ The topics asked for limit what is listed; null asks for all.
 """
 
 from collections import defaultdict
+from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
@@ -25,16 +26,24 @@ Wanted = set[tuple[str, int]] | None
 @handles(DescribeLogDirsRequest)
 def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse:
+) -> Generator[None, None, DescribeLogDirsResponse]:
     wanted: Wanted = None
     if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(
-        results=[_result(broker, described, wanted) for described in broker.log_manager.describe()]
-    )
+        wanted = set()
+        for topic in request.topics:
+            for index in topic.partitions:
+                wanted.add((topic.topic, index))
+                yield
+    answer = DescribeLogDirsResponse()
+    for described in broker.log_manager.describe():
+        result = yield from _result(broker, described, wanted)
+        answer.results.append(result)
+    return answer
 
 
-def _result(broker: Broker, described: DirectoryDescription, wanted: Wanted) -> DescribeLogDirsResult:
+def _result(
+    broker: Broker, described: DirectoryDescription, wanted: Wanted
+) -> Generator[None, None, DescribeLogDirsResult]:
     result = DescribeLogDirsResult(log_dir=described.path)
     if described.offline:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -42,6 +51,7 @@ def _result(broker: Broker, described: DirectoryDescription, wanted: Wanted) -> 
     result.total_bytes, result.usable_bytes = described.total_bytes, described.usable_bytes
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
     for log in described.logs:
+        yield
         if wanted is not None and (log.topic, log.partition) not in wanted:
             continue
         lag = max(0, broker.replicas.high_watermark_of(log) - log.log_end_offset)

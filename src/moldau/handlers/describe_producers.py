@@ -1,4 +1,7 @@
-"""DescribeProducers, version 0: the producers that a partition remembers (KIP-664)."""
+"""DescribeProducers, version 0: the producers that a partition remembers (KIP-664); a partition that is named
+twice is answered once."""
+
+from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.list_offsets import refusal
@@ -15,31 +18,35 @@ from moldau.protocol.messages.describe_producers import (
 @handles(DescribeProducersRequest)
 def describe_producers(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
-) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_answer(broker, topic.name, index) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> Generator[None, None, DescribeProducersResponse]:
+    answer = DescribeProducersResponse()
+    told: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        rows = []
+        for index in topic.partition_indexes:
+            yield
+            if (topic.name, index) not in told:
+                told.add((topic.name, index))
+                row = yield from _answer(broker, topic.name, index)
+                rows.append(row)
+        answer.topics.append(TopicResponse(name=topic.name, partitions=rows))
+    return answer
 
 
-def _answer(broker: Broker, topic: str, index: int) -> PartitionResponse:
+def _answer(broker: Broker, topic: str, index: int) -> Generator[None, None, PartitionResponse]:
     partition = broker.replicas.partition(topic, index)
     answer = PartitionResponse(partition_index=index, error_code=refusal(broker, partition, -1))
     if partition is not None and not answer.error_code:
-        answer.active_producers = [
-            ProducerState(
-                producer_id=producer_id,
-                producer_epoch=state.producer_epoch,
-                last_sequence=state.last_sequence,
-                last_timestamp=state.last_timestamp_ms,
-                coordinator_epoch=state.coordinator_epoch,
-                current_txn_start_offset=state.transaction_first_offset,
+        for producer_id, state in list(partition.log.producers.states.items()):
+            answer.active_producers.append(
+                ProducerState(
+                    producer_id=producer_id,
+                    producer_epoch=state.producer_epoch,
+                    last_sequence=state.last_sequence,
+                    last_timestamp=state.last_timestamp_ms,
+                    coordinator_epoch=state.coordinator_epoch,
+                    current_txn_start_offset=state.transaction_first_offset,
+                )
             )
-            for producer_id, state in partition.log.producers.states.items()
-        ]
+            yield
     return answer

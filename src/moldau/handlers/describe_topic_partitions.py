@@ -6,6 +6,7 @@ begins with.
 """
 
 from bisect import bisect_left
+from collections.abc import Generator
 
 from moldau.controller.names import name_complaint
 from moldau.handlers.broker import Broker, RequestContext
@@ -25,9 +26,12 @@ from moldau.protocol.messages.describe_topic_partitions import (
 @handles(DescribeTopicPartitionsRequest)
 def describe_topic_partitions(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
     image = broker.metadata.image
-    names = sorted({topic.name for topic in request.topics}) or sorted(image.topics)
+    asked = {topic.name for topic in request.topics}
+    yield
+    names = sorted(asked or image.topics)  # (half a million names: 0.2 s; there is no cheaper order)
+    yield
     start_index = 0
     if request.cursor is not None:
         names = names[bisect_left(names, request.cursor.topic_name) :]
@@ -37,6 +41,7 @@ def describe_topic_partitions(
     room = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
     answer = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
     for name in names:
+        yield
         if room <= 0:
             answer.next_cursor = Cursor(topic_name=name, partition_index=0)
             break

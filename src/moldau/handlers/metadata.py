@@ -8,13 +8,15 @@
 
 A topic that is created on the way is created when the answer goes out, so that clients need no second try. An
 answer about all topics is encoded once for each image, version and listener, because with 10,000 partitions
-that is the cost. Not here: REBOOTSTRAP_REQUIRED (v13), which this broker has no reason to answer.
+that is the cost. Whatever is asked for is answered in steps; a topic named twice is answered once. Not here:
+REBOOTSTRAP_REQUIRED (v13), which this broker has no reason to answer.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Generator, Sequence
 
 from moldau.controller.names import name_complaint
 from moldau.core.ids import ZERO_UUID
+from moldau.core.slow_lane import all_steps
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.cluster_view import (
     CLUSTER_OPERATIONS,
@@ -52,21 +54,23 @@ class EncodedResponse:
 
 
 Answer = MetadataResponse | EncodedResponse
+Steps = Generator[None, None, Answer]
+_LOOKED_THROUGH_AT_ONCE = 256
 
 
 @handles(MetadataRequest)
-def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> Answer | Awaitable[Answer]:
+def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> Steps | Awaitable[Answer]:
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
         return _all_topics(broker, context, request)
-    if request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
-        missing = _missing(broker.metadata.image, asked)
-        if missing:
-            return _create_and_answer(broker, context, request, asked, missing)
+    creates = request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable
+    many = len(asked) > _LOOKED_THROUGH_AT_ONCE
+    if creates and (many or all_steps(_missing(broker.metadata.image, asked))):
+        return _create_and_answer(broker, context, request, asked)
     return _some_topics(broker, context, request, asked, {})
 
 
-def _all_topics(broker: Broker, context: RequestContext, request: MetadataRequest) -> Answer:
+def _all_topics(broker: Broker, context: RequestContext, request: MetadataRequest) -> Steps:
     view = broker.metadata
     key = (
         "metadata",
@@ -77,16 +81,27 @@ def _all_topics(broker: Broker, context: RequestContext, request: MetadataReques
     )
     known: EncodedResponse | None = view.derived.get(key)
     if known is None:
-        answer = _answer(view.image, context, request)
-        describe = _Describer(view.image, context, request)
-        answer.topics = [describe(topic) for topic in view.image.topics.values()]
-        known = view.derived[key] = EncodedResponse(answer.encode(context.api_version))
+        image = view.image
+        answer = _answer(image, context, request)
+        describe = _Describer(image, context, request)
+        for topic in image.topics.values():
+            described = yield from describe(topic)
+            answer.topics.append(described)
+        chunks = yield from answer.encode_in_slices(context.api_version)
+        known = EncodedResponse(b"".join(chunks))
+        if view.image is image:  # it may have changed between two steps
+            view.derived[key] = known
     return known
 
 
-def _missing(image: Image, asked: Sequence[MetadataRequestTopic]) -> list[str]:
-    names = (topic.name for topic in asked if topic.name is not None and topic.topic_id == ZERO_UUID)
-    return [name for name in dict.fromkeys(names) if name not in image.topics]
+def _missing(image: Image, asked: Sequence[MetadataRequestTopic]) -> Generator[None, None, list[str]]:
+    missing: dict[str, None] = {}
+    for topic in asked:
+        name = topic.name
+        if name is not None and name not in image.topics and topic.topic_id == ZERO_UUID:
+            missing[name] = None
+        yield
+    return list(missing)
 
 
 async def _create_and_answer(
@@ -94,11 +109,12 @@ async def _create_and_answer(
     context: RequestContext,
     request: MetadataRequest,
     asked: Sequence[MetadataRequestTopic],
-    missing: list[str],
 ) -> Answer:
-    results = await broker.controller.auto_create_topics(missing)
+    slices = broker.slow_lane.slices()
+    missing = await slices.run(_missing(broker.metadata.image, asked))
+    results = await broker.controller.auto_create_topics(missing) if missing else []
     errors = {result.name: result.outcome.error_code for result in results if result.outcome.failed}
-    return _some_topics(broker, context, request, asked, errors)
+    return await slices.run(_some_topics(broker, context, request, asked, errors))
 
 
 def _some_topics(
@@ -107,12 +123,13 @@ def _some_topics(
     request: MetadataRequest,
     asked: Sequence[MetadataRequestTopic],
     errors: dict[str, ErrorCode],
-) -> MetadataResponse:
+) -> Steps:
     image = broker.metadata.image
     answer = _answer(image, context, request)
     describe = _Describer(image, context, request)
     seen: set[str | bytes] = set()
     for topic in asked:
+        yield
         by_id = topic.topic_id != ZERO_UUID and context.api_version >= 12
         identity = topic.topic_id if by_id else topic.name or ""
         if identity in seen:
@@ -120,7 +137,8 @@ def _some_topics(
         seen.add(identity)
         found = image.topic_by_id(topic.topic_id) if by_id else image.topics.get(topic.name or "")
         if found is not None:
-            answer.topics.append(describe(found))
+            described = yield from describe(found)
+            answer.topics.append(described)
         elif by_id:
             answer.topics.append(_absent(ErrorCode.UNKNOWN_TOPIC_ID, None, topic.topic_id))
         elif topic.name is None:
@@ -134,8 +152,9 @@ def _why_absent(name: str, errors: dict[str, ErrorCode]) -> ErrorCode:
     if name_complaint(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     error = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    # Deleted between its creation by somebody else and this answer.
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is ErrorCode.TOPIC_ALREADY_EXISTS else error
+    # Deleted between its creation by somebody else and this answer, or one of too many to be created at once.
+    unknown = error in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.POLICY_VIOLATION)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if unknown else error
 
 
 def _absent(error_code: ErrorCode, name: str | None, topic_id: bytes) -> MetadataResponseTopic:
@@ -171,17 +190,18 @@ class _Describer:
             TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN_OPERATIONS
         )
 
-    def __call__(self, topic: TopicState) -> MetadataResponseTopic:
+    def __call__(self, topic: TopicState) -> Generator[None, None, MetadataResponseTopic]:
+        partitions = yield from self._partitions(topic)
         return MetadataResponseTopic(
             error_code=0,
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.internal,
-            partitions=self._partitions(topic),
+            partitions=partitions,
             topic_authorized_operations=self._operations,
         )
 
-    def _partitions(self, topic: TopicState) -> list[MetadataResponsePartition]:
+    def _partitions(self, topic: TopicState) -> Generator[None, None, list[MetadataResponsePartition]]:
         partitions = []
         for index, state in enumerate(topic.partitions):
             error_code, leader = leader_of(state, self._reachable)
@@ -198,4 +218,5 @@ class _Describer:
                     offline_replicas=offline_replicas(state, self._reachable),
                 )
             )
+            yield
         return partitions

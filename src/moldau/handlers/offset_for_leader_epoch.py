@@ -6,6 +6,8 @@ A consumer that knows the epoch of the last record it read learns here whether t
 it.
 """
 
+from collections.abc import Generator
+
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.list_offsets import refusal
 from moldau.handlers.registry import handles
@@ -21,16 +23,16 @@ from moldau.protocol.messages.offset_for_leader_epoch import (
 @handles(OffsetForLeaderEpochRequest)
 def offset_for_leader_epoch(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_answer(broker, topic.topic, asked) for asked in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> Generator[None, None, OffsetForLeaderEpochResponse]:
+    answer = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        rows = []
+        for asked in topic.partitions:
+            rows.append(_answer(broker, topic.topic, asked))
+            yield
+        answer.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=rows))
+        yield
+    return answer
 
 
 def _answer(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from moldau.controller.controller import Controller
 from moldau.core.settings.sources import from_texts
+from moldau.core.slow_lane import SlowLane, all_steps
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.registry import TABLE
 from moldau.metadata.embedded import EmbeddedStore
@@ -19,7 +20,9 @@ async def start(folder, **texts):
     controller = Controller(1, EmbeddedStore(folder), view, static, random.Random(3))
     await controller.open()
     await controller.register({"PLAINTEXT": ("127.0.0.1", 9092), "OUTSIDE": ("kafka.example", 19092)}, "r1")
-    return SimpleNamespace(node_id=1, settings=controller.settings, metadata=view, controller=controller)
+    return SimpleNamespace(
+        node_id=1, settings=controller.settings, metadata=view, controller=controller, slow_lane=SlowLane()
+    )
 
 
 async def ask(broker, request, version=None, listener="PLAINTEXT"):
@@ -31,6 +34,8 @@ async def ask(broker, request, version=None, listener="PLAINTEXT"):
     request = type(request).decode(request.encode(version), version)
     context = RequestContext(version, 1, "test", "127.0.0.1", 1, listener)
     answer = entry.handler(broker, context, request)
+    if inspect.isgenerator(answer):
+        answer = all_steps(answer)
     if inspect.isawaitable(answer):
         answer = await answer
     return type(request).RESPONSE.decode(answer.encode(version), version)
