@@ -40,6 +40,8 @@ SETTINGS = TopicSettings(
 )
 SEEDS = range(60)
 
+pytestmark = pytest.mark.usefixtures("compaction_kernel")
+
 
 class Fate(NamedTuple):
     """A record as it was written."""

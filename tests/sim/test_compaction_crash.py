@@ -11,6 +11,8 @@ from compaction_world import CompactionWorld
 
 from moldau.core.simulated_files import Crash
 
+pytestmark = pytest.mark.usefixtures("compaction_kernel")
+
 
 def stop_and_recover(world: CompactionWorld, power_cut: bool) -> None:
     """Stop, perhaps stop again during recovery, then check."""

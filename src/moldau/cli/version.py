@@ -1,4 +1,4 @@
-"""`moldau version`: which Moldau, Python and client library this is, and whether its C kernel is there."""
+"""`moldau version`: which Moldau, Python and client library this is, and whether its C kernels are there."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ def register(root: typer.Typer) -> None:
 
 
 def version(as_json: Json = False) -> None:
-    """Print the versions of Moldau, Python and librdkafka, and what decodes records for Spark."""
+    """Print the versions of Moldau, Python and librdkafka, and what decodes records and compacts logs."""
     from confluent_kafka import libversion
 
     import moldau
     from moldau.client.columns import decoder_name
+    from moldau.log.compaction.kernel import kernel_name
 
     facts = {
         "moldau": moldau.__version__,
         "python": platform.python_version(),
         "librdkafka": libversion()[0],
-        "decoder": decoder_name(),  # "python" where there was no C compiler at the installation
+        # "python" where there was no C compiler at the installation
+        "decoder": decoder_name(),
+        "compaction": kernel_name(),
     }
     if as_json:
         print_json(facts)

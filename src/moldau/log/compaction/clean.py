@@ -33,10 +33,9 @@ from moldau.log.compaction.job import (
     Statistics,
     Uncleanable,
 )
-from moldau.log.compaction.offset_map import OffsetMap
+from moldau.log.compaction.kernel import KeyMap, choose_kernel
 from moldau.log.compaction.pace import CLEANING, JobPace
 from moldau.log.compaction.rewrite import payload_of
-from moldau.log.compaction.scanning import map_keys
 from moldau.log.compaction.source import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -74,6 +73,7 @@ class _Cleaning:
         self._job = job
         self._pace = pace
         self._monotonic = monotonic
+        self._kernel = choose_kernel()
         self._written: list[CleanedSegment] = []
         self._mapped_records = 0
         self._keyless_records = 0
@@ -84,7 +84,7 @@ class _Cleaning:
         job, pace = self._job, self._pace
         dirty = [source for source in job.sources if source.end_offset > job.first_dirty_offset]
         pace.bytes_total = sum(source.size_bytes for source in (*dirty, *job.sources))
-        keys = OffsetMap(
+        keys = self._kernel.make_map(
             job.first_dirty_offset, job.first_uncleanable_offset, job.dedupe_buffer_bytes, job.load_factor
         )
         map_end_offset = self._build_map(keys, dirty)
@@ -92,7 +92,7 @@ class _Cleaning:
         sources = [source for source in job.sources if source.base_offset < map_end_offset]
         pace.phase = CLEANING
         pace.bytes_total = mapped_bytes + sum(source.size_bytes for source in sources)
-        batches = BatchFilter(job, keys, map_end_offset)
+        batches = BatchFilter(job, self._kernel, keys, map_end_offset)
         groups = self._write_groups(sources, batches)
         statistics = Statistics(
             mapped_bytes=mapped_bytes,
@@ -114,7 +114,7 @@ class _Cleaning:
 
     # -- the map -----------------------------------------------------------------------------------
 
-    def _build_map(self, keys: OffsetMap, dirty: list[Source]) -> int:
+    def _build_map(self, keys: KeyMap, dirty: list[Source]) -> int:
         """Map the dirty range; returns the offset up to which there was room."""
         job = self._job
         aborted = AbortedRanges(job.aborted)
@@ -134,12 +134,17 @@ class _Cleaning:
                     return full_at
         return job.first_uncleanable_offset
 
-    def _map_batch(self, keys: OffsetMap, batch: Batch, path: str) -> int | None:
+    def _map_batch(self, keys: KeyMap, batch: Batch, path: str) -> int | None:
         header = batch[0]
         first_offset = self._job.first_dirty_offset
         try:
-            full_at, keyless = map_keys(
-                keys, *payload_of(batch), header[COUNT], header[BASE_OFFSET], first_offset
+            full_at, keyless = self._kernel.map_keys(
+                keys,
+                *payload_of(batch, self._kernel.as_payload),
+                header[COUNT],
+                header[BASE_OFFSET],
+                header[LAST_OFFSET_DELTA],
+                first_offset,
             )
         except CorruptBatch as error:
             raise _uncleanable(path, batch, error) from error

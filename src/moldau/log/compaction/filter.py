@@ -19,9 +19,9 @@ also sets it on batches behind the map's end, which a reader may then be robbed 
 
 from moldau.core.files import Buffer
 from moldau.log.compaction.job import NO_DATA_OFFSET, CleanJob, LastRecord
-from moldau.log.compaction.offset_map import GONE, LATEST, LATEST_TOMBSTONE, OffsetMap
+from moldau.log.compaction.kernel import Kernel, KeyMap
+from moldau.log.compaction.offset_map import GONE, LATEST, LATEST_TOMBSTONE
 from moldau.log.compaction.rewrite import keep_none, keep_some, payload_of
-from moldau.log.compaction.scanning import judge_keys, verdicts_by_offset
 from moldau.log.compaction.source import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -42,8 +42,9 @@ _WITHOUT_TOMBSTONES = bytes.maketrans(bytes([LATEST_TOMBSTONE]), bytes([GONE]))
 class BatchFilter:
     """One job's decisions; to be given every batch of the sources, in order."""
 
-    def __init__(self, job: CleanJob, keys: OffsetMap, map_end_offset: int) -> None:
-        """`keys` covers [job.first_dirty_offset, map_end_offset)."""
+    def __init__(self, job: CleanJob, kernel: Kernel, keys: KeyMap, map_end_offset: int) -> None:
+        """`keys`, a map of the kernel, covers [job.first_dirty_offset, map_end_offset)."""
+        self._kernel = kernel
         self._keys = keys
         self._map_start = job.first_dirty_offset
         self._map_end = map_end_offset
@@ -88,7 +89,7 @@ class BatchFilter:
     # -- data --------------------------------------------------------------------------------------
 
     def _judge_data(self, batch: Batch, last_offset: int) -> Buffer | None:
-        header = batch[0]
+        header, kernel = batch[0], self._kernel
         base_offset, count = header[BASE_OFFSET], header[COUNT]
         if base_offset >= self._map_end:
             return self._whole(batch)
@@ -107,11 +108,15 @@ class BatchFilter:
                 return self._empty(batch, last_offset)
             if remaining == count and not (tombstones and horizon_is_due):
                 return self._whole(batch)
-            payload = payload_of(batch)
-            verdicts = verdicts_by_offset(window, self._map_start, *payload, count, base_offset)
+            payload = payload_of(batch, kernel.as_payload)
+            verdicts = kernel.verdicts_by_offset(
+                window, self._map_start, *payload, count, base_offset, last_offset - base_offset
+            )
         else:
-            payload = payload_of(batch)
-            verdicts = judge_keys(self._keys, *payload, count, base_offset, self._map_end)
+            payload = payload_of(batch, kernel.as_payload)
+            verdicts = kernel.judge_keys(
+                self._keys, *payload, count, base_offset, last_offset - base_offset, self._map_end
+            )
         if tombstones_go:
             verdicts = verdicts.translate(_WITHOUT_TOMBSTONES)
         remaining = count - verdicts.count(GONE)
@@ -121,7 +126,8 @@ class BatchFilter:
         if remaining == count and not sets_horizon:
             return self._whole(batch)
         self.records_out += remaining
-        return keep_some(batch, payload, verdicts, self._horizon_ms if sets_horizon else None)
+        horizon_ms = self._horizon_ms if sets_horizon else None
+        return keep_some(batch, payload, verdicts, horizon_ms, kernel.keep_records)
 
     # -- markers -----------------------------------------------------------------------------------
 
@@ -133,8 +139,10 @@ class BatchFilter:
         if not header[ATTRIBUTES] & DELETE_HORIZON:
             if not header[COUNT]:
                 return self._empty(batch, last_offset)
+            payload = payload_of(batch, self._kernel.as_payload)
             self.records_out += header[COUNT]
-            return keep_some(batch, payload_of(batch), bytes([LATEST]) * header[COUNT], self._horizon_ms)
+            verdicts = bytes([LATEST]) * header[COUNT]
+            return keep_some(batch, payload, verdicts, self._horizon_ms, self._kernel.keep_records)
         if header[BASE_TIMESTAMP] > self._now_ms or self._marker_must_stay(header, last_offset):
             return self._whole(batch)
         return None

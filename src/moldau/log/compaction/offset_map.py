@@ -42,7 +42,7 @@ FULL = -2
 GONE, LATEST, LATEST_TOMBSTONE = 0, 1, 2
 SLOT_BYTES = 24
 SLOTS_MIN = 7
-_WINDOW_SHARE = 8
+WINDOW_SHARE = 8
 """At most one part in so many of the memory is for the window when the range is too long for both."""
 _HALVES = Struct("<QQ").unpack
 
@@ -140,7 +140,7 @@ def _sizes(range_offsets: int, memory_bytes: int, load_factor: float) -> tuple[i
     wanted_slots = int(range_offsets / load_factor) + SLOTS_MIN + 1
     if _next_prime(wanted_slots) * SLOT_BYTES + range_offsets <= memory_bytes:
         return _next_prime(wanted_slots), range_offsets
-    window_bytes = min(range_offsets, memory_bytes // _WINDOW_SHARE)
+    window_bytes = min(range_offsets, memory_bytes // WINDOW_SHARE)
     room = (memory_bytes - window_bytes) // SLOT_BYTES
     return _prime(min(room, wanted_slots), down=True), window_bytes
 

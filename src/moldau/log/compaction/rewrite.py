@@ -10,10 +10,14 @@ the largest timestamp (that of the remaining records, unless the broker's append
 A batch in which tombstones or a marker have become clean gets its delete horizon (KIP-534): the moment from
 which they may go is written into the base timestamp and a bit says so. Only then records are encoded anew,
 because their timestamps count from it.
+
+Not here: the loop over the records (scanning.py, or its compiled twin).
 """
 
-from moldau.log.compaction.scanning import read_number
-from moldau.log.compaction.source import ATTRIBUTES, BASE_TIMESTAMP, MAX_TIMESTAMP, Batch
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from moldau.log.compaction.source import ATTRIBUTES, BASE_TIMESTAMP, COUNT, MAX_TIMESTAMP, Batch
 from moldau.records.batch import (
     CODEC_MASK,
     CONTROL,
@@ -23,73 +27,57 @@ from moldau.records.batch import (
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME,
     NO_TIMESTAMP,
+    RECORD_BYTES_MIN,
     TRANSACTIONAL,
     BatchView,
+    CorruptBatch,
+    Readable,
     seal,
 )
 from moldau.records.compression import compress
-from moldau.records.record import encode_varint
+
+Payload: TypeAlias = tuple[Any, int, int]
+"""Readable bytes, and where in them the records begin and end."""
+KeepRecords: TypeAlias = Callable[..., tuple[bytearray, int]]
+"""See scanning.py."""
+_TIMESTAMP_MAX = (1 << 63) - 1
 
 
-def payload_of(batch: Batch) -> tuple[bytes, int, int]:
-    """The batch's records, decompressed: they are `data[start:end]`. CorruptBatch when they cannot be."""
+def payload_of(batch: Batch, as_payload: Callable[[Readable], Readable]) -> Payload:
+    """The batch's records, decompressed: they are `data[start:end]`. CorruptBatch when they cannot be, or
+    cannot be as many as the header counts.
+
+    `as_payload` makes of what was unpacked what the loops over records take.
+    """
     header, data, start, end = batch
-    if not header[ATTRIBUTES] & CODEC_MASK:
-        return data, start + HEADER_BYTES, end
-    unpacked = bytes(BatchView(memoryview(data)[start:end]).payload())
-    return unpacked, 0, len(unpacked)
+    payload: Readable = data
+    if header[ATTRIBUTES] & CODEC_MASK:
+        payload = as_payload(BatchView(memoryview(data)[start:end]).payload())
+        start, end = 0, len(payload)
+    else:
+        start += HEADER_BYTES
+    if not 0 <= header[COUNT] * RECORD_BYTES_MIN <= end - start:
+        raise CorruptBatch(f"the header counts {header[COUNT]} records in {end - start} bytes")
+    return payload, start, end
 
 
 def keep_some(
-    batch: Batch, payload: tuple[bytes, int, int], kept: bytes | bytearray, horizon_ms: int | None
+    batch: Batch, payload: Payload, kept: bytes | bytearray, horizon_ms: int | None, keep_records: KeepRecords
 ) -> bytearray:
     """The batch with those records only (one at least) for which `kept` holds a byte that is not 0.
 
     `horizon_ms` is the delete horizon to be set; None leaves it as it is.
     """
     header = batch[0]
-    data, position, _ = payload
-    body = bytearray()
-    base_timestamp_ms = header[BASE_TIMESTAMP]
-    shift_ms = 0 if horizon_ms is None else base_timestamp_ms - horizon_ms
-    newest_delta_ms = -(1 << 63)
-    run_start = position
-    for keep in kept:
-        begin = position
-        length = data[position]
-        if length < 0x80:
-            position += 1
-        elif data[position + 1] < 0x80:
-            length = length & 0x7F | data[position + 1] << 7
-            position += 2
-        else:
-            length, position = read_number(data, position)
-        record_end = position + (length >> 1)
-        if keep:
-            number, after = read_number(data, position + 1)
-            delta_ms = (number >> 1) ^ -(number & 1)
-            if delta_ms > newest_delta_ms:  # noqa: PLR1730 (max() takes three times as long)
-                newest_delta_ms = delta_ms
-            if horizon_ms is not None:
-                record = bytearray(data[position : position + 1])
-                encode_varint(delta_ms + shift_ms, record)
-                record += data[after:record_end]
-                encode_varint(len(record), body)
-                body += record
-        elif horizon_ms is None:
-            if run_start < begin:
-                body += data[run_start:begin]
-            run_start = record_end
-        position = record_end
-    if horizon_ms is None:
-        body += data[run_start:position]
-    count = len(kept) - kept.count(0)
-    newest_ms = max(NO_TIMESTAMP, base_timestamp_ms + newest_delta_ms)
-    if header[ATTRIBUTES] & LOG_APPEND_TIME:
+    attributes, base_timestamp_ms = header[ATTRIBUTES], header[BASE_TIMESTAMP]
+    shift_ms = None if horizon_ms is None else base_timestamp_ms - horizon_ms
+    body, newest_delta_ms = keep_records(*payload, kept, shift_ms)
+    newest_ms = min(max(NO_TIMESTAMP, base_timestamp_ms + newest_delta_ms), _TIMESTAMP_MAX)
+    if attributes & LOG_APPEND_TIME:
         newest_ms = header[MAX_TIMESTAMP]
-    codec = header[ATTRIBUTES] & CODEC_MASK
+    codec = attributes & CODEC_MASK
     packed = compress(codec, body) if codec else body
-    return _assemble(header, packed, count, newest_ms, header[ATTRIBUTES], horizon_ms)
+    return _assemble(header, packed, len(kept) - kept.count(0), newest_ms, attributes, horizon_ms)
 
 
 def keep_none(batch: Batch) -> bytearray:

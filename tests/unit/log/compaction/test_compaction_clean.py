@@ -27,6 +27,8 @@ from moldau.records.record import Record
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
 
+pytestmark = pytest.mark.usefixtures("compaction_kernel")
+
 
 class Bench:
     """A directory of segments, and a job over them."""

@@ -44,6 +44,8 @@ from moldau.records.record import Record
 
 NAME = f"{0:020d}.log"
 
+pytestmark = pytest.mark.usefixtures("compaction_kernel")
+
 
 def job_in(directory: Path, *, slow: bool = False, **changes: object) -> CleanJob:
     """A segment of ten records and two keys; `slow` makes it take hours."""
