@@ -121,7 +121,8 @@ def test_an_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets()
     commit = Record(OffsetCommitKey(group=GROUP, topic="a", partition=0), OffsetCommitValue(offset=5))
     world.shard.replay(commit)
     assert world.shard.groups[GROUP].kind is GroupKind.CLASSIC
-    assert world.heartbeat("m1", 3).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert world.heartbeat("m1", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.heartbeat("m1", -1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert world.heartbeat("m1", 0).error_code == ErrorCode.NONE
     assert world.group().kind is GroupKind.CONSUMER
     assert world.shard.offsets.tombstones(GROUP)

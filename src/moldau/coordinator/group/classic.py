@@ -122,7 +122,8 @@ class ClassicGroup:
 
     def next_generation(self, now_ms: int) -> None:
         """Everybody who will join has joined: agree on a protocol, or become empty."""
-        self.generation += 1
+        persisted = 0 if self.persisted is None else self.persisted.generation
+        self.generation = max(self.generation, persisted) + 1  # downgrade.py writes one ahead
         self.pending_syncs.clear()
         if self.members:
             self.protocol_name = self.select_protocol()

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from moldau.coordinator.group.classic import ClassicGroup
     from moldau.coordinator.group.classic_member import ClassicMember
 
+GROUP_DEADLINES = ("initial", "join", "sync")
+"""The deadlines that a group has at most once; their member id is empty."""
+
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a first join may stay parked: its sender has no id yet to heartbeat with, so its silence proves
 nothing."""

@@ -2,7 +2,8 @@
 
 Each method checks the request against the group, and leaves the group's course to classic_rebalance.py. A
 join of a group that nobody knows creates it, with an empty record first, so that the group exists after a
-crash as well (as Kafka does). Who may join, and as whom, is decided in classic_join.py.
+crash as well (as Kafka does). Who may join, and as whom, is decided in classic_join.py. Requests to a
+consumer group go to consumer_classic.py, which serves its classic members.
 
 Sources: KIP-345 (static members), KIP-559 (protocol type and name checked), KIP-800 (reasons, logged).
 """
@@ -14,7 +15,8 @@ from moldau.coordinator.group import classic_rebalance as rebalance
 from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.classic_join import Joining, refuse_join
 from moldau.coordinator.group.classic_state import ClassicState
-from moldau.coordinator.group.group import Client, GroupKind
+from moldau.coordinator.group.consumer_group import ConsumerGroup
+from moldau.coordinator.group.group import Client
 from moldau.coordinator.records import Record, group_metadata_record
 from moldau.coordinator.result import Parked, Result
 from moldau.protocol.errors import ErrorCode
@@ -50,6 +52,15 @@ class ClassicGroups:
         """The classic group of this name, if there is one."""
         group = self.shard.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
+
+    def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """The consumer group of this name, if there is one; classic members may be in it."""
+        group = self.shard.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def adopt(self, group: ClassicGroup) -> None:
+        """The next record of this group's name makes `group` the group."""
+        self._created[group.group_id] = group
 
     # Replay.
 
@@ -92,11 +103,11 @@ class ClassicGroups:
         if not low_ms <= request.session_timeout_ms <= high_ms:
             return refuse_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
         prologue: list[Record] = []
-        other = self.shard.groups.get(request.group_id)
-        if other is not None and other.kind is not GroupKind.CLASSIC:
-            if not other.is_empty():
-                return refuse_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
-            prologue = other.tombstones()
+        consumer_group = self._consumer_group(request.group_id)
+        if consumer_group is not None:
+            if not consumer_group.is_empty():
+                return self.shard.consumer.classic_members.join(consumer_group, request, client, now_ms)
+            prologue = consumer_group.tombstones()
         group = self.get(request.group_id)
         if group is None:
             if request.member_id:
@@ -105,7 +116,7 @@ class ClassicGroups:
             prologue.append(group_metadata_record(group.group_id, group.to_value()))
             result = self._joining.join(group, request, client, parked, now_ms)
             if result.response is None or result.response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-                self._created[group.group_id] = group
+                self.adopt(group)
                 result.records[:0] = prologue
             return result
         return self._joining.join(group, request, client, parked, now_ms)
@@ -119,6 +130,9 @@ class ClassicGroups:
         names = (request.protocol_type, request.protocol_name)
         if client.api_version >= PROTOCOL_NAMED_SINCE and None in names:
             return Result(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        consumer_group = self._consumer_group(request.group_id)
+        if consumer_group is not None:
+            return self.shard.consumer.classic_members.sync(consumer_group, request, now_ms)
         group = self.get(request.group_id)
         error_code = _unknown(request.group_id) if group is None else _check_sync(group, request)
         if group is None or error_code:
@@ -139,6 +153,9 @@ class ClassicGroups:
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Result[HeartbeatResponse]:
         """A member says that it lives; it may be told to join again."""
+        consumer_group = self._consumer_group(request.group_id)
+        if consumer_group is not None:
+            return self.shard.consumer.classic_members.heartbeat(consumer_group, request, now_ms)
         group = self.get(request.group_id)
         if group is None:
             return Result(HeartbeatResponse(error_code=_unknown(request.group_id)))
@@ -155,6 +172,9 @@ class ClassicGroups:
         """Members leave, of themselves or by an administrator's hand; each has its own outcome."""
         if not request.group_id:
             return Result(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        consumer_group = self._consumer_group(request.group_id)
+        if consumer_group is not None:
+            return self.shard.consumer.classic_members.leave(consumer_group, request, now_ms)
         group = self.get(request.group_id)
         result: Result[LeaveGroupResponse] = Result()
         rows = []

@@ -9,7 +9,7 @@ from moldau.coordinator.group.consumer_topics import Topics
 from moldau.protocol.messages.consumer_group_describe import Assignment as WireAssignment
 from moldau.protocol.messages.consumer_group_describe import DescribedGroup, Member, TopicPartitions
 
-CONSUMER_MEMBER_TYPE = 1
+CLASSIC_MEMBER_TYPE, CONSUMER_MEMBER_TYPE = 0, 1
 
 
 def describe(group: ConsumerGroup, assignors: Sequence[str], image: Topics) -> DescribedGroup:
@@ -36,7 +36,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: Topics) -> Memb
         subscribed_topic_regex=member.topic_regex,
         assignment=_rows(_still_consumed(member), image),
         target_assignment=_rows(group.target(member.member_id), image),
-        member_type=CONSUMER_MEMBER_TYPE,
+        member_type=CONSUMER_MEMBER_TYPE if member.classic is None else CLASSIC_MEMBER_TYPE,
     )
 
 

@@ -7,10 +7,13 @@
 
 Only replay changes what is listed above, through journaled containers, so a failed append can be undone.
 Deciding is in consumer_heartbeat.py and consumer_leave.py; this file has no opinion.
+
+While an application moves from one protocol to the other, some of the members speak the classic one
+(`member.classic`): the group is *mixed*. To them a member epoch is a generation.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,6 +27,10 @@ from moldau.protocol.errors import ErrorCode
 
 COMMIT_VERSION_MIN = 9
 """OffsetCommit from v9 on knows member epochs."""
+
+OTHER_EPOCH = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION)
+"""The member of a consumer group commits in another epoch than its present one; the second is for members
+that speak the classic protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +155,33 @@ class ConsumerGroup:
             return True
         return any(not names.isdisjoint(member.topic_names) for member in self.members.values())
 
+    # Members that speak the classic protocol.
+
+    def all_classic(self, leaving: Container[str] = ()) -> bool:
+        """Whether every member, except those who leave, speaks the classic protocol."""
+        return all(
+            member.classic is not None or member_id in leaving for member_id, member in self.members.items()
+        )
+
+    def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:
+        """Whether a classic member with these protocols can join: one of them must be supported by all
+        other classic members."""
+        if protocol_type != self.protocol_type:
+            return False
+        sides = [member.classic for member in self.members.values() if member.classic is not None]
+        common = set(names)
+        for side in sides:
+            common.intersection_update(name for name, _ in side.protocols)
+        return bool(common)
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether any partition that the member should have is still with somebody."""
+        return any(
+            index not in member.assigned.get(topic_id, {}) and self.holder(topic_id, index) is not None
+            for topic_id, indices in self.target(member.member_id).items()
+            for index in indices
+        )
+
     # What every kind of group answers (group.Group).
 
     def state_name(self) -> str:
@@ -176,13 +210,14 @@ class ConsumerGroup:
         api_version: int,
         now_ms: int,
     ) -> int:
-        """Members commit in their own epoch; with no member left, anybody without an epoch may (tools do)."""
+        """Members commit in their own epoch (to classic ones: generation); with no member left, anybody
+        without an epoch may (tools do)."""
         if generation_or_member_epoch < 0 and not self.members:
             return ErrorCode.NONE
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if api_version < COMMIT_VERSION_MIN:
+        if api_version < COMMIT_VERSION_MIN and member.classic is None:
             return ErrorCode.UNSUPPORTED_VERSION
         return _check_epoch(member, generation_or_member_epoch)
 
@@ -234,12 +269,13 @@ class ConsumerGroup:
         return commit_timestamp_ms
 
     def tombstones(self) -> list[Any]:
-        """Records that delete the group, whatever it holds."""
+        """Records that delete the group, whatever it holds, in the order in which Kafka writes them."""
         group_id = self.group_id
-        gone: list[Any] = []
-        for member_id in self.members:
-            gone += records.member_tombstones(group_id, member_id)
+        of_members = [records.member_tombstones(group_id, member_id) for member_id in self.members]
+        gone: list[Any] = [current for current, _, _ in of_members]
+        gone += [target for _, target, _ in of_members]
         gone.append(records.assignment_epoch_tombstone(group_id))
+        gone += [metadata for _, _, metadata in of_members]
         gone += [records.regex_tombstone(group_id, pattern) for pattern in self.regexes]
         gone.append(records.partition_metadata_tombstone(group_id))
         gone.append(records.group_tombstone(group_id))
@@ -281,4 +317,6 @@ def all_topic_names(
 
 
 def _check_epoch(member: ConsumerMember, member_epoch: int) -> int:
-    return ErrorCode.NONE if member_epoch == member.member_epoch else ErrorCode.STALE_MEMBER_EPOCH
+    if member_epoch == member.member_epoch:
+        return ErrorCode.NONE
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION

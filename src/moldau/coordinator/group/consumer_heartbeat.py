@@ -1,5 +1,5 @@
 """What a heartbeat of a consumer group's member changes (KIP-848): the heart of the protocol, a pure
-function.
+function. A classic member's JoinGroup (consumer_classic.py) takes the same steps.
 
     1  the member      created, replaced (a static one that came back), or updated by what the request carries
     2  the group epoch goes up if subscriptions, matched topics or the topics themselves changed
@@ -11,7 +11,7 @@ Not here: whether the request may speak at all (consumer_requests.py), leaving a
 (consumer_leave.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from moldau.coordinator.group.assignors import Assignment
 from moldau.coordinator.group.consumer_group import ConsumerGroup, all_topic_names, preferred_assignor
 from moldau.coordinator.group.consumer_limits import ConsumerLimits
 from moldau.coordinator.group.consumer_member import JOIN_EPOCH, ConsumerMember
-from moldau.coordinator.group.consumer_reconcile import Goal, reconcile
+from moldau.coordinator.group.consumer_reconcile import Goal, Owned, reconcile
 from moldau.coordinator.group.consumer_requests import Admitted, owned_partitions
 from moldau.coordinator.group.consumer_topics import metadata_hash, topic_ids_of
 from moldau.coordinator.group.group import Client
@@ -55,14 +55,23 @@ class Surroundings:
 
 @dataclass(slots=True)
 class Decision:
-    """The group as it will be when `records` are in; filled step by step."""
+    """The group as it will be when `records` are in; filled step by step.
+
+    before        the member as it was, `member` as it will be
+    successor     member id -> the member id (of a static member) whose place and target it takes over
+    resubscribed  the member reads other topics than before
+    group_epoch   the one that holds from now on
+    """
 
     group: ConsumerGroup
     around: Surroundings
+    before: ConsumerMember
     member: ConsumerMember
     members: Mapping[str, ConsumerMember]
     resolved: Mapping[str, frozenset[str]]
     successor: Mapping[str, str]
+    resubscribed: bool = False
+    group_epoch: int = 0
     records: list[Any] = field(default_factory=list)
     looked_at_topics: bool = False
 
@@ -76,6 +85,19 @@ def decide_heartbeat(
     around: Surroundings,
 ) -> tuple[Decision, ConsumerGroupHeartbeatResponse]:
     """Take an admitted member's heartbeat through the four steps."""
+    decision = begin(group, admitted, member_id, lambda before: _updated(before, request, client), around)
+    pursue(decision, owned_partitions(request))
+    return decision, _response(decision.before, decision.member, request, around.limits)
+
+
+def begin(
+    group: ConsumerGroup,
+    admitted: Admitted,
+    member_id: str,
+    update: Callable[[ConsumerMember], ConsumerMember],
+    around: Surroundings,
+) -> Decision:
+    """Steps 1 and 2; `update` puts into the member what its request carries."""
     before, former = admitted.member, admitted.replaces
     successor: Mapping[str, str] = {}
     if former is not None:
@@ -83,27 +105,46 @@ def decide_heartbeat(
             before, member_id=member_id, member_epoch=JOIN_EPOCH, previous_member_epoch=JOIN_EPOCH
         )
         successor = {member_id: former.member_id}
-    after = _updated(before, request, client)
+    after = update(before)
     members = group.members
     if after is not members.get(member_id):
         gone = None if former is None else former.member_id
         members = {known_id: known for known_id, known in members.items() if known_id != gone}
         members[member_id] = after
-    decision = Decision(group, around, after, members, group.resolved_topics(), successor)
+    decision = Decision(group, around, before, after, members, group.resolved_topics(), successor)
     if former is not None:
         decision.records += records.member_tombstones(group.group_id, former.member_id)
         former_target = group.target(former.member_id)
         decision.records.append(records.target_record(group.group_id, member_id, former_target))
     if former is not None or member_id not in group.members or after != before:
         decision.records.append(records.member_record(group.group_id, after))
-    resubscribed = (after.topic_names, after.topic_regex) != (before.topic_names, before.topic_regex)
-    group_epoch = _raise_epoch(decision, resubscribed=resubscribed)
-    target_epoch, target = _aim(decision, group_epoch)
-    reached = _reconcile(decision, target_epoch, target, request, resubscribed=resubscribed)
-    if former is not None or reached != after:
-        decision.records.append(records.current_record(group.group_id, reached))
+    subscription, former_subscription = (
+        (member.topic_names, member.topic_regex) for member in (after, before)
+    )
+    decision.resubscribed = subscription != former_subscription
+    decision.group_epoch = _raise_epoch(decision)
+    return decision
+
+
+def pursue(decision: Decision, owned: Owned | None) -> None:
+    """Steps 3 and 4; `owned` is what the member says it holds."""
+    target_epoch, target = _aim(decision)
+    reached = _reconcile(decision, target_epoch, target, owned)
+    if decision.successor or reached != decision.member:
+        decision.records.append(records.current_record(decision.group.group_id, reached))
     decision.member = reached
-    return decision, _response(before, reached, request, around.limits)
+
+
+def settle_on_present_target(decision: Decision, owned: Owned | None) -> None:
+    """Step 4 alone, towards the target as it is: for a group that is about to be another one."""
+    group = decision.group
+    target = group.target(_former_id(decision))
+    decision.member = _reconcile(decision, group.assignment_epoch, target, owned)
+
+
+def _former_id(decision: Decision) -> str:
+    member_id = decision.member.member_id
+    return decision.successor.get(member_id, member_id)
 
 
 def _updated(
@@ -112,7 +153,11 @@ def _updated(
     """The member with what the request carries; null means "as before". The same object if nothing
     changed."""
     names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
-    changes: dict[str, Any] = {"client_id": client.client_id, "client_host": host_text(client.client_host)}
+    changes: dict[str, Any] = {
+        "client_id": client.client_id,
+        "client_host": host_text(client.client_host),
+        "classic": None,
+    }
     if request.instance_id is not None:
         changes["instance_id"] = request.instance_id
     if request.rack_id is not None:
@@ -135,14 +180,14 @@ def host_text(client_host: str) -> str:
     return client_host if client_host.startswith("/") else f"/{client_host}"
 
 
-def _raise_epoch(decision: Decision, *, resubscribed: bool) -> int:
+def _raise_epoch(decision: Decision) -> int:
     """Step 2. Looks at the topics only if there is a reason to; returns the group epoch that holds from now
     on."""
     group, around = decision.group, decision.around
     patterns_due = bool(group.regexes) and (
         around.now_ms - group.regexes_checked_at_ms >= around.limits.regex_refresh_interval_ms
     )
-    raise_it = resubscribed or group.group_epoch == 0
+    raise_it = decision.resubscribed or group.group_epoch == 0
     if not raise_it and not group.topics_changed and not patterns_due:
         return group.group_epoch
     decision.looked_at_topics = True
@@ -177,11 +222,11 @@ def _resolve_patterns(decision: Decision) -> bool:
     return changed
 
 
-def _aim(decision: Decision, group_epoch: int) -> tuple[int, Assignment]:
+def _aim(decision: Decision) -> tuple[int, Assignment]:
     """Step 3: the target to pursue, with its epoch."""
-    group, around, member_id = decision.group, decision.around, decision.member.member_id
+    group, around, group_epoch = decision.group, decision.around, decision.group_epoch
     if group_epoch <= group.assignment_epoch or not _assignment_due(decision):
-        return group.assignment_epoch, group.target(decision.successor.get(member_id, member_id))
+        return group.assignment_epoch, group.target(_former_id(decision))
     targets = compute_targets(
         TargetRequest(
             decision.members,
@@ -195,7 +240,7 @@ def _aim(decision: Decision, group_epoch: int) -> tuple[int, Assignment]:
     for changed_id, target in changed_targets(group.targets, targets, decision.successor).items():
         decision.records.append(records.target_record(group.group_id, changed_id, target))
     decision.records.append(records.assignment_epoch_record(group.group_id, group_epoch, around.now_ms))
-    return group_epoch, targets[member_id]
+    return group_epoch, targets[decision.member.member_id]
 
 
 def _assignment_due(decision: Decision) -> bool:
@@ -211,21 +256,25 @@ def _reconcile(
     decision: Decision,
     target_epoch: int,
     target: Assignment,
-    request: ConsumerGroupHeartbeatRequest,
-    *,
-    resubscribed: bool,
+    owned: Owned | None,
 ) -> ConsumerMember:
     """Step 4."""
     member, group = decision.member, decision.group
-    if member.is_reconciled_to(target_epoch) and not resubscribed:
+    if member.is_reconciled_to(target_epoch) and not decision.resubscribed:
         return member
+    former_id = _former_id(decision)
+
+    def holder(topic_id: bytes, index: int) -> str | None:
+        holder_id = group.holder(topic_id, index)
+        return member.member_id if holder_id == former_id else holder_id
+
     goal = Goal(
         target_epoch,
         target,
         topic_ids_of(member.subscription(decision.resolved), decision.around.image),
-        group.holder,
-        owned_partitions(request),
-        resubscribed,
+        holder,
+        owned,
+        decision.resubscribed,
     )
     return reconcile(member, goal)
 

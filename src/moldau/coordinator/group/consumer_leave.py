@@ -6,6 +6,7 @@ static member that leaves for a moment (epoch -2) keeps its place and its partit
 it comes back.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -38,14 +39,14 @@ def leave_for_a_moment(group: ConsumerGroup, member: ConsumerMember) -> list[Any
     return [records.current_record(group.group_id, away)]
 
 
-def fence(group: ConsumerGroup, member: ConsumerMember, image: Topics) -> list[Any]:
-    """Remove a member for good."""
-    remaining = {known_id: known for known_id, known in group.members.items() if known_id != member.member_id}
+def fence(group: ConsumerGroup, leaving: Collection[str], image: Topics) -> list[Any]:
+    """Remove members for good."""
+    remaining = {known_id: known for known_id, known in group.members.items() if known_id not in leaving}
     used = {known.topic_regex for known in remaining.values()}
     resolved = {pattern: topics for pattern, topics in group.resolved_topics().items() if pattern in used}
     digest = metadata_hash(all_topic_names(remaining.values(), resolved), image)
     return [
-        *records.member_tombstones(group.group_id, member.member_id),
+        *[row for member_id in leaving for row in records.member_tombstones(group.group_id, member_id)],
         *[
             records.regex_tombstone(group.group_id, pattern)
             for pattern in group.regexes

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from types import MappingProxyType
+from typing import NamedTuple
 
 from moldau.coordinator.group.assignors import Assignment
 
@@ -45,9 +46,28 @@ class MemberState(IntEnum):
         return cls.UNKNOWN
 
 
+class ClassicSide(NamedTuple):
+    """What only a member that speaks the classic protocol has: its own session timeout, and the protocols
+    (assignors) that it supports, with its subscription under each; the first one is the one it is told."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+    @property
+    def protocol_name(self) -> str:
+        """The protocol that the member is told."""
+        return self.protocols[0][0] if self.protocols else ""
+
+    @property
+    def subscription(self) -> bytes:
+        """The subscription as the member sent it; all its protocols carry the same."""
+        return self.protocols[0][1] if self.protocols else b""
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member's metadata and current assignment."""
+    """A member's metadata and current assignment. `classic` is None for one that speaks the consumer
+    protocol."""
 
     member_id: str
     instance_id: str | None = None
@@ -58,6 +78,7 @@ class ConsumerMember:
     assignor: str | None = None
     topic_names: frozenset[str] = frozenset()
     topic_regex: str = ""
+    classic: ClassicSide | None = None
     member_epoch: int = JOIN_EPOCH
     previous_member_epoch: int = -1
     state: MemberState = MemberState.STABLE

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moldau.coordinator.group.assignors import Assignment
-from moldau.coordinator.group.consumer_member import ConsumerMember, PartitionEpochs
+from moldau.coordinator.group.consumer_member import ClassicSide, ConsumerMember, PartitionEpochs
 from moldau.coordinator.records import Record
 from moldau.protocol.messages import coordinator_records as formats
 
@@ -48,10 +48,29 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
         subscribed_topic_regex=member.topic_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.assignor,
+        classic_member_metadata=_classic_value(member.classic),
     )
     return Record(
         formats.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value
     )
+
+
+def _classic_value(classic: ClassicSide | None) -> formats.ClassicMemberMetadata | None:
+    if classic is None:
+        return None
+    return formats.ClassicMemberMetadata(
+        session_timeout_ms=classic.session_timeout_ms,
+        supported_protocols=[
+            formats.ClassicProtocol(name=name, metadata=data) for name, data in classic.protocols
+        ],
+    )
+
+
+def _classic_side(value: formats.ClassicMemberMetadata | None) -> ClassicSide | None:
+    if value is None:
+        return None
+    protocols = tuple((row.name, bytes(row.metadata)) for row in value.supported_protocols)
+    return ClassicSide(value.session_timeout_ms, protocols)
 
 
 def member_fields(value: formats.ConsumerGroupMemberMetadataValue) -> dict[str, Any]:
@@ -65,6 +84,7 @@ def member_fields(value: formats.ConsumerGroupMemberMetadataValue) -> dict[str, 
         "topic_regex": value.subscribed_topic_regex or "",
         "rebalance_timeout_ms": value.rebalance_timeout_ms,
         "assignor": value.server_assignor,
+        "classic": _classic_side(value.classic_member_metadata),
     }
 
 

@@ -43,7 +43,8 @@ class ConsumerReplay:
 
     def _made(self, group_id: str) -> ConsumerGroup:
         """The group, created if need be. A classic group of that name can only be one that offsets alone
-        called into being, because both kinds never live side by side."""
+        called into being: both kinds never live side by side, and who changes a group from one to the other
+        writes the old one's tombstones first."""
         group = self._existing(group_id)
         if group is None:
             group = self._groups[group_id] = ConsumerGroup(group_id, self._journal, self._service)

@@ -124,7 +124,7 @@ def _admit_static(
         )
     if holder is None:
         return Admitted(group.members.get(member_id) or ConsumerMember(member_id))
-    if holder.member_epoch != STATIC_LEAVE_EPOCH:
+    if holder.member_epoch != STATIC_LEAVE_EPOCH and holder.classic is None:
         return Refused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the "

@@ -1,17 +1,19 @@
 """The consumer groups (KIP-848) of one shard: requests, deadlines and changes of metadata come in here.
 
-    session     a member must be heard of within the session timeout
-    rebalance   a member that is told to revoke partitions must confirm it within its own rebalance timeout
+A group in use may change its protocol: the first member of the consumer protocol makes a classic group a
+consumer group (upgrade.py), the last one to leave makes it classic again (downgrade.py).
 
-A deadline that passes fences its member. Deadlines live in memory only: they are set with each heartbeat,
-again when the shard is loaded, and again when a failed append took back the decision that had cancelled them.
+Not here: what a heartbeat decides (consumer_heartbeat.py), members that speak the classic protocol
+(consumer_classic.py), the timers themselves (consumer_timers.py).
 """
 
 import logging
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from moldau.coordinator.deadlines import Deadlines
+from moldau.coordinator.group import classic_rebalance, downgrade
+from moldau.coordinator.group.classic import CONSUMER, ClassicGroup
+from moldau.coordinator.group.consumer_classic import ClassicMembers
 from moldau.coordinator.group.consumer_describe import describe
 from moldau.coordinator.group.consumer_group import ConsumerGroup
 from moldau.coordinator.group.consumer_heartbeat import Decision, Surroundings, decide_heartbeat
@@ -22,18 +24,17 @@ from moldau.coordinator.group.consumer_member import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
-    MemberState,
 )
 from moldau.coordinator.group.consumer_replay import ConsumerReplay
 from moldau.coordinator.group.consumer_requests import Refused, admit, check_request
+from moldau.coordinator.group.consumer_timers import MemberTimers, why_removed
 from moldau.coordinator.group.consumer_topics import LatestChange
-from moldau.coordinator.group.group import Client, Group
+from moldau.coordinator.group.group import Client
 from moldau.coordinator.group.regex import InvalidPattern, TopicMatcher, compile_pattern
-from moldau.coordinator.group.removals import Removals
+from moldau.coordinator.group.upgrade import may_upgrade, upgrade
 from moldau.coordinator.journal import Journal
 from moldau.coordinator.result import Result
 from moldau.core.ids import random_uuid, uuid_to_text
-from moldau.core.settings.broker import BrokerSettings
 from moldau.metadata.image import Image
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_describe import DescribedGroup
@@ -42,41 +43,37 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 
-SESSION, REBALANCE = "session", "rebalance"
+if TYPE_CHECKING:
+    from moldau.coordinator.group.shard import GroupShard
+
+R = TypeVar("R")
 
 _log = logging.getLogger(__name__)
 _latest_change = LatestChange()
 
 
-class Shard(Protocol):
-    """What is needed of the shard (group/shard.py)."""
-
-    groups: dict[str, Group]
-    journal: Journal
-    deadlines: Deadlines
-    random: Any
-    settings: Callable[[], BrokerSettings]
-    image: Callable[[], Image]
-    removals: Removals
-
-    def expects_members(self, group_id: str) -> bool: ...
-
-
 class ConsumerGroups:
     """See the module."""
 
-    def __init__(self, shard: Shard) -> None:
-        self._shard = shard
+    def __init__(self, shard: "GroupShard") -> None:
+        self.shard = shard
+        self.timers = MemberTimers(shard.deadlines)
         self._matcher = TopicMatcher()
         self._limits = LimitsCache()
         self._replay = ConsumerReplay(shard.groups, shard.journal, self)
+        self.classic_members = ClassicMembers(self)
 
     def replays(self) -> dict[type, Callable[[Any, Any], None]]:
         """The function that replays each type of record."""
         return self._replay.table()
 
-    def _limits_of(self, group_id: str) -> ConsumerLimits:
-        return self._limits.of(group_id, self._shard.settings(), self._shard.image())
+    def limits_of(self, group_id: str) -> ConsumerLimits:
+        """The settings that a group runs by."""
+        return self._limits.of(group_id, self.shard.settings(), self.shard.image())
+
+    def around(self, group_id: str, now_ms: int) -> Surroundings:
+        """What a decision about a group sees besides it."""
+        return Surroundings(self.shard.image(), self.limits_of(group_id), self._matcher, now_ms)
 
     # Requests.
 
@@ -84,7 +81,7 @@ class ConsumerGroups:
         self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
     ) -> Result[ConsumerGroupHeartbeatResponse]:
         """Judge, decide, set the timers. All errors are in the response."""
-        limits = self._limits_of(request.group_id)
+        limits = self.limits_of(request.group_id)
         refused = check_request(request, client.api_version, limits.assignors)
         if refused is not None:
             return Result(refused.response())
@@ -94,41 +91,69 @@ class ConsumerGroups:
         if isinstance(found, Refused):
             return Result(found.response())
         group, conversion = found
-        member_id = request.member_id or uuid_to_text(random_uuid(self._shard.random))
-        admitted = (
-            _full(group, limits, request) or _pattern_refused(request) or admit(group, request, member_id)
-        )
+        member_id = request.member_id or uuid_to_text(random_uuid(self.shard.random))
+        admitted = self._full(group, request) or _pattern_refused(request) or admit(group, request, member_id)
         if isinstance(admitted, Refused):
             return Result(admitted.response())
-        around = Surroundings(self._shard.image(), limits, self._matcher, now_ms)
+        around = self.around(group.group_id, now_ms)
         decision, response = decide_heartbeat(group, admitted, member_id, request, client, around)
         if admitted.replaces is not None and admitted.replaces.member_id != member_id:
-            self._cancel(group.group_id, admitted.replaces.member_id)
-        self._set_timers(decision)
-        if decision.looked_at_topics:
-            group.topics_changed, group.regexes_checked_at_ms = False, now_ms
+            self.timers.cancel(group, admitted.replaces.member_id)
+        self.timers.heard_of(group, decision.member, limits, now_ms)
+        self.timers.stepped(group, decision.member, now_ms)
+        self.looked_at_topics(decision, now_ms)
         if not decision.records:
             return Result(response)
         if request.member_epoch == JOIN_EPOCH:
             _log.info("group %s: member %s joins", group.group_id, member_id)
-        return Result(
-            response, [*conversion, *decision.records], on_failure=self._mender(group.group_id, now_ms)
+        result = Result(
+            response, [*conversion, *decision.records], on_failure=self.mender(group.group_id, now_ms)
         )
+        if conversion:
+            self._converted(group, result, limits, now_ms)
+        return result
 
     def _group_for(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup, list[Any]] | Refused:
-        """The group, with the records that turn an empty classic group of this name into a consumer group."""
+        """The group, with the records that turn a classic group of this name into a consumer group."""
         group_id, joins = request.group_id, request.member_epoch == JOIN_EPOCH
-        group = self._shard.groups.get(group_id)
+        group = self.shard.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group, []
-        if group is None:
-            if not joins:
-                kind = "Consumer group" if request.member_epoch > JOIN_EPOCH else "Group"
-                return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+        if group is None and joins:
             return ConsumerGroup(group_id, Journal()), []
-        if not joins or not group.is_empty() or self._shard.expects_members(group_id):
-            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        return ConsumerGroup(group_id, Journal()), group.tombstones()
+        if not isinstance(group, ClassicGroup):
+            kind = "Consumer group" if request.member_epoch > JOIN_EPOCH else "Group"
+            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+        if not joins:
+            return self._no_consumer_group(group, request)
+        if group.is_empty():
+            return ConsumerGroup(group_id, Journal()), group.tombstones()
+        return upgrade(group, self.shard.settings(), self.shard.image())
+
+    def _no_consumer_group(self, group: ClassicGroup, request: ConsumerGroupHeartbeatRequest) -> Refused:
+        """The group is a classic one. A member that was removed when it became so may come back: it is told
+        that it is unknown, so that it joins again. Kafka's answer, GROUP_ID_NOT_FOUND, ends most clients."""
+        policy = self.shard.settings().group_consumer_migration_policy
+        if request.member_epoch > JOIN_EPOCH and group.protocol_type == CONSUMER and may_upgrade(policy):
+            sentence = f"Member {request.member_id} is not a member of group {group.group_id}."
+            return Refused(ErrorCode.UNKNOWN_MEMBER_ID, sentence)
+        return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+
+    def _converted(
+        self, group: ConsumerGroup, result: Result[Any], limits: ConsumerLimits, now_ms: int
+    ) -> None:
+        """The classic group of this name becomes `group` with this result: its members' sessions go on, and
+        those who wait for its rebalance are told to join again."""
+        _log.info(
+            "group %s: the classic group becomes a consumer group, with %d classic members",
+            group.group_id,
+            len(group.members),
+        )
+        for member in group.members.values():
+            self.timers.heard_of(group, member, limits, now_ms)
+        classic = self.shard.classic.get(group.group_id)
+        if classic is not None:
+            result.answers += classic.take_all(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def _leave(
         self, request: ConsumerGroupHeartbeatRequest, now_ms: int
@@ -144,15 +169,15 @@ class ConsumerGroups:
             member_id=member.member_id, member_epoch=request.member_epoch
         )
         if request.member_epoch == STATIC_LEAVE_EPOCH:
-            self._shard.deadlines.cancel((group.group_id, REBALANCE, member.member_id))
+            self.timers.away(group, member.member_id)
             records = leave_for_a_moment(group, member)
-            return Result(response, records, on_failure=self._mender(group.group_id, now_ms))
+            return Result(response, records, on_failure=self.mender(group.group_id, now_ms))
         _log.info("group %s: member %s leaves", group.group_id, member.member_id)
-        return Result(response, self._fence(group, member), on_failure=self._mender(group.group_id, now_ms))
+        return self.remove(group, {member.member_id: member}, response, now_ms)
 
     def describe(self, group_id: str, now_ms: int) -> DescribedGroup:
         """One row of ConsumerGroupDescribe; GROUP_ID_NOT_FOUND for what is not a consumer group."""
-        group = self._shard.groups.get(group_id)
+        group = self.shard.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             reason = "not found" if group is None else "is not a consumer group"
             return DescribedGroup(
@@ -160,68 +185,103 @@ class ConsumerGroups:
                 error_code=ErrorCode.GROUP_ID_NOT_FOUND,
                 error_message=f"Group {group_id} {reason}.",
             )
-        return describe(group, self._limits_of(group_id).assignors, self._shard.image())
+        return describe(group, self.limits_of(group_id).assignors, self.shard.image())
 
-    # Timers.
+    def is_full(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> bool:
+        """Whether there is no room for this member; a static member that comes back is not new."""
+        if len(group.members) < self.limits_of(group.group_id).size_max or member_id in group.members:
+            return False
+        return instance_id is None or instance_id not in group.static_members
 
-    def _set_timers(self, decision: Decision) -> None:
-        """A heartbeat prolongs the session; being told to revoke starts the rebalance timer."""
-        group_id, member = decision.group.group_id, decision.member
-        deadlines, now_ms = self._shard.deadlines, decision.around.now_ms
-        deadlines.set(
-            (group_id, SESSION, member.member_id), now_ms + decision.around.limits.session_timeout_ms
+    def _full(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Refused | None:
+        if not self.is_full(group, request.member_id, request.instance_id):
+            return None
+        size_max = self.limits_of(group.group_id).size_max
+        return Refused(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {size_max} members.",
         )
-        known = decision.group.members.get(member.member_id)
-        if known is not None and known.state is member.state and known.pending == member.pending:
-            return
-        key = (group_id, REBALANCE, member.member_id)
-        if member.state is MemberState.UNREVOKED_PARTITIONS:
-            deadlines.set(key, now_ms + member.rebalance_timeout_ms)
-        else:
-            deadlines.cancel(key)
 
-    def _cancel(self, group_id: str, member_id: str) -> None:
-        for name in (SESSION, REBALANCE):
-            self._shard.deadlines.cancel((group_id, name, member_id))
+    def looked_at_topics(self, decision: Decision, now_ms: int) -> None:
+        """Take note of when the group's topics were last compared with those that exist."""
+        if decision.looked_at_topics:
+            decision.group.topics_changed, decision.group.regexes_checked_at_ms = False, now_ms
+
+    # Removing members.
+
+    def remove(
+        self, group: ConsumerGroup, leaving: Mapping[str, ConsumerMember], response: R, now_ms: int
+    ) -> Result[R]:
+        """Remove members for good. If only classic ones are left, the group becomes classic."""
+        result: Result[R] = Result(response)
+        size = len(group.members) - len(leaving)
+        if downgrade.may_downgrade(group, leaving, size, self.shard.settings()):
+            classic = downgrade.classic_group(self.shard, group, leaving, now_ms)
+            self.become_classic(group, classic, result, now_ms, rebalances=True)
+            return result
+        for member_id in leaving:
+            self.timers.cancel(group, member_id)
+        result.records = fence(group, leaving, self.shard.image())
+        result.on_failure = self.mender(group.group_id, now_ms)
+        return result
+
+    def become_classic(
+        self,
+        group: ConsumerGroup,
+        classic: ClassicGroup,
+        result: Result[Any],
+        now_ms: int,
+        *,
+        rebalances: bool,
+    ) -> None:
+        """Put into `result` what makes `group` the classic group `classic`, which may begin a rebalance at
+        once."""
+        _log.info(
+            "group %s: the consumer group becomes a classic group, with %d members",
+            group.group_id,
+            len(classic.members),
+        )
+        taken = self.timers.taken(group.group_id, group.members)
+        mend_group = self.mender(group.group_id, now_ms)
+
+        def mend(error_code: int) -> None:
+            self.timers.put_back(taken)
+            mend_group(error_code)
+
+        result.records += downgrade.records_of(group, classic, rebalances=rebalances)
+        result.on_failure = mend
+        self.shard.classic.adopt(classic)
+        for member_id in group.members:
+            self.timers.cancel(group, member_id)
+        for name in classic_rebalance.GROUP_DEADLINES:
+            self.shard.deadlines.cancel((group.group_id, name, ""))
+        for member in classic.members.values():
+            classic.touch(member, now_ms)
+        if rebalances:
+            classic_rebalance.prepare_rebalance(classic, result, now_ms)
+
+    # Time.
 
     def start_timers(self, group: ConsumerGroup, now_ms: int) -> None:
         """Give every member the timers that it should have and does not."""
-        limits, deadlines = self._limits_of(group.group_id), self._shard.deadlines
-        for member_id, member in group.members.items():
-            if deadlines.get((group.group_id, SESSION, member_id)) is None:
-                deadlines.set((group.group_id, SESSION, member_id), now_ms + limits.session_timeout_ms)
-            key = (group.group_id, REBALANCE, member_id)
-            revokes = member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= JOIN_EPOCH
-            if revokes and deadlines.get(key) is None:
-                deadlines.set(key, now_ms + member.rebalance_timeout_ms)
+        self.timers.start(group, self.limits_of(group.group_id), now_ms)
 
     def on_deadline(self, group: ConsumerGroup, name: str, member_id: str, now_ms: int) -> Result[None]:
         """A member was silent or slow for too long."""
         member = group.members.get(member_id)
-        if member is None:
+        limits = self.limits_of(group.group_id)
+        cause = None if member is None else why_removed(member, name, limits)
+        if member is None or cause is None:
             return Result()
-        if name == REBALANCE:
-            if member.state is not MemberState.UNREVOKED_PARTITIONS or member.member_epoch < JOIN_EPOCH:
-                return Result()
-            cause = (
-                f"did not revoke its partitions within {member.rebalance_timeout_ms} ms (rebalance timeout)"
-            )
-        else:
-            timeout_ms = self._limits_of(group.group_id).session_timeout_ms
-            cause = f"was silent for {timeout_ms} ms (session timeout)"
-        self._shard.removals.removed(group.group_id, member.member_id, member.client_host, cause)
-        return Result(None, self._fence(group, member), on_failure=self._mender(group.group_id, now_ms))
+        self.shard.removals.removed(group.group_id, member_id, member.client_host, cause)
+        return self.remove(group, {member_id: member}, None, now_ms)
 
-    def _fence(self, group: ConsumerGroup, member: ConsumerMember) -> list[Any]:
-        self._cancel(group.group_id, member.member_id)
-        return fence(group, member, self._shard.image())
-
-    def _mender(self, group_id: str, now_ms: int) -> Callable[[int], None]:
+    def mender(self, group_id: str, now_ms: int) -> Callable[[int], None]:
         """What to do when the records of a decision could not be written: bring the volatile part back in
         line."""
 
         def mend(error_code: int) -> None:
-            group = self._shard.groups.get(group_id)
+            group = self.shard.groups.get(group_id)
             if isinstance(group, ConsumerGroup):
                 group.topics_changed = True
                 self.start_timers(group, now_ms)
@@ -232,26 +292,12 @@ class ConsumerGroups:
 
     def metadata_changed(self, old_image: Image, new_image: Image, now_ms: int) -> Result[None]:
         """Let groups whose topics may have changed look again with their next heartbeat."""
-        groups = [group for group in self._shard.groups.values() if isinstance(group, ConsumerGroup)]
+        groups = [group for group in self.shard.groups.values() if isinstance(group, ConsumerGroup)]
         changed = _latest_change.between(old_image, new_image) if groups else frozenset()
         for group in groups if changed else []:
             if not group.topics_changed:
                 group.topics_changed = bool(group.regexes) or group.reads_any(changed)
         return Result()
-
-
-def _full(
-    group: ConsumerGroup, limits: ConsumerLimits, request: ConsumerGroupHeartbeatRequest
-) -> Refused | None:
-    """A full group takes nobody new; a static member that comes back is not new."""
-    if len(group.members) < limits.size_max or request.member_id in group.members:
-        return None
-    if request.instance_id is not None and request.instance_id in group.static_members:
-        return None
-    return Refused(
-        ErrorCode.GROUP_MAX_SIZE_REACHED,
-        f"The consumer group has reached its maximum capacity of {limits.size_max} members.",
-    )
 
 
 def _pattern_refused(request: ConsumerGroupHeartbeatRequest) -> Refused | None:

@@ -2,8 +2,8 @@
 one it is.
 
 A classic group lets its members agree on an assignment (the leader computes it); a consumer group (KIP-848)
-is assigned by the broker. Both live in the same shard under the same name, so one of them has to be empty
-before it can become the other.
+is assigned by the broker. Both live in the same shard under the same name. One that is empty may become the
+other at once; one in use becomes the other with its members (upgrade.py, downgrade.py).
 """
 
 from enum import Enum

@@ -14,7 +14,7 @@ offsets committed in transactions (transactional_offsets.py); here it only matte
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from moldau.coordinator.group.consumer_group import ConsumerGroup
+from moldau.coordinator.group.consumer_group import OTHER_EPOCH, ConsumerGroup
 from moldau.coordinator.group.group import Client
 from moldau.coordinator.group.pending_offsets import PendingOffsets, Place
 from moldau.coordinator.records import Record, offset_tombstone
@@ -151,7 +151,7 @@ class Offsets:
         error_code = group.validate_offset_commit(
             request.member_id, request.group_instance_id, epoch, api_version, now_ms
         )
-        if error_code == ErrorCode.STALE_MEMBER_EPOCH and isinstance(group, ConsumerGroup):
+        if error_code in OTHER_EPOCH and isinstance(group, ConsumerGroup):
             return ErrorCode.NONE if self._all_held(group, request, api_version) else error_code
         return error_code
 

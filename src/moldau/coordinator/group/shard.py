@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from moldau.coordinator.deadlines import Deadlines
 from moldau.coordinator.group.classic_requests import ClassicGroups
+from moldau.coordinator.group.consumer_classic import ClassicMembers
 from moldau.coordinator.group.group import Client, Group
 from moldau.coordinator.group.offsets import Offsets
 from moldau.coordinator.group.removals import Removals
@@ -30,6 +31,8 @@ Replay = Callable[[Any, Any], None]
 
 class ConsumerProtocolGroups(Protocol):
     """The KIP-848 groups of a shard (group/consumer_service.py)."""
+
+    classic_members: ClassicMembers
 
     def replays(self) -> dict[type, Replay]: ...
 

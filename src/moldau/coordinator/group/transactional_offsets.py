@@ -16,7 +16,7 @@ Not here: asking (handlers/txn_offset_commit.py).
 
 from typing import TYPE_CHECKING, Any
 
-from moldau.coordinator.group.consumer_group import ConsumerGroup
+from moldau.coordinator.group.consumer_group import OTHER_EPOCH, ConsumerGroup
 from moldau.coordinator.group.pending_offsets import Place
 from moldau.coordinator.records import Record, decode
 from moldau.coordinator.result import Producer, Result
@@ -130,7 +130,7 @@ class TransactionalOffsets:
         error_code = group.validate_transactional_commit(
             request.member_id, request.group_instance_id, request.generation_id
         )
-        if error_code != ErrorCode.STALE_MEMBER_EPOCH:
+        if error_code not in OTHER_EPOCH:
             return error_code
         # TxnOffsetCommit was there before member epochs, and knows them as generations.
         held = isinstance(group, ConsumerGroup) and self._all_held(group, request)

@@ -99,7 +99,6 @@ class GroupCoordinatorSettings(SettingsObject):
         "bidirectional",
         "Whether a group may change between the classic and the consumer protocol while it has members.",
         one_of_any_case("disabled", "downgrade", "upgrade", "bidirectional"),
-        effective=False,
     )
     group_consumer_regex_refresh_interval_ms: int = integer(
         600_000,

@@ -1,0 +1,112 @@
+"""A consumer group becomes a classic group again, because its last member of the consumer protocol is gone.
+
+It left, expired, or was a static member whose place a classic one takes. What the classic members have
+becomes their assignment, and the group epoch becomes the generation:
+
+    someone left          the classic group begins a rebalance at once
+    a static member       the group stays stable, and nobody has to join again, unless the target was out of
+    was replaced          date or a member has not reached it
+
+Not done, with a line in the log: `group.consumer.migration.policy` does not allow it, or there are more
+members than `group.max.size`. The group then stays a consumer group with classic members only.
+
+A rebalance lives in memory only. If it were forgotten by a crash, nobody would own what the departed member
+had; so the record names the next generation already, the members find theirs outdated, and join again. Kafka
+writes the present generation there, and as assignment what members were to have, which another may still
+consume if the group is upgraded again before they have it. The records (all the consumer group's tombstones,
+then the classic group) and their order are Kafka's.
+
+Not here: the way there (upgrade.py).
+"""
+
+import logging
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any
+
+from moldau.coordinator.group.classic import CONSUMER, ClassicGroup
+from moldau.coordinator.group.classic_member import ClassicMember
+from moldau.coordinator.group.classic_state import ClassicState
+from moldau.coordinator.group.consumer_group import ConsumerGroup
+from moldau.coordinator.group.consumer_member import ConsumerMember
+from moldau.coordinator.group.embedded_protocol import subscription_version, write_assignment
+from moldau.coordinator.records import group_metadata_record
+from moldau.core.settings.broker import BrokerSettings
+
+if TYPE_CHECKING:
+    from moldau.coordinator.group.shard import GroupShard
+
+DOWNGRADE_POLICIES = ("bidirectional", "downgrade")
+
+_log = logging.getLogger(__name__)
+
+
+def may_downgrade(group: ConsumerGroup, leaving: Container[str], size: int, settings: BrokerSettings) -> bool:
+    """Whether the group becomes a classic one when the members `leaving` are gone and `size` are left."""
+    if size <= 0 or not group.all_classic(leaving):
+        return False
+    policy = settings.group_consumer_migration_policy
+    if policy.lower() not in DOWNGRADE_POLICIES:
+        refusal = f"group.consumer.migration.policy is {policy!r}"
+    elif size > settings.group_max_size:
+        refusal = f"it has {size} members, group.max.size allows {settings.group_max_size}"
+    else:
+        return True
+    _log.info("group %s stays a consumer group with classic members only: %s", group.group_id, refusal)
+    return False
+
+
+def classic_group(
+    shard: "GroupShard",
+    group: ConsumerGroup,
+    leaving: Container[str],
+    now_ms: int,
+    *,
+    joining: ConsumerMember | None = None,
+    replaced_id: str | None = None,
+) -> ClassicGroup:
+    """The classic group that `group` becomes without the members `leaving`: stable, with what its members
+    were to have. `joining` takes the place of the static member `replaced_id`."""
+    classic = ClassicGroup(shard, group.group_id, now_ms)
+    classic.generation = group.group_epoch
+    classic.protocol_type = CONSUMER
+    members = [
+        member
+        for member_id, member in group.members.items()
+        if member_id not in leaving and member_id != replaced_id
+    ]
+    if joining is not None:
+        members.append(joining)
+    for member in members:
+        classic.add(_classic_member(member, shard))
+    classic.protocol_name = classic.select_protocol()
+    classic.state = ClassicState.STABLE
+    classic.refresh_topics()
+    return classic
+
+
+def records_of(group: ConsumerGroup, classic: ClassicGroup, *, rebalances: bool) -> list[Any]:
+    """The records that make `group` the classic group."""
+    value = classic.to_value()
+    if rebalances:
+        value.generation += 1
+    return [*group.tombstones(), group_metadata_record(group.group_id, value)]
+
+
+def _classic_member(member: ConsumerMember, shard: "GroupShard") -> ClassicMember:
+    side = member.classic
+    if side is None:
+        raise AssertionError(f"member {member.member_id!r} does not speak the classic protocol")
+    has: dict[bytes, frozenset[int]] = {}
+    for partitions in (member.assigned, member.pending):
+        for topic_id, epochs in partitions.items():
+            has[topic_id] = has.get(topic_id, frozenset()) | frozenset(epochs)
+    return ClassicMember(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        side.session_timeout_ms,
+        side.protocols,
+        write_assignment(has, shard.image(), subscription_version(side.subscription)),
+    )

@@ -1,0 +1,310 @@
+"""Groups in use that change their protocol: the records, refused and failed changes, and what others see of
+them.
+
+The courses of conversation are in mixed_transcripts.py.
+"""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from mixed_script import MemoryPort, Script
+
+from moldau.coordinator.group.consumer_group import ConsumerGroup
+from moldau.coordinator.group.group import GroupKind
+from moldau.coordinator.records import decode
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from moldau.protocol.messages.coordinator_records import ClassicMemberMetadata, ClassicProtocol
+
+ALL = "a0123456789ab"
+
+
+@pytest.fixture
+def port() -> Iterator[MemoryPort]:
+    port = MemoryPort({"a": 12, "b": 4})
+    yield port
+    port.close()
+
+
+@pytest.fixture
+def script(port: MemoryPort) -> Script:
+    return Script(port)
+
+
+def kind(port: MemoryPort) -> GroupKind:
+    return port.world.shard.groups[port.group_id].kind
+
+
+def records(port: MemoryPort, since: int) -> list[str]:
+    """The records since a place in the log, `-` before a tombstone."""
+    shown = []
+    for key, value in port.world.log.records[0][since:]:  # type: ignore[misc]
+        record = decode(key, value)
+        assert record is not None
+        name = type(record.key).__name__.removeprefix("ConsumerGroup").removesuffix("Key")
+        shown.append(f"{'-' if value is None else ''}{name}")
+    return shown
+
+
+def log_size(port: MemoryPort) -> int:
+    return len(port.world.log.records[0])
+
+
+def form(script: Script) -> None:
+    """A stable classic group of one."""
+    script.run("A join")
+    script.run(f"A sync A={ALL}")
+
+
+def test_the_records_of_an_upgrade_are_kafkas_in_its_order(port: MemoryPort, script: Script) -> None:
+    form(script)
+    since = log_size(port)
+    script.run("m 0")
+    assert records(port, since) == [
+        "-GroupMetadata",
+        "MemberMetadata",
+        "Metadata",
+        "TargetAssignmentMember",
+        "TargetAssignmentMetadata",
+        "CurrentMemberAssignment",
+        # From here on they are the joining member's own.
+        "MemberMetadata",
+        "Metadata",
+        "TargetAssignmentMember",
+        "TargetAssignmentMember",
+        "TargetAssignmentMetadata",
+        "CurrentMemberAssignment",
+    ]
+    assert port.world.log.batches[-1] == 12  # one batch: all of it survives a crash, or nothing
+    key, value = port.world.log.records[0][since + 1]  # type: ignore[misc]
+    record = decode(key, value)
+    assert record is not None
+    group = port.world.shard.groups[port.group_id]
+    assert isinstance(group, ConsumerGroup)
+    side = group.members[record.key.member_id].classic
+    assert side is not None
+    expected = ClassicMemberMetadata(
+        session_timeout_ms=10_000,
+        supported_protocols=[ClassicProtocol(name="range", metadata=side.subscription)],
+    )
+    assert record.value.classic_member_metadata == expected
+
+
+def test_the_records_of_a_downgrade_are_kafkas_in_its_order(port: MemoryPort, script: Script) -> None:
+    form(script)
+    script.run("m 0")
+    since = log_size(port)
+    script.run("m -1")
+    assert records(port, since) == [
+        "-CurrentMemberAssignment",
+        "-CurrentMemberAssignment",
+        "-TargetAssignmentMember",
+        "-TargetAssignmentMember",
+        "-TargetAssignmentMetadata",
+        "-MemberMetadata",
+        "-MemberMetadata",
+        "-PartitionMetadata",
+        "-Metadata",
+        "GroupMetadata",
+    ]
+
+
+def test_an_upgrade_that_cannot_be_written_leaves_the_classic_group(port: MemoryPort, script: Script) -> None:
+    form(script)
+    port.world.log.fail = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert script.run("m 0") == "COORDINATOR_NOT_AVAILABLE"
+    port.world.log.fail = 0
+    assert kind(port) is GroupKind.CLASSIC
+    assert script.run("A beat") == "ok"
+    assert script.run("m 0") == "2 -"
+    assert kind(port) is GroupKind.CONSUMER
+
+
+def test_a_downgrade_that_cannot_be_written_leaves_the_consumer_group(
+    port: MemoryPort, script: Script
+) -> None:
+    form(script)
+    script.run("m 0")
+    script.run(f"A join has={ALL}")
+    script.run("A join has=a012345")
+    port.world.log.fail = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert script.run("m -1") == "COORDINATOR_NOT_AVAILABLE"
+    port.world.log.fail = 0
+    assert kind(port) is GroupKind.CONSUMER
+    assert script.run("A sync") == "a012345"
+    assert script.run("m 2") == "2 a6789ab"
+    script.run("wait 9000")
+    assert script.run("A beat") == "ok"
+    # The timers are those of before: A was not heard of for 9 s, m since it joined.
+    script.run("wait 40000")
+    assert script.run("m 2") == "UNKNOWN_MEMBER_ID"
+
+
+def test_who_waits_while_a_failed_downgrade_is_in_flight_is_answered(
+    port: MemoryPort, script: Script
+) -> None:
+    form(script)
+    script.run("B join")
+    script.run("A join")
+    script.run("A sync A=a012345 B=a6789ab")
+    script.run("B sync")
+    script.run("m 0")
+    log = port.world.log
+    log.hold = True
+    assert script.run("m -1") == "..."
+    assert script.run("A join") == "..."  # parked in a classic group that will never have been
+    log.finish(ErrorCode.NOT_ENOUGH_REPLICAS)
+    log.hold = False
+    assert script.run("wait 1") == "ok; A: COORDINATOR_NOT_AVAILABLE; m: COORDINATOR_NOT_AVAILABLE"
+    assert kind(port) is GroupKind.CONSUMER
+    assert script.run("A join") == "3"
+
+
+def test_a_crash_between_the_downgrade_and_its_rebalance_leaves_nothing_unowned(
+    port: MemoryPort, script: Script
+) -> None:
+    form(script)
+    script.run("m 0")
+    script.run("A join")
+    script.run("A sync")
+    script.run("m 2")
+    assert script.run("m -1") == "-1"
+    assert script.run("restart") == "ok"
+    # The group is stable as loaded; its member must not be content with the share that it had.
+    assert script.run("A beat") == "ILLEGAL_GENERATION"
+    assert script.run("A join") == "4 leads A"
+    assert script.run(f"A sync A={ALL}") == ALL
+    script.run("restart")
+    assert script.run("A beat") == "ok"
+
+
+@pytest.mark.parametrize("moment", ["joining", "assigning"])
+def test_a_crash_in_the_rebalance_after_a_downgrade_leaves_nothing_unowned(
+    port: MemoryPort, script: Script, moment: str
+) -> None:
+    form(script)
+    script.run("m 0")
+    script.run("A join")
+    script.run("A sync")
+    script.run("m -1")
+    if moment == "assigning":
+        assert script.run("A join") == "4 leads A"
+    script.run("restart")
+    if moment == "assigning":
+        assert script.run(f"A sync A={ALL}") == "ILLEGAL_GENERATION"
+    assert script.run("A join").endswith(" leads A")
+    assert script.run(f"A sync A={ALL}") == ALL
+
+
+def test_a_member_in_the_middle_of_a_rebalance_keeps_what_it_consumes(
+    port: MemoryPort, script: Script
+) -> None:
+    """Kafka goes by the assignment, which is taken back when a rebalance begins anew, and gives the
+    partitions of a cooperative member, who still consumes them, to another."""
+    form(script)
+    script.run("B join")
+    assert script.run(f"A join has={ALL}") == "2 leads A,B; B: 2"
+    script.run("C join")  # the leader's assignment comes too late
+    assert script.run("m 0") == "3 -; C: REBALANCE_IN_PROGRESS"
+    group = port.world.shard.groups[port.group_id]
+    assert isinstance(group, ConsumerGroup)
+    assert group.held_partition_count() == 12
+    assert set(group._holders.values()) == {script.speakers["A"].member_id}
+
+
+def test_a_cooperative_member_that_has_not_heard_yet_keeps_what_it_has_to_give_up(
+    port: MemoryPort, script: Script
+) -> None:
+    form(script)
+    script.run("B join")
+    script.run(f"A join has={ALL}")
+    # The leader withholds what A has to give up; A has not been told yet when the group is upgraded.
+    script.run("B sync")
+    port.world.log.hold = True
+    script.run("A sync A=a012345 B=-")
+    assert script.run("m 0") == "..."
+    port.world.log.hold = False
+    port.world.log.finish()
+    script.run("wait 1")
+    group = port.world.shard.groups[port.group_id]
+    assert isinstance(group, ConsumerGroup)
+    assert group.held_partition_count() == 12
+
+
+def test_an_assignors_own_data_forbids_the_upgrade(
+    port: MemoryPort, script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    script.run("A join")
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[TopicPartition(topic="a", partitions=[0])], user_data=b"mine"
+    )
+    script._assignment = lambda share: b"\x00\x01" + message.encode(1)  # type: ignore[method-assign]
+    script.run("A sync A=a0")
+    assert script.run("m 0") == "GROUP_ID_NOT_FOUND"
+    assert "keeps data in the assignments" in caplog.text
+    assert script.run("A beat") == "ok"
+
+
+def test_a_partition_that_a_leader_gave_to_two_members_has_one_owner(
+    port: MemoryPort, script: Script
+) -> None:
+    form(script)
+    script.run("B join")
+    script.run("A join")
+    script.run("A sync A=a01 B=a12")
+    script.run("m 0 reads=b")
+    group = port.world.shard.groups[port.group_id]
+    assert isinstance(group, ConsumerGroup)
+    assert group.held_partition_count() >= 3
+    assert len(group.members) == 3
+
+
+def test_each_change_is_one_line_in_the_log(
+    port: MemoryPort, script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="moldau.coordinator.group")
+    form(script)
+    script.run("m 0")
+    assert "group crew: the classic group becomes a consumer group, with 1 classic members" in caplog.text
+    script.run("m -1")
+    assert "group crew: the consumer group becomes a classic group, with 1 members" in caplog.text
+
+
+def test_a_removed_member_comes_back_to_a_group_that_became_classic(script: Script) -> None:
+    """Kafka says GROUP_ID_NOT_FOUND, which its clients take for the end."""
+    form(script)
+    script.run("m 0")
+    script.run("A leave for=m")
+    assert script.run("m 2") == "UNKNOWN_MEMBER_ID"
+    assert script.run("m 0").startswith("3")
+
+
+def test_a_zombie_that_brings_partitions_along_is_to_forget_them_first(script: Script) -> None:
+    script.run("m 0")
+    script.run("A join")
+    script.run("m 2")
+    script.run("m 2 has=a012345")
+    script.run("A join")
+    assert script.run("A sync") == "a6789ab"
+    script.run("wait 11000")  # A is removed, and does not know it
+    assert script.run("A join has=a6789ab") == "UNKNOWN_MEMBER_ID"
+
+
+def test_metrics_count_a_mixed_group_as_a_consumer_group(port: MemoryPort, script: Script) -> None:
+    form(script)
+    coordinator = port.world.coordinator
+    assert coordinator.group_counts() == {("classic", "Stable"): 1}
+    script.run("m 0")
+    assert coordinator.group_counts() == {("consumer", "Reconciling"): 1}
+    assert coordinator.member_count() == 2
+    script.run("m -1")
+    assert coordinator.group_counts() == {("classic", "PreparingRebalance"): 1}
+
+
+def test_old_versions_may_commit_as_classic_members_only(script: Script) -> None:
+    script.run("m 0")
+    script.run("A join")
+    assert script.run("A commit a0=1 version=2") == "ok"
+    script.speakers["A"].member_id = "m"
+    assert script.run("A commit a0=1 version=8") == "UNSUPPORTED_VERSION"
