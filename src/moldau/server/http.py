@@ -4,7 +4,11 @@ h11 reads the bytes; this file moves them, and bounds everything a stranger can 
 request, how long it may take, how many connections there are, how much waits to be sent. GET and HEAD only;
 keep-alive; one request of a connection at a time. A page given in pieces is sent in chunks, the loop
 turning after each, so that a long page (metrics of 10,000 partitions) delays no Kafka request by more than
-a piece.
+a piece, nor do many such pages.
+
+A new connection is never refused: where all places are taken, the host with the most connections loses one,
+first the oldest that is not being answered (it is idle, or its request does not end). A probe that asks at
+once is answered before its turn comes, however many slow connections there are.
 
 Loaded only when the port opens, and h11 only with the first connection: neither costs the broker's start
 anything. Not here: what the pages say (monitor/pages.py).
@@ -14,11 +18,14 @@ import asyncio
 import contextlib
 import logging
 import socket
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from moldau.core.logs import SayOnce
+from moldau.core.slow_lane import SlowLane
 from moldau.monitor.page import Ask, Page, Route, text_page
 
 if TYPE_CHECKING:
@@ -38,9 +45,22 @@ class HttpLimits:
 
     head_bytes_max: int = 16 * 1024
     connections_max: int = 100
-    request_seconds: float = 10.0
+    request_seconds: float = 5.0
     idle_seconds: float = 75.0
     send_seconds: float = 30.0
+
+
+class _Client:
+    """One connection, as the server counts it."""
+
+    __slots__ = ("answering", "host", "task", "transport")
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        peer = writer.get_extra_info("peername")
+        self.host: str = peer[0] if peer else ""
+        self.transport = writer.transport
+        self.answering = False
+        self.task: asyncio.Task[None] | None = None
 
 
 class HttpServer:
@@ -49,11 +69,13 @@ class HttpServer:
     def __init__(self, routes: Mapping[str, Route], limits: HttpLimits | None = None) -> None:
         self.host = ""
         self.port = 0
-        self.refused_count = 0
+        self.evicted_count = 0
         self._routes = routes
         self._limits = limits or HttpLimits()
         self._server: asyncio.Server | None = None
+        self._clients: dict[_Client, None] = {}  # the oldest first
         self._tasks: set[asyncio.Task[None]] = set()
+        self._lane = SlowLane()
         self._say = SayOnce(log)
 
     @property
@@ -85,27 +107,44 @@ class HttpServer:
             await asyncio.wait(tasks)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._tasks) >= self._limits.connections_max:
-            self.refused_count += 1
-            self._say.warning(
-                "full", "HTTP connections are refused: %d are open", self._limits.connections_max
-            )
-            writer.transport.abort()
-            return
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if len(self._clients) >= self._limits.connections_max:
+            self._evict()
+        client = _Client(writer)
+        client.task = asyncio.get_running_loop().create_task(self._serve(client, reader, writer))
+        self._clients[client] = None
+        self._tasks.add(client.task)
+        client.task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _evict(self) -> None:
+        """Close one connection to make room for another."""
+        counts = Counter(client.host for client in self._clients)
+        victim = min(self._clients, key=lambda client: (-counts[client.host], client.answering))
+        del self._clients[victim]
+        victim.transport.abort()
+        if victim.task is not None:
+            victim.task.cancel()
+        self.evicted_count += 1
+        self._say.warning(
+            ("full", victim.host),
+            "closed the oldest HTTP connection of %s, which has %d, for a new one: %d are open at most",
+            victim.host,
+            counts[victim.host],
+            self._limits.connections_max,
+        )
+
+    async def _serve(
+        self, client: _Client, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
-            await _Exchange(self._routes, self._limits, reader, writer).run()
+            await _Exchange(self._routes, self._limits, client, self._lane, reader, writer).run()
         except (OSError, TimeoutError):
             pass  # the client went away, or was too slow
         except asyncio.CancelledError:
-            pass  # the server closes
+            pass  # the server closes, or another client needs the place
         except Exception:
             log.exception("a page of the HTTP port failed: this is a bug")
         finally:
+            self._clients.pop(client, None)
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
 
 
@@ -116,6 +155,8 @@ class _Exchange:
         self,
         routes: Mapping[str, Route],
         limits: HttpLimits,
+        client: _Client,
+        lane: SlowLane,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
@@ -125,6 +166,8 @@ class _Exchange:
         self._peer = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes_max)
         self._routes = routes
         self._limits = limits
+        self._client = client
+        self._lane = lane
         self._reader = reader
         self._writer = writer
 
@@ -139,7 +182,9 @@ class _Exchange:
                 return
             if request is None:
                 return
+            self._client.answering = True
             await self._answer(request)
+            self._client.answering = False
             if self._peer.our_state is not self._h11.DONE or self._peer.their_state is not self._h11.DONE:
                 return
             self._peer.start_next_cycle()
@@ -180,13 +225,13 @@ class _Exchange:
             headers.append(("Allow", "GET, HEAD"))
         if isinstance(page.content, bytes):
             headers.append(("Content-Length", str(len(page.content))))
-            pieces: Iterator[bytes] = iter((page.content,))
-        else:
-            pieces = page.content
         h11 = self._h11
         self._send(h11.Response(status_code=page.status, headers=headers, reason=_reason(page.status)))
         if not head_only:
-            await self._send_pieces(pieces)
+            if isinstance(page.content, bytes):
+                self._send(h11.Data(data=page.content))
+            else:
+                await self._send_pieces(page.content)
         self._send(h11.EndOfMessage())
         await self._drain()
 
@@ -205,19 +250,21 @@ class _Exchange:
             return text_page(f"the page {ask.path} failed: the broker's log has the reason", 500)
 
     async def _send_pieces(self, pieces: Iterator[bytes]) -> None:
-        now = asyncio.get_running_loop().time
-        since = now()
-        for piece in pieces:
-            if piece:
-                self._send(self._h11.Data(data=piece))
+        over = False
+        while not over:
+            await self._lane.wait()  # of all pages, one is worked on in a turn of the loop
+            some, over = _some_pieces(pieces)
+            if some:
+                self._send(self._h11.Data(data=some))
                 await self._drain()
-            if now() - since >= _BUSY_SECONDS_MAX:
+            if not over:
                 # Zero would only change places with what is ready; the pause lets requests come in.
                 await asyncio.sleep(_PAUSE_SECONDS)
-                since = now()
 
     def _send(self, event: "h11.Event") -> None:
         data: Any = self._peer.send(event)
+        if self._writer.transport.is_closing():
+            raise ConnectionResetError("the client has gone")  # a write would fail in the transport's own way
         if data:
             self._writer.write(data)
 
@@ -245,6 +292,17 @@ class _Exchange:
             self._send(self._h11.Data(data=body))
             self._send(self._h11.EndOfMessage())
             await self._drain()
+
+
+def _some_pieces(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
+    """What a millisecond of work gives, and whether that was the last."""
+    ends_seconds = perf_counter() + _BUSY_SECONDS_MAX
+    some: list[bytes] = []
+    for piece in pieces:
+        some.append(piece)
+        if perf_counter() >= ends_seconds:
+            return b"".join(some), False
+    return b"".join(some), True
 
 
 def _reason(status: int) -> str:

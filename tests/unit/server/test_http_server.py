@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+import uvloop
 
 from moldau.monitor.page import Ask, Page, json_page, text_page
 from moldau.server.http import HttpLimits, HttpServer
@@ -23,11 +24,20 @@ def long_page(_: Ask) -> Page:
     return Page(pieces())
 
 
+def endless(_: Ask) -> Page:
+    def pieces() -> Iterator[bytes]:
+        while True:
+            yield b"x" * 1000
+
+    return Page(pieces())
+
+
 ROUTES = {
     "/": lambda ask: text_page("index"),
     "/echo": lambda ask: json_page({"query": dict(ask.query), "text": ask.wants_text}),
     "/fails": fails,
     "/long": long_page,
+    "/endless": endless,
 }
 
 
@@ -41,7 +51,7 @@ def served(test: Callable[[HttpServer], Awaitable[None]], limits: HttpLimits | N
         finally:
             await server.close()
 
-    asyncio.run(main())
+    uvloop.run(main())
 
 
 async def talk(server: HttpServer, sent: bytes) -> bytes:
@@ -180,16 +190,118 @@ def test_a_body_is_not_read_to_its_end() -> None:
     served(test)
 
 
-def test_connections_are_bounded() -> None:
+Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(8_000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it did not come to that")
+
+
+async def held(server: HttpServer, sent: bytes = b"GET / HTTP/1.1\r\n", host: str = "127.0.0.1") -> Opened:
+    """A connection that has sent this, and that the server has taken."""
+    before = len(server._clients) + server.evicted_count
+    opened = await asyncio.open_connection("127.0.0.1", server.port, local_addr=(host, 0))
+    opened[1].write(sent)
+    await until(lambda: len(server._clients) + server.evicted_count > before)
+    return opened
+
+
+async def is_open(connection: Opened) -> bool:
+    try:
+        async with asyncio.timeout(0.02):
+            return bool(await connection[0].read(1))
+    except TimeoutError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def test_a_probe_gets_through_however_many_slow_connections_there_are() -> None:
     async def test(server: HttpServer) -> None:
-        held = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2)]
-        await asyncio.sleep(0.05)
-        with pytest.raises((OSError, IndexError)):
-            await get(server, "/")
-        assert server.refused_count == 1
-        for _, writer in held:
-            writer.close()
-        await asyncio.sleep(0.05)
+        slow = [await held(server) for _ in range(20)]
         assert (await get(server, "/"))[0] == 200
+        assert server.evicted_count == 1
+        assert [await is_open(each) for each in slow] == [False] + [True] * 19
+        for _ in range(30):  # and they are renewed
+            slow.append(await held(server))
+            assert (await get(server, "/"))[0] == 200
+        assert len(server._clients) <= 20
+        for _, writer in slow:
+            writer.close()
+
+    served(test, HttpLimits(connections_max=20))
+
+
+def test_a_host_with_many_connections_makes_room_for_others(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(server: HttpServer) -> None:
+        scraper = await held(server, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "127.0.0.2")
+        slow = [await held(server) for _ in range(3)]
+        assert await scraper[0].readline() == b"HTTP/1.1 200 OK\r\n"  # and is idle now, the oldest of all
+        slow.append(await held(server))
+        assert [await is_open(each) for each in slow] == [False, True, True, True]
+        assert await is_open(scraper)
+        for _, writer in [scraper, *slow]:
+            writer.close()
+
+    served(test, HttpLimits(connections_max=4))
+    assert "closed the oldest HTTP connection of 127.0.0.1, which has 3" in caplog.text
+
+
+def test_who_is_being_answered_goes_last() -> None:
+    async def test(server: HttpServer) -> None:
+        asking = await held(server, b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asking[0].readline()
+        slow = await held(server)
+        await held(server)
+        assert not await is_open(slow)
+        assert await is_open(asking)
 
     served(test, HttpLimits(connections_max=2))
+
+
+def test_a_client_that_leaves_during_a_long_page_is_no_bug(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(server: HttpServer) -> None:
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readline()
+            writer.transport.abort()
+        await until(lambda: not server._clients)
+
+    served(test)  # on the loop that the broker runs on
+    assert "bug" not in caplog.text
+
+
+def test_many_long_pages_are_worked_on_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each turn of the loop one piece of one page, counted by a callback of every turn."""
+    turns = 0
+    worked: list[int] = []
+
+    def counted(_: Ask) -> Page:
+        def pieces() -> Iterator[bytes]:
+            for _ in range(20):
+                worked.append(turns)
+                yield b"x"
+
+        return Page(pieces())
+
+    async def test(server: HttpServer) -> None:
+        server._routes["/counted"] = counted  # type: ignore[index]
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            asyncio.get_running_loop().call_soon(turn)
+
+        turn()
+        answers = await asyncio.gather(*(get(server, "/counted") for _ in range(10)))
+        assert all(status == 200 for status, _, _ in answers)
+
+    monkeypatch.setattr("moldau.server.http._BUSY_SECONDS_MAX", 0.0)  # a piece is a turn's work
+    served(test)
+    assert len(worked) == 200
+    assert len(set(worked)) == 200
