@@ -606,6 +606,17 @@ MUST_BE_ADVERTISED = {
     "consumer_group_describe": (0, 1),
     "list_config_resources": (0, 1),
     "describe_topic_partitions": (0, 0),
+    "sasl_handshake": (0, 1),
+    "sasl_authenticate": (0, 2),
+    "describe_acls": (1, 3),
+    "create_acls": (1, 3),
+    "delete_acls": (1, 3),
+    "describe_client_quotas": (0, 1),
+    "alter_client_quotas": (0, 1),
+    "describe_user_scram_credentials": (0, 0),
+    "alter_user_scram_credentials": (0, 0),
+    "describe_quorum": (0, 2),
+    "update_features": (0, 2),
 }
 
 

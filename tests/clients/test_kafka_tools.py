@@ -136,6 +136,36 @@ def test_api_versions(bootstrap: str) -> None:
     assert re.search(r"ConsumerGroupHeartbeat\(68\): 0 to 1 \[usable: 1\]", said)
 
 
+def test_metadata_quorum(bootstrap: str) -> None:
+    where = ["--bootstrap-server", bootstrap, "describe"]
+    said = tool(f"{TOOLS}.MetadataQuorumCommand", *where, "--status")
+    assert re.search(r"^LeaderId: +\d+$", said, re.MULTILINE), said
+    assert re.search(r"^LeaderEpoch: +[1-9]\d*$", said, re.MULTILINE), said
+    assert re.search(
+        r'^CurrentVoters: +\[\{"id": \d+, "directoryId": ".{22}", "endpoints"', said, re.MULTILINE
+    )
+    rows = tool(f"{TOOLS}.MetadataQuorumCommand", *where, "--replication").splitlines()
+    assert rows[1].split("\t")[-2].strip() == "Leader", rows
+
+
+def test_features(bootstrap: str) -> None:
+    where = ["--bootstrap-server", bootstrap]
+    said = tool(f"{TOOLS}.FeatureCommand", *where, "describe")
+    assert re.search(r"transaction\.version\s.*FinalizedVersionLevel: 2", said), said
+    assert "was upgraded to 1" in tool(
+        f"{TOOLS}.FeatureCommand", *where, "upgrade", "--feature", "group.version=1"
+    )
+    lower = ["downgrade", "--feature", "group.version=9", "--dry-run"]
+    assert "only supports versions 0-1" in tool(f"{TOOLS}.FeatureCommand", *where, *lower, ok=False)
+
+
+def test_access_rules_and_quotas_that_there_are_not(bootstrap: str) -> None:
+    where = ["--bootstrap-server", bootstrap]
+    said = tool(f"{TOOLS}.AclCommand", *where, "--list", ok=False)
+    assert "SecurityDisabledException: No Authorizer is configured on the broker" in said
+    assert tool("kafka.admin.ConfigCommand", *where, "--entity-type", "users", "--describe") == ""
+
+
 def test_leader_election(bootstrap: str, made: str) -> None:
     where = [
         "--bootstrap-server",

@@ -106,7 +106,7 @@ def _describe(
         configs = [config for config in configs if config.name in wanted]
     return DescribeConfigsResult(
         error_code=outcome.error_code,
-        error_message=outcome.message,
+        error_message=outcome.message or "",  # never null in Kafka
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=configs,

@@ -19,6 +19,8 @@ from moldau.protocol.messages.find_coordinator import (
 )
 
 SEVERAL_KEYS_SINCE = 4
+NO_ERROR = "NONE"
+"""What Kafka says in versions 1-3 where nothing is wrong; there are clients that do not take less."""
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 TOPICS = {GROUP_KEY: GROUP_OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTION_STATE_TOPIC}
 NO_COORDINATOR_FOR = {2: "share groups"}
@@ -84,7 +86,7 @@ def _response(context: RequestContext, coordinators: list[Coordinator]) -> FindC
     (only,) = coordinators
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        error_message=only.error_message,
+        error_message=only.error_message if only.error_code else NO_ERROR,
         node_id=only.node_id,
         host=only.host,
         port=only.port,

@@ -14,6 +14,7 @@ Not here: what is done again and again (housekeeping.py), opening (loading.py), 
 
 import errno
 import logging
+import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -268,6 +269,14 @@ class LogManager:
     def directories(self) -> tuple[LogDirectory, ...]:
         """All log directories, usable or not."""
         return tuple(self._directories)
+
+    def directory_id(self, path: str) -> bytes:
+        """The id of the log directory at `path`; zeros if there is none, or it has none yet."""
+        wanted = os.path.abspath(path)
+        for directory in self._directories:
+            if os.path.abspath(directory.path) == wanted:
+                return directory.directory_id
+        return bytes(16)
 
     @property
     def offline_dirs(self) -> list[str]:

@@ -1,0 +1,97 @@
+"""DescribeQuorum, versions 0-2: who keeps the cluster's metadata, and how far each copy is (KIP-595).
+
+    v1  when each copy was fetched last (KIP-836)      v2  directory ids, addresses, messages (KIP-853)
+
+Kafka's controllers agree on a log, `__cluster_metadata`-0, and tools ask for that partition by its name. Here
+the controller has a store of its own, whose version counts the changes as an offset would: its holder is the
+one voter and the leader, its epoch the leader's epoch. A question about anything else gets
+UNKNOWN_TOPIC_OR_PARTITION. Not here: stores that several nodes share.
+"""
+
+from collections.abc import Generator, Sequence
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.metadata.image import Image
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    PartitionData,
+    QuorumListener,
+    QuorumNode,
+    ReplicaState,
+    TopicData,
+    TopicRequest,
+)
+
+METADATA_TOPIC, METADATA_PARTITION = "__cluster_metadata", 0
+
+
+@handles(DescribeQuorumRequest)
+def describe_quorum(
+    broker: Broker, context: RequestContext, request: DescribeQuorumRequest
+) -> Generator[None, None, DescribeQuorumResponse]:
+    if _asks_for_the_quorum(request.topics):
+        image = broker.metadata.image
+        row = TopicData(topic_name=METADATA_TOPIC, partitions=[_quorum(broker, image)])
+        return DescribeQuorumResponse(topics=[row], nodes=_nodes(image))
+    # As in Kafka, the whole question is refused when anything else is in it.
+    rows = []
+    for topic in request.topics:
+        refused = []
+        for one in topic.partitions:
+            refused.append(
+                PartitionData(
+                    partition_index=one.partition_index,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    error_message=f"Only {METADATA_TOPIC}-{METADATA_PARTITION} has a quorum.",
+                )
+            )
+            yield
+        rows.append(TopicData(topic_name=topic.topic_name, partitions=refused))
+        yield
+    return DescribeQuorumResponse(topics=rows)
+
+
+def _asks_for_the_quorum(topics: Sequence[TopicRequest]) -> bool:
+    return (
+        len(topics) == 1
+        and topics[0].topic_name == METADATA_TOPIC
+        and len(topics[0].partitions) == 1
+        and topics[0].partitions[0].partition_index == METADATA_PARTITION
+    )
+
+
+def _quorum(broker: Broker, image: Image) -> PartitionData:
+    now_ms = broker.clock.now_ms()
+    holder = ReplicaState(
+        replica_id=image.controller_id,
+        replica_directory_id=broker.log_manager.directory_id(_metadata_folder(broker)),
+        log_end_offset=image.version,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    return PartitionData(
+        partition_index=METADATA_PARTITION,
+        leader_id=image.controller_id,
+        leader_epoch=image.controller_epoch,
+        high_watermark=image.version,
+        current_voters=[holder],
+    )
+
+
+def _metadata_folder(broker: Broker) -> str:
+    settings = broker.settings
+    return settings.metadata_log_dir or settings.data_directories[0]
+
+
+def _nodes(image: Image) -> list[QuorumNode]:
+    """Where the controller is reached: it answers on its broker's listeners."""
+    state = image.brokers.get(image.controller_id)
+    if state is None:
+        return []
+    listeners = [
+        QuorumListener(name=name, host=host, port=port) for name, (host, port) in state.endpoints.items()
+    ]
+    return [QuorumNode(node_id=state.node_id, listeners=listeners)]

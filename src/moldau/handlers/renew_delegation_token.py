@@ -1,0 +1,23 @@
+"""RenewDelegationToken, versions 1-2: prolong a delegation token. Only who has proven its identity may ask,
+and no listener asks for that: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as in Kafka.
+
+    v2  flexible
+"""
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.create_delegation_token import NO_TIMESTAMP
+from moldau.handlers.registry import handles
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+
+
+@handles(RenewDelegationTokenRequest)
+def renew_delegation_token(
+    broker: Broker, context: RequestContext, request: RenewDelegationTokenRequest
+) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIMESTAMP
+    )

@@ -1,0 +1,18 @@
+"""SaslHandshake, versions 0-1: which SASL mechanisms there are. On a listener without SASL the question comes
+at the wrong time: ILLEGAL_SASL_STATE, as in Kafka.
+
+    v1  SaslAuthenticate follows; after v0 bare tokens would
+Not here: listeners with SASL, which this version does not serve.
+"""
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+@handles(SaslHandshakeRequest)
+def sasl_handshake(
+    broker: Broker, context: RequestContext, request: SaslHandshakeRequest
+) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

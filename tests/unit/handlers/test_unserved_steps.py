@@ -1,0 +1,87 @@
+"""What is refused row by row is refused in steps: however many rows, no step does more than one."""
+
+from types import SimpleNamespace
+
+import pytest
+from admin_world import all_steps
+
+from moldau.core.clock import ManualClock
+from moldau.handlers import load_all
+from moldau.handlers.broker import RequestContext
+from moldau.handlers.registry import TABLE
+from moldau.metadata.image import Image
+from moldau.protocol.messages import (
+    alter_client_quotas,
+    alter_user_scram_credentials,
+    describe_quorum,
+    describe_user_scram_credentials,
+    update_features,
+)
+
+ROWS = 5000
+
+
+def _many(row):
+    return [row] * ROWS
+
+
+REQUESTS = {
+    "quotas": alter_client_quotas.AlterClientQuotasRequest(entries=_many(alter_client_quotas.EntryData())),
+    "quotas of one": alter_client_quotas.AlterClientQuotasRequest(
+        entries=[
+            alter_client_quotas.EntryData(
+                entity=[alter_client_quotas.EntityData(entity_type="user")],
+                ops=_many(alter_client_quotas.OpData(key="producer_byte_rate", remove=True)),
+            )
+        ]
+    ),
+    "describe credentials": describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
+        users=[describe_user_scram_credentials.UserName(name=str(number)) for number in range(ROWS)]
+    ),
+    "deletions": alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+        deletions=_many(alter_user_scram_credentials.ScramCredentialDeletion())
+    ),
+    "upsertions": alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+        upsertions=_many(alter_user_scram_credentials.ScramCredentialUpsertion())
+    ),
+    "quorums": describe_quorum.DescribeQuorumRequest(topics=_many(describe_quorum.TopicRequest())),
+    "quorum partitions": describe_quorum.DescribeQuorumRequest(
+        topics=[describe_quorum.TopicRequest(partitions=_many(describe_quorum.PartitionRequest()))]
+    ),
+    "features": update_features.UpdateFeaturesRequest(
+        feature_updates=_many(update_features.FeatureUpdateKey(feature="group.version", max_version_level=1))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_row_a_step(name: str) -> None:
+    load_all()
+    request = REQUESTS[name]
+    broker = SimpleNamespace(metadata=SimpleNamespace(image=Image()), clock=ManualClock())
+    context = RequestContext(type(request).VERSIONS[1], 1, "test", "127.0.0.1", 1, "PLAINTEXT")
+    steps = TABLE[type(request).KEY].handler(broker, context, request)
+    count = 0
+
+    def counted():
+        nonlocal count
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                return stop.value
+            count += 1
+            yield
+
+    all_steps(counted())
+    assert count >= ROWS
+
+
+def test_an_entity_of_many_parts_is_not_looked_through() -> None:
+    load_all()
+    part = alter_client_quotas.EntityData(entity_type="user", entity_name="a")
+    entry = alter_client_quotas.EntryData(entity=_many(part))
+    request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry])
+    context = RequestContext(1, 1, "test", "127.0.0.1", 1, "PLAINTEXT")
+    answer = all_steps(TABLE[49].handler(None, context, request))
+    assert answer.entries[0].error_message == "Invalid client quota entity: user, user, user"
