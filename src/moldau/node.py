@@ -315,7 +315,7 @@ class Node:
         self.replicas.serve(self.slow_lane)
         self.replicas.set_strays_aside()
         self.producer_ids = ProducerIds(self.controller)
-        self.markers = LocalMarkers(self.node_id, self.replicas, self._groups_now, self.clock)
+        self.markers = LocalMarkers(self.node_id, self.replicas, self._groups_now, self.clock, self.slow_lane)
         self._stops.append(("partitions", self.replicas.close))
         housekeeping = Housekeeping(self.logs, self.replicas.high_watermark_of)
         housekeeping.start()

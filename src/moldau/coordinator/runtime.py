@@ -51,8 +51,8 @@ from moldau.protocol.errors import ErrorCode
 R = TypeVar("R")
 M = TypeVar("M", bound=Machine)
 
-BATCH_BYTES_MAX = 512 * 1024
-"""Records of one append, so that a batch stays below the topic's max.message.bytes; a larger single result
+BATCH_BYTES_MAX = 64 * 1024
+"""Records of one append: building it holds the loop for a millisecond or two. A larger single result
 goes alone."""
 
 LOAD_SLICE_RECORDS = 2000

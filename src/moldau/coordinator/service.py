@@ -15,7 +15,7 @@ import random
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from operator import mul
 from typing import Any, NamedTuple, TypeVar
@@ -349,9 +349,11 @@ class GroupCoordinator:
             lambda error_code: DescribedGroup(group_id=group_id, error_code=error_code),
         )
 
-    def list_groups(self, request: ListGroupsRequest, client: Client) -> Any:
-        """ListGroups: the groups of all shards here. While one of them loads, the list would be wrong: the
-        client is told to come back."""
+    def list_groups(
+        self, request: ListGroupsRequest, client: Client, partitions: Collection[int] | None = None
+    ) -> Any:
+        """ListGroups: the groups of all shards here, or of those of `partitions`. While one of them loads,
+        the list would be wrong: the client is told to come back."""
         states = frozenset(state.lower() for state in request.states_filter)
         types = frozenset(kind.lower() for kind in request.types_filter)
         if self.runtime.loading():
@@ -363,6 +365,7 @@ class GroupCoordinator:
                 lambda error_code: [],
             )
             for partition, _ in self.runtime.states()
+            if partitions is None or partition in partitions
         ]
         return together(
             outcomes, lambda lists: ListGroupsResponse(groups=[group for groups in lists for group in groups])
@@ -381,6 +384,10 @@ class GroupCoordinator:
         )
 
     # For metrics and the monitor.
+
+    def group_counts_by_partition(self) -> dict[int, int]:
+        """How many groups each shard here has."""
+        return {partition: len(shard.groups) for partition, shard in self.runtime.states()}
 
     def groups(self) -> Iterator[Group]:
         """Every group here, of both kinds."""

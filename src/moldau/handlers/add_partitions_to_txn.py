@@ -7,10 +7,12 @@ A request that names a partition which does not exist adds none: the others are 
 Clients with transactions v2 do not ask: their Produce requests do it (produce_transactional.py).
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Generator, Sequence
 
 from moldau.coordinator.markers import TopicPartition
+from moldau.core.slow_lane import all_steps
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.pieces import has_many_rows
 from moldau.handlers.registry import handles
 from moldau.metadata.image import Image
 from moldau.protocol.errors import ErrorCode
@@ -35,40 +37,68 @@ def add_partitions_to_txn(
     if context.api_version >= SEVERAL_SINCE:
         return _several(broker, request)
     topics = request.v3_and_below_topics
-    places = _places(topics)
-    unknown = _unknown(broker.metadata.image, places)
+    if has_many_rows(topics, "partitions"):
+        return _many(broker, context, request)
+    places = all_steps(_places(topics))
+    unknown = all_steps(_unknown(broker.metadata.image, places))
     if unknown is not None:
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_rows(topics, unknown))
-    outcome = broker.transactions.add_partitions(
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=all_steps(_rows(topics, unknown)))
+    outcome = _add(broker, context, request, places)
+    return all_steps(_answer(topics, outcome)) if isinstance(outcome, int) else _wait(topics, outcome)
+
+
+def _add(
+    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest, places: list[TopicPartition]
+) -> int | Awaitable[int]:
+    outcome: int | Awaitable[int] = broker.transactions.add_partitions(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
         places,
         context.api_version,
     )
+    return outcome
 
-    return _answer(topics, outcome) if isinstance(outcome, int) else _wait(topics, outcome)
+
+async def _many(
+    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    slices = broker.slow_lane.slices()
+    topics = request.v3_and_below_topics
+    places = await slices.run(_places(topics))
+    unknown = await slices.run(_unknown(broker.metadata.image, places))
+    if unknown is not None:
+        rows = await slices.run(_rows(topics, unknown))
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
+    outcome = _add(broker, context, request, places)
+    error_code = outcome if isinstance(outcome, int) else await outcome
+    return await slices.run(_answer(topics, error_code))
 
 
-def _answer(topics: Sequence[AddPartitionsToTxnTopic], error_code: int) -> AddPartitionsToTxnResponse:
-    rows = _rows(topics, dict.fromkeys(_places(topics), error_code))
+def _answer(
+    topics: Sequence[AddPartitionsToTxnTopic], error_code: int
+) -> Generator[None, None, AddPartitionsToTxnResponse]:
+    places = yield from _places(topics)
+    rows = yield from _rows(topics, dict.fromkeys(places, error_code))
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
 
 
 async def _wait(
     topics: Sequence[AddPartitionsToTxnTopic], outcome: Awaitable[int]
 ) -> AddPartitionsToTxnResponse:
-    return _answer(topics, await outcome)
+    return all_steps(_answer(topics, await outcome))
 
 
 async def _several(broker: Broker, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     known, results = [], {}
+    slices = broker.slow_lane.slices()
     for each in request.transactions:
-        unknown = _unknown(broker.metadata.image, _places(each.topics))
+        places = await slices.run(_places(each.topics))
+        unknown = await slices.run(_unknown(broker.metadata.image, places))
         if unknown is None:
             known.append(each)
         else:
-            rows = _rows(each.topics, unknown)
+            rows = await slices.run(_rows(each.topics, unknown))
             results[id(each)] = AddPartitionsToTxnResult(
                 transactional_id=each.transactional_id, topic_results=rows
             )
@@ -81,37 +111,44 @@ async def _several(broker: Broker, request: AddPartitionsToTxnRequest) -> AddPar
     )
 
 
-def _places(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
-    return [(topic.name, index) for topic in topics for index in topic.partitions]
+def _places(topics: Sequence[AddPartitionsToTxnTopic]) -> Generator[None, None, list[TopicPartition]]:
+    """The partitions, each once, in the order of the request."""
+    places: dict[TopicPartition, None] = {}
+    for topic in topics:
+        for index in topic.partitions:
+            places[topic.name, index] = None
+            yield
+        yield
+    return list(places)
 
 
-def _unknown(image: Image, places: Sequence[TopicPartition]) -> Codes | None:
+def _unknown(image: Image, places: Sequence[TopicPartition]) -> Generator[None, None, Codes | None]:
     """The answer to a request that names a partition which does not exist; None if all exist."""
-    missing = {
-        (name, index)
-        for name, index in places
-        if name not in image.topics or not 0 <= index < len(image.topics[name].partitions)
-    }
-    if not missing:
-        return None
-    return {
-        place: int(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if place in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
+    codes: Codes = {}
+    missing = False
+    for name, index in places:
+        known = name in image.topics and 0 <= index < len(image.topics[name].partitions)
+        missing = missing or not known
+        codes[name, index] = (
+            ErrorCode.OPERATION_NOT_ATTEMPTED if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
-        for place in places
-    }
+        yield
+    return codes if missing else None
 
 
-def _rows(topics: Sequence[AddPartitionsToTxnTopic], codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
-    return [
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
+def _rows(
+    topics: Sequence[AddPartitionsToTxnTopic], codes: Codes
+) -> Generator[None, None, list[AddPartitionsToTxnTopicResult]]:
+    results = []
+    for topic in topics:
+        rows = []
+        for index in topic.partitions:
+            rows.append(
                 AddPartitionsToTxnPartitionResult(
                     partition_index=index, partition_error_code=codes[topic.name, index]
                 )
-                for index in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+            )
+            yield
+        results.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=rows))
+        yield
+    return results

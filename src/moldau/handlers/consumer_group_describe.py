@@ -5,11 +5,13 @@
 Not here: classic groups (describe_groups.py).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.describe_groups import GROUP_OPERATIONS
+from moldau.handlers.pieces import by_ids
 from moldau.handlers.registry import handles
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_describe import (
@@ -22,8 +24,31 @@ from moldau.protocol.messages.consumer_group_describe import (
 def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> Any:
-    outcome = broker.groups.consumer_group_describe(request, context)
-    return then(outcome, _permit) if request.include_authorized_operations else outcome
+    permit = _permit if request.include_authorized_operations else _as_it_is
+    if len(request.group_ids) > 1:
+        return _in_pieces(broker, context, request, permit)
+    return then(broker.groups.consumer_group_describe(request, context), permit)
+
+
+async def _in_pieces(
+    broker: Broker,
+    context: RequestContext,
+    request: ConsumerGroupDescribeRequest,
+    permit: Callable[[ConsumerGroupDescribeResponse], ConsumerGroupDescribeResponse],
+) -> ConsumerGroupDescribeResponse:
+    """Several groups, each described once however often it is named."""
+
+    def ask(ids: list[str]) -> Any:
+        piece = ConsumerGroupDescribeRequest(group_ids=ids)
+        return then(
+            broker.groups.consumer_group_describe(piece, context), lambda response: permit(response).groups
+        )
+
+    return ConsumerGroupDescribeResponse(groups=await by_ids(broker.slow_lane, request.group_ids, ask))
+
+
+def _as_it_is(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
+    return response
 
 
 def _permit(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:

@@ -2,11 +2,25 @@
 
 from typing import Any
 
+from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.pieces import by_ids
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
+from moldau.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 
 @handles(DeleteGroupsRequest)
 def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> Any:
-    return broker.groups.delete_groups(request, context)
+    if len(request.groups_names) == 1:
+        return broker.groups.delete_groups(request, context)
+    return _in_pieces(broker, context, request)
+
+
+async def _in_pieces(
+    broker: Broker, context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse:
+    def ask(ids: list[str]) -> Any:
+        piece = DeleteGroupsRequest(groups_names=ids)
+        return then(broker.groups.delete_groups(piece, context), lambda response: response.results)
+
+    return DeleteGroupsResponse(results=await by_ids(broker.slow_lane, request.groups_names, ask))

@@ -6,10 +6,12 @@ their own.
     v6  a group that does not exist is an error, with a message; before, it is "Dead"
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.pieces import by_ids
 from moldau.handlers.registry import handles
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -20,8 +22,29 @@ GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 
 @handles(DescribeGroupsRequest)
 def describe_groups(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> Any:
-    outcome = broker.groups.describe_groups(request, context)
-    return then(outcome, _permit) if request.include_authorized_operations else outcome
+    permit = _permit if request.include_authorized_operations else _as_it_is
+    if len(request.groups) > 1:
+        return _in_pieces(broker, context, request, permit)
+    return then(broker.groups.describe_groups(request, context), permit)
+
+
+async def _in_pieces(
+    broker: Broker,
+    context: RequestContext,
+    request: DescribeGroupsRequest,
+    permit: Callable[[DescribeGroupsResponse], DescribeGroupsResponse],
+) -> DescribeGroupsResponse:
+    """Several groups, each described once however often it is named."""
+
+    def ask(ids: list[str]) -> Any:
+        piece = DescribeGroupsRequest(groups=ids)
+        return then(broker.groups.describe_groups(piece, context), lambda response: permit(response).groups)
+
+    return DescribeGroupsResponse(groups=await by_ids(broker.slow_lane, request.groups, ask))
+
+
+def _as_it_is(response: DescribeGroupsResponse) -> DescribeGroupsResponse:
+    return response
 
 
 def _permit(response: DescribeGroupsResponse) -> DescribeGroupsResponse:

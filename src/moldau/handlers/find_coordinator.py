@@ -6,7 +6,7 @@ The first question creates __consumer_offsets or __transaction_state. A key's co
 partition there. Not here: share groups; asking for one is refused with a sentence.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Generator, Sequence
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
@@ -18,6 +18,7 @@ from moldau.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
+Steps = Generator[None, None, FindCoordinatorResponse]
 SEVERAL_KEYS_SINCE = 4
 NO_ERROR = "NONE"
 """What Kafka says in versions 1-3 where nothing is wrong; there are clients that do not take less."""
@@ -29,7 +30,7 @@ NO_COORDINATOR_FOR = {2: "share groups"}
 @handles(FindCoordinatorRequest)
 def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+) -> FindCoordinatorResponse | Steps | Awaitable[FindCoordinatorResponse]:
     keys = request.coordinator_keys if context.api_version >= SEVERAL_KEYS_SINCE else [request.key]
     topic = TOPICS.get(request.key_type)
     if topic is None:
@@ -38,7 +39,7 @@ def find_coordinator(
         refused = [_refused(key, ErrorCode.INVALID_REQUEST, message) for key in keys]
         return _response(context, refused)
     if topic in broker.metadata.image.topics:
-        return _response(context, [_find(broker, context, topic, key) for key in keys])
+        return _find_all(broker, context, topic, keys)
     return _create_and_find(broker, context, topic, keys)
 
 
@@ -55,9 +56,17 @@ async def _create_and_find(
 ) -> FindCoordinatorResponse:
     message = await ensure_topic(broker, topic)
     if message is None:
-        return _response(context, [_find(broker, context, topic, key) for key in keys])
+        return await broker.slow_lane.slices().run(_find_all(broker, context, topic, keys))
     refused = [_refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message) for key in keys]
     return _response(context, refused)
+
+
+def _find_all(broker: Broker, context: RequestContext, topic: str, keys: Sequence[str]) -> Steps:
+    found = []
+    for key in keys:
+        found.append(_find(broker, context, topic, key))
+        yield
+    return _response(context, found)
 
 
 def _find(broker: Broker, context: RequestContext, topic: str, key: str) -> Coordinator:

@@ -5,10 +5,12 @@
 Up to version 2 there is one member, and its error is the answer's.
 """
 
+from collections.abc import Awaitable
 from typing import Any
 
 from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.pieces import ROWS_AT_ONCE
 from moldau.handlers.registry import handles
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
@@ -17,12 +19,34 @@ SEVERAL_MEMBERS_SINCE = 3
 
 @handles(LeaveGroupRequest)
 def leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> Any:
+    if len(request.members) > ROWS_AT_ONCE:
+        return _in_pieces(broker, context, request)
     if context.api_version >= SEVERAL_MEMBERS_SINCE:
         return broker.groups.leave_group(request, context)
     several = LeaveGroupRequest(
         group_id=request.group_id, members=[MemberIdentity(member_id=request.member_id)]
     )
     return then(broker.groups.leave_group(several, context), _single)
+
+
+async def _in_pieces(
+    broker: Broker, context: RequestContext, request: LeaveGroupRequest
+) -> LeaveGroupResponse:
+    """Many members leave some at a time."""
+    slices = broker.slow_lane.slices()
+    together = LeaveGroupResponse()
+    for start in range(0, len(request.members), ROWS_AT_ONCE):
+        piece = LeaveGroupRequest(
+            group_id=request.group_id, members=request.members[start : start + ROWS_AT_ONCE]
+        )
+        outcome = broker.groups.leave_group(piece, context)
+        response = await outcome if isinstance(outcome, Awaitable) else outcome
+        if response.error_code:
+            return LeaveGroupResponse(error_code=response.error_code)
+        together.members += response.members
+        if slices.spent():
+            await slices.next_slice()
+    return together
 
 
 def _single(response: LeaveGroupResponse) -> LeaveGroupResponse:

@@ -5,13 +5,35 @@
 Filters do not mind upper and lower case; a state or type that does not exist matches nothing.
 """
 
+from collections.abc import Awaitable
 from typing import Any
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.list_groups import ListGroupsRequest
+from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+GROUPS_AT_ONCE = 500
 
 
 @handles(ListGroupsRequest)
 def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> Any:
-    return broker.groups.list_groups(request, context)
+    counts = broker.groups.group_counts_by_partition()
+    if sum(counts.values()) <= GROUPS_AT_ONCE:
+        return broker.groups.list_groups(request, context)
+    return _shard_by_shard(broker, context, request, list(counts))
+
+
+async def _shard_by_shard(
+    broker: Broker, context: RequestContext, request: ListGroupsRequest, partitions: list[int]
+) -> ListGroupsResponse:
+    slices = broker.slow_lane.slices()
+    together = ListGroupsResponse()
+    for partition in partitions:
+        outcome = broker.groups.list_groups(request, context, (partition,))
+        response = await outcome if isinstance(outcome, Awaitable) else outcome
+        if response.error_code:
+            return ListGroupsResponse(error_code=response.error_code)
+        together.groups += response.groups
+        if slices.spent():
+            await slices.next_slice()
+    return together

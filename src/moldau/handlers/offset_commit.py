@@ -3,16 +3,102 @@
     v5  retention_time_ms is gone           v7  static members
     v6  leader epoch of the offset          v9  member epochs of the consumer protocol (KIP-848)
                                             v10 topic ids
-Not here: transactional commits (TxnOffsetCommit).
+A request whose records cannot fit into one batch of __consumer_offsets is refused as a whole, as Kafka does;
+another one with many rows is decided on in pieces (pieces.py). Not here: transactional commits
+(TxnOffsetCommit).
 """
 
+from collections.abc import Callable, Generator
 from typing import Any
 
+from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.pieces import by_rows, has_many_rows
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.metadata.image import GROUP_OFFSETS_TOPIC, Image
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+TOPIC_IDS_SINCE = 10
+RECORD_BYTES_MIN = 8 + 10 + 24
+"""A committed offset in a batch without the names in it: the record's frame, its key, its value."""
 
 
 @handles(OffsetCommitRequest)
 def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Any:
+    if has_many_rows(request.topics, "partitions"):
+        return _in_pieces(broker, context, request)
     return broker.groups.offset_commit(request, context)
+
+
+async def _in_pieces(
+    broker: Broker, context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse:
+    lane = broker.slow_lane
+    counts = partition_counts(broker.metadata.image, by_id=context.api_version >= TOPIC_IDS_SINCE)
+    if await lane.slices().run(weigh(request, counts)) > batch_bytes_max(broker, request.group_id):
+        return await lane.slices().run(_refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def ask(topics: list[Any]) -> Any:
+        piece = OffsetCommitRequest(
+            group_id=request.group_id,
+            generation_id_or_member_epoch=request.generation_id_or_member_epoch,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            retention_time_ms=request.retention_time_ms,
+            topics=topics,
+        )
+        return then(broker.groups.offset_commit(piece, context), lambda response: response.topics)
+
+    return OffsetCommitResponse(topics=await by_rows(lane, request.topics, "partitions", ask))
+
+
+def partition_counts(image: Image, *, by_id: bool) -> Callable[[Any], tuple[str, int]]:
+    """Gives a topic's name and its number of partitions, 0 where there is no such topic."""
+
+    def of(topic: Any) -> tuple[str, int]:
+        name = image.topic_names.get(topic.topic_id) if by_id else topic.name
+        state = None if name is None else image.topics.get(name)
+        return ("", 0) if state is None else (state.name, len(state.partitions))
+
+    return of
+
+
+def weigh(request: Any, counts: Callable[[Any], tuple[str, int]]) -> Generator[None, None, int]:
+    """What the request's records take in the log at the least, in bytes, in steps."""
+    size_bytes = 0
+    for topic in request.topics:
+        name, count = counts(topic)
+        each_bytes = RECORD_BYTES_MIN + len(request.group_id) + len(name)
+        for row in topic.partitions:
+            if 0 <= row.partition_index < count:
+                size_bytes += each_bytes + len(row.committed_metadata or "")
+            yield
+        yield
+    return size_bytes
+
+
+def batch_bytes_max(broker: Broker, group_id: str) -> int:
+    """The largest batch that the group's partition of __consumer_offsets takes."""
+    partition = broker.replicas.partition(GROUP_OFFSETS_TOPIC, broker.groups.partition_for(group_id))
+    return 2**63 if partition is None else partition.log.settings.max_message_bytes
+
+
+def _refused(request: OffsetCommitRequest, error_code: int) -> Generator[None, None, OffsetCommitResponse]:
+    response = OffsetCommitResponse()
+    for topic in request.topics:
+        rows = []
+        for row in topic.partitions:
+            rows.append(
+                OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=error_code)
+            )
+            yield
+        response.topics.append(
+            OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=rows)
+        )
+    return response

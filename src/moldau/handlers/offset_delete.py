@@ -2,11 +2,37 @@
 
 from typing import Any
 
+from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.pieces import by_rows, has_many_rows
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.offset_delete import OffsetDeleteRequest
+from moldau.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponseTopic,
+)
 
 
 @handles(OffsetDeleteRequest)
 def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> Any:
-    return broker.groups.offset_delete(request, context)
+    if not has_many_rows(request.topics, "partitions"):
+        return broker.groups.offset_delete(request, context)
+    return _in_pieces(broker, context, request)
+
+
+async def _in_pieces(
+    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse:
+    error_code = 0
+
+    def ask(asked: list[Any]) -> Any:
+        def topics_of(response: OffsetDeleteResponse) -> list[OffsetDeleteResponseTopic]:
+            nonlocal error_code
+            error_code = error_code or response.error_code
+            return [OffsetDeleteResponseTopic() for _ in asked] if response.error_code else response.topics
+
+        piece = OffsetDeleteRequest(group_id=request.group_id, topics=asked)
+        return then(broker.groups.offset_delete(piece, context), topics_of)
+
+    topics = await by_rows(broker.slow_lane, request.topics, "partitions", ask)
+    return OffsetDeleteResponse(error_code=error_code, topics=[] if error_code else topics)

@@ -4,33 +4,151 @@
     v5  leader epochs                       v9  member id and epoch of the consumer protocol (KIP-848)
     v7  require_stable: UNSTABLE_OFFSET_COMMIT while a transaction is open (KIP-447)
                                             v10 topic ids
-Up to version 7 there is one group; version 1 has no place for its error but the partitions.
+Many partitions, asked for or committed by a group of which all are asked for, are looked up in pieces
+(pieces.py). Up to version 7 there is one group; version 1 has no place for its error but the partitions.
 """
 
+from collections.abc import Awaitable, Generator, Mapping
 from typing import Any
 
+from moldau.core.ids import ZERO_UUID
+from moldau.core.slow_lane import all_steps
 from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.pieces import ROWS_AT_ONCE, by_rows, has_many_rows
 from moldau.handlers.registry import handles
 from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+    OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
 )
 
+TOPIC_IDS_SINCE = 10
 SEVERAL_GROUPS_SINCE = 8
 GROUP_ERROR_SINCE = 2
 
 
 @handles(OffsetFetchRequest)
 def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> Any:
-    if context.api_version >= SEVERAL_GROUPS_SINCE:
-        return broker.groups.offset_fetch(request, context)
-    outcome = broker.groups.offset_fetch(_several(request), context)
-    return then(outcome, lambda response: _single(request, response, context.api_version))
+    several = request if context.api_version >= SEVERAL_GROUPS_SINCE else _several(request)
+    if len(several.groups) > ROWS_AT_ONCE or any(_is_large(broker, group) for group in several.groups):
+        return _in_pieces(broker, context, request, several)
+    outcome = broker.groups.offset_fetch(several, context)
+    if several is request:
+        return outcome
+    return then(outcome, lambda response: all_steps(_single(request, response, context.api_version)))
+
+
+def _is_large(broker: Broker, group: OffsetFetchRequestGroup) -> bool:
+    if group.topics is None:
+        return len(_committed(broker, group.group_id)) > ROWS_AT_ONCE
+    return has_many_rows(group.topics, "partition_indexes")
+
+
+def _committed(broker: Broker, group_id: str) -> Mapping[tuple[str, int], Any]:
+    groups = broker.groups
+    shard = groups.runtime.state(groups.partition_for(group_id))
+    return {} if shard is None else shard.offsets.by_group.get(group_id, {})
+
+
+async def _in_pieces(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest, several: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    slices = broker.slow_lane.slices()
+    response = OffsetFetchResponse()
+    for group in several.groups:
+        if _is_large(broker, group):
+            found = await _fetch_in_pieces(broker, context, group, several.require_stable)
+        else:
+            found = await _now_or_later(_ask(broker, context, group, several.require_stable))
+        response.groups.append(found)
+        if slices.spent():
+            await slices.next_slice()
+    if several is request:
+        return response
+    return await slices.run(_single(request, response, context.api_version))
+
+
+async def _fetch_in_pieces(
+    broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    lane = broker.slow_lane
+    topics = group.topics
+    if topics is None:
+        by_id = context.api_version >= TOPIC_IDS_SINCE
+        topics = await lane.slices().run(_all_topics(broker, group.group_id, by_id))
+    error_code = 0
+
+    def ask(asked: list[OffsetFetchRequestTopics]) -> Any:
+        piece = OffsetFetchRequestGroup(
+            group_id=group.group_id,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+            topics=asked,
+        )
+
+        def topics_of(found: OffsetFetchResponseGroup) -> list[OffsetFetchResponseTopics]:
+            nonlocal error_code
+            error_code = error_code or found.error_code
+            return [OffsetFetchResponseTopics() for _ in asked] if found.error_code else found.topics
+
+        return then(_ask(broker, context, piece, require_stable), topics_of)
+
+    found = await by_rows(lane, topics, "partition_indexes", ask)
+    if error_code:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error_code)
+    if group.topics is None:
+        found = await lane.slices().run(_without_missing(found))
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=found)
+
+
+def _ask(
+    broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> Any:
+    request = OffsetFetchRequest(groups=[group], require_stable=require_stable)
+    return then(broker.groups.offset_fetch(request, context), lambda response: response.groups[0])
+
+
+async def _now_or_later(outcome: Any) -> Any:
+    return await outcome if isinstance(outcome, Awaitable) else outcome
+
+
+def _all_topics(
+    broker: Broker, group_id: str, by_id: bool
+) -> Generator[None, None, list[OffsetFetchRequestTopics]]:
+    """Every partition of which the group has an offset, in order."""
+    image = broker.metadata.image
+    indexes: dict[str, list[int]] = {}
+    for name, index in list(_committed(broker, group_id)):
+        indexes.setdefault(name, []).append(index)
+        yield
+    topics = []
+    for name in sorted(indexes):
+        state = image.topics.get(name)
+        if state is not None or not by_id:
+            topic_id = ZERO_UUID if state is None else state.topic_id
+            topics.append(
+                OffsetFetchRequestTopics(
+                    name=name, topic_id=topic_id, partition_indexes=sorted(indexes[name])
+                )
+            )
+        yield
+    return topics
+
+
+def _without_missing(
+    topics: list[OffsetFetchResponseTopics],
+) -> Generator[None, None, list[OffsetFetchResponseTopics]]:
+    """The answer about all offsets names no partition without one."""
+    for topic in topics:
+        topic.partitions = [row for row in topic.partitions if row.committed_offset >= 0 or row.error_code]
+        yield
+    return [topic for topic in topics if topic.partitions]
 
 
 def _several(request: OffsetFetchRequest) -> OffsetFetchRequest:
@@ -44,14 +162,17 @@ def _several(request: OffsetFetchRequest) -> OffsetFetchRequest:
     return OffsetFetchRequest(groups=[group], require_stable=request.require_stable)
 
 
-def _single(request: OffsetFetchRequest, response: OffsetFetchResponse, version: int) -> OffsetFetchResponse:
+def _single(
+    request: OffsetFetchRequest, response: OffsetFetchResponse, version: int
+) -> Generator[None, None, OffsetFetchResponse]:
     group = response.groups[0]
     if group.error_code and version < GROUP_ERROR_SINCE:
         return OffsetFetchResponse(topics=_refused(request, group.error_code))
-    topics = [
-        OffsetFetchResponseTopic(
-            name=topic.name,
-            partitions=[
+    topics = []
+    for topic in group.topics:
+        rows = []
+        for row in topic.partitions:
+            rows.append(
                 OffsetFetchResponsePartition(
                     partition_index=row.partition_index,
                     committed_offset=row.committed_offset,
@@ -59,11 +180,10 @@ def _single(request: OffsetFetchRequest, response: OffsetFetchResponse, version:
                     metadata=row.metadata,
                     error_code=row.error_code,
                 )
-                for row in topic.partitions
-            ],
-        )
-        for topic in group.topics
-    ]
+            )
+            yield
+        topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=rows))
+        yield
     return OffsetFetchResponse(topics=topics, error_code=group.error_code)
 
 

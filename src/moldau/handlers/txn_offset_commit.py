@@ -16,6 +16,8 @@ from moldau.coordinator.append_errors import CLIENT_ERRORS
 from moldau.coordinator.group.transactional_offsets import refuse_transactional_commit
 from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.offset_commit import batch_bytes_max, partition_counts, weigh
+from moldau.handlers.pieces import by_rows, has_many_rows
 from moldau.handlers.registry import handles
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, Image
 from moldau.protocol.errors import ErrorCode
@@ -34,6 +36,40 @@ which it comes again."""
 
 @handles(TxnOffsetCommitRequest)
 def txn_offset_commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+    if has_many_rows(request.topics, "partitions"):
+        return _in_pieces(broker, context, request)
+    return _at_once(broker, context, request)
+
+
+async def _in_pieces(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    """Many rows: what cannot fit into one batch is refused as a whole, the rest decided on in pieces; the
+    first of them verifies the transaction for all."""
+    lane = broker.slow_lane
+    counts = partition_counts(broker.metadata.image, by_id=False)
+    too_large = await lane.slices().run(weigh(request, counts)) > batch_bytes_max(broker, request.group_id)
+
+    def ask(topics: list[Any]) -> Any:
+        piece = TxnOffsetCommitRequest(
+            transactional_id=request.transactional_id,
+            group_id=request.group_id,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            generation_id=request.generation_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            topics=topics,
+        )
+        if too_large:
+            return refuse_transactional_commit(piece, ErrorCode.UNKNOWN_SERVER_ERROR).topics
+        return then(_at_once(broker, context, piece), lambda response: response.topics)
+
+    topics = await by_rows(lane, request.topics, "partitions", ask, first_alone=True)
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+def _at_once(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
     missing = _missing(broker.metadata.image, request)
     if missing.issuperset(
         (topic.name, row.partition_index) for topic in request.topics for row in topic.partitions

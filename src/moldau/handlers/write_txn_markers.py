@@ -7,7 +7,7 @@ coordinator that has been replaced is refused by the partition's own log, and so
 Not here: bringing markers to other brokers (coordinator/transaction/).
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 
 from moldau.coordinator.markers import Marker, TopicPartition
 from moldau.handlers.broker import Broker, RequestContext
@@ -31,7 +31,10 @@ def write_txn_markers(
 
 async def _write(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     results = []
+    slices = broker.slow_lane.slices()
     for row in request.markers:
+        if slices.spent():
+            await slices.next_slice()
         marker = Marker(
             row.producer_id,
             row.producer_epoch,
@@ -39,20 +42,34 @@ async def _write(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMar
             row.transaction_result,
             row.transaction_version,
         )
-        partitions = [(topic.name, index) for topic in row.topics for index in topic.partition_indexes]
+        partitions = await slices.run(_partitions(row))
         codes = await broker.markers.write(marker, partitions)
-        results.append(WritableTxnMarkerResult(producer_id=row.producer_id, topics=_topics(row, codes)))
+        topics = await slices.run(_topics(row, codes))
+        results.append(WritableTxnMarkerResult(producer_id=row.producer_id, topics=topics))
     return WriteTxnMarkersResponse(markers=results)
 
 
-def _topics(row: WritableTxnMarker, codes: dict[TopicPartition, int]) -> list[WritableTxnMarkerTopicResult]:
-    return [
-        WritableTxnMarkerTopicResult(
-            name=topic.name,
-            partitions=[
+def _partitions(row: WritableTxnMarker) -> Generator[None, None, list[TopicPartition]]:
+    partitions = []
+    for topic in row.topics:
+        for index in topic.partition_indexes:
+            partitions.append((topic.name, index))
+            yield
+        yield
+    return partitions
+
+
+def _topics(
+    row: WritableTxnMarker, codes: dict[TopicPartition, int]
+) -> Generator[None, None, list[WritableTxnMarkerTopicResult]]:
+    topics = []
+    for topic in row.topics:
+        rows = []
+        for index in topic.partition_indexes:
+            rows.append(
                 WritableTxnMarkerPartitionResult(partition_index=index, error_code=codes[topic.name, index])
-                for index in topic.partition_indexes
-            ],
-        )
-        for topic in row.topics
-    ]
+            )
+            yield
+        topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=rows))
+        yield
+    return topics

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.coordinator.markers import Marker, TopicPartition
 from moldau.core.clock import Clock
+from moldau.core.slow_lane import SlowLane
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC
 from moldau.protocol.errors import ErrorCode
 from moldau.records.control import ControlType, EndTransactionMarker
@@ -46,7 +47,9 @@ class LocalMarkers:
         replicas: ReplicaManager,
         groups: "Callable[[], GroupCoordinator]",
         clock: Clock,
+        lane: SlowLane | None = None,
     ) -> None:
+        self._lane = lane or SlowLane()
         self._node_id = node_id
         self._replicas = replicas
         self._groups = groups
@@ -54,8 +57,14 @@ class LocalMarkers:
 
     async def write(self, marker: Marker, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Write `marker` to each of `partitions`; an error code for each, NONE once it is committed."""
-        # All are appended before anything is awaited, so that one write of the turn carries them together.
-        outcomes = [(each, self._append(marker, *each)) for each in partitions]
+        # As many as fit into a slice are appended before anything is awaited, so that one write of the turn
+        # carries them together.
+        slices = self._lane.slices()
+        outcomes = []
+        for each in dict.fromkeys(partitions):
+            outcomes.append((each, self._append(marker, *each)))
+            if slices.spent():
+                await slices.next_slice()
         return {each: outcome if isinstance(outcome, int) else await outcome for each, outcome in outcomes}
 
     def _append(self, marker: Marker, topic: str, index: int) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from admin_world import ask as ask_controller
 from admin_world import every_version, start
 
+from moldau.core.slow_lane import SlowLane
 from moldau.handlers import load_all
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.registry import TABLE
@@ -65,7 +66,7 @@ class Answer:
         self.version, self.type = version, type(request).RESPONSE
         decoded = type(request).decode(request.encode(version), version)
         context = RequestContext(version, 1, "app", "10.0.0.7", 1, "PLAINTEXT")
-        broker: Any = SimpleNamespace(groups=world.coordinator)
+        broker: Any = SimpleNamespace(groups=world.coordinator, slow_lane=SlowLane())
 
         async def send() -> Any:
             return (entry.handler(broker, context, decoded),)
