@@ -67,7 +67,10 @@ def test_produce_request_means_the_same(data: st.DataObject, version: int) -> No
 @given(data=st.data(), version=produce_versions)
 def test_produce_response_is_the_same_bytes(data: st.DataObject, version: int) -> None:
     by_id = version >= 13
-    row = st.tuples(int32, st.integers(-1, 100), int64, int64, int64, st.none() | names)
+    refused = st.builds(
+        hot_produce.RecordsRefused, names, st.lists(st.tuples(st.integers(0, 2**31 - 1), names), max_size=3)
+    )
+    row = st.tuples(int32, st.integers(-1, 100), int64, int64, int64, st.none() | names | refused)
     topics = data.draw(st.lists(st.tuples(ids if by_id else names, st.lists(row, max_size=3)), max_size=3))
     message = produce.ProduceResponse(
         responses=[
@@ -80,7 +83,17 @@ def test_produce_response_is_the_same_bytes(data: st.DataObject, version: int) -
                         base_offset=base,
                         log_append_time_ms=time_ms,
                         log_start_offset=start,
-                        error_message=text,
+                        record_errors=[
+                            produce.BatchIndexAndErrorMessage(
+                                batch_index=batch_index, batch_index_error_message=reason
+                            )
+                            for batch_index, reason in (
+                                text.record_errors if isinstance(text, hot_produce.RecordsRefused) else ()
+                            )
+                        ],
+                        error_message=(
+                            text.message if isinstance(text, hot_produce.RecordsRefused) else text
+                        ),
                     )
                     for index, error_code, base, time_ms, start, text in rows
                 ],

@@ -20,9 +20,10 @@ from time import perf_counter_ns
 
 from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import Exchange, Slot
+from moldau.handlers.produce_request import RECORD_ERRORS_MAX, TAKEN_BACK, refusal_message
 from moldau.handlers.produce_transactional import is_open
-from moldau.log.log import AppendResult
-from moldau.protocol.hot_produce import ProduceTopic, encode_produce_response
+from moldau.log.log import AppendResult, Deferred
+from moldau.protocol.hot_produce import PartitionAnswer, ProduceTopic, encode_produce_response
 from moldau.protocol.hot_wire import frame_answer, uvarint
 from moldau.protocol.wire import MalformedMessage
 from moldau.protocol.wire import uvarint as write_uvarint
@@ -42,7 +43,6 @@ _PREFIX_BYTES_MAX = 4096  # it is kept for as long as the connection lives
 _PRODUCE = 0
 _ATTRIBUTES_AT = CRC_START + 1  # their lower byte
 _SAMPLED = 16  # one request in so many is timed, and counts for all of them
-_TAKEN_BACK = "the write failed and was taken back: see the broker's log and its /health page"
 
 
 def remember(
@@ -160,6 +160,9 @@ class RepeatedProduce:
         if in_transaction and not (self._transactional and is_open(partition, view[start:stop])):
             return False
         result = partition.append(view[start:stop], self._now_ms(), self._acks)
+        error_code = result.error_code
+        if error_code and isinstance(result, Deferred):
+            return False  # nothing has happened yet
         self._counts[self._count_key] += 1
         partition.stats.produces += 1
         slot = self.spare.pop() if self.spare else _RepeatedSlot(exchange, self)
@@ -169,21 +172,21 @@ class RepeatedProduce:
         self._uses += 1
         slot.began_us = perf_counter_ns() // 1000 if self._uses % _SAMPLED == 0 else 0
         exchange.queue.append(slot)
-        if result.error_code:
+        if error_code:
             partition.stats.failed_produces += 1
             slot.fill(self.refusal(slot))
         else:
             partition.wait_for(result.last_offset + 1, slot)
         return True
 
-    def refusal(self, slot: "_RepeatedSlot", error_code: int = 0, message: str | None = None) -> bytes:
-        """The frame that says why they are not there."""
+    def refusal(self, slot: "_RepeatedSlot", error_code: int = 0) -> bytes:
+        """The error response: the append's refusal, or `error_code` when the write was taken back."""
         result = slot.result
-        log_start_offset = -1
+        index = self.partition.index
+        row: PartitionAnswer = (index, error_code, -1, -1, -1, TAKEN_BACK)
         if result.error_code:
-            error_code, message = result.error_code, result.error_message
-            log_start_offset = result.log_start_offset
-        row = (self.partition.index, error_code, -1, -1, log_start_offset, message)
+            message = refusal_message(result, RECORD_ERRORS_MAX)
+            row = (index, result.error_code, -1, -1, result.log_start_offset, message)
         body = encode_produce_response(self.version, [(self.key, [row])])
         return frame_answer(slot.correlation_id, self._flexible, body)
 
@@ -205,7 +208,7 @@ class _RepeatedSlot(Slot):
         """The records are committed (0), or lost."""
         shortcut = self.shortcut
         if error_code:
-            self.fill(shortcut.refusal(self, error_code, _TAKEN_BACK))
+            self.fill(shortcut.refusal(self, error_code))
             return
         result = self.result
         self.parts = shortcut.pack(

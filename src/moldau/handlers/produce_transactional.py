@@ -10,20 +10,25 @@ before), or makes it take part (from Produce version 12 on).
                    └──> guard taken in the log ──> coordinator ──> append, if no marker came meanwhile
 
 Batches of the same producer to the same partition that come while the answer is under way queue behind the
-first and share it, so that their order stays. Their bytes are copied: the receive buffer will not wait.
+first and share it, so that their order stays; so do those that come while the first one's records are looked
+at in a worker thread (log/inspection.py). Their bytes are copied: the receive buffer will not wait.
 
 Not here: what the coordinator knows (coordinator/transaction/), the guard itself (log/).
 """
 
 import asyncio
+import logging
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.handlers.broker import Broker
-from moldau.log.outcome import AppendResult, Refused
+from moldau.log.inspection import Inspection
+from moldau.log.outcome import AppendResult, Deferred, Refused
 from moldau.protocol.errors import ErrorCode, error_name
 from moldau.records.batch import ATTRIBUTES, CRC_START, HEADER_BYTES, TRANSACTIONAL
+from moldau.records.unpack_budget import UnpackBudget
 from moldau.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -55,6 +60,7 @@ _ASK_LATER = frozenset(
 )
 
 Done = Callable[[AppendResult], None]
+log = logging.getLogger("moldau.handlers")
 
 
 class Producer(NamedTuple):
@@ -90,11 +96,13 @@ class Verifications:
         version: int,
         batches: list[tuple[Partition, memoryview, Done]],
         acks: int,
+        source: object,
     ) -> None:
         """Append each batch once its transaction is known to take place; `Done` is told how that went.
 
-        `version` is Produce's. All that can be asked together is asked together.
+        `version` is Produce's, `source` the connection. All that can be asked together is asked together.
         """
+        budget = UnpackBudget()
         asked: list[_Queue] = []
         for partition, records, done in batches:
             producer = producer_of(records)
@@ -102,7 +110,7 @@ class Verifications:
                 # (What is too large is refused, and need not be copied for that.)
                 done(partition.append(records, self._broker.clock.now_ms(), acks))
                 continue
-            waiting = _Waiting(bytes(records), acks, done)
+            waiting = _Waiting(bytes(records), acks, done, budget, source)
             queue = self._queues.get((partition, producer))
             if queue is not None:
                 queue.waiting.append(waiting)
@@ -151,22 +159,63 @@ class Verifications:
 
     def _settle(self, queues: "list[_Queue]", codes: dict[tuple[str, int], int], version: int) -> None:
         for queue in queues:
-            del self._queues[queue.partition, queue.producer]
             error_code = codes.get(queue.place, ErrorCode.NONE)
+            if not error_code:
+                self._append_all(queue)
+                continue
+            del self._queues[queue.partition, queue.producer]
             for waiting in queue.waiting:
-                if error_code:
-                    waiting.done(_refused(error_code, version))
-                else:
-                    waiting.done(self._append(queue, waiting))
+                waiting.done(_refused(error_code, version))
 
-    def _append(self, queue: "_Queue", waiting: "_Waiting") -> AppendResult:
-        partition, records = queue.partition, memoryview(waiting.records)
-        if partition.leader != self._broker.node_id:
+    def _append_all(self, queue: "_Queue") -> None:
+        """Append the queue's batches in order.
+
+        While one of them is inspected, those behind it wait, as do those that join the queue meanwhile.
+        """
+        while queue.waiting:
+            waiting = queue.waiting[0]
+            result = self._append(queue, waiting)
+            if isinstance(result, Deferred):
+                inspection = result.inspection
+                run = partial(inspection.run, waiting.budget)
+                inspected = self._broker.side_worker.run(run, waiting.source)
+                inspected.add_done_callback(partial(self._inspected, queue, waiting, inspection))
+                return
+            del queue.waiting[0]
+            waiting.done(result)
+        del self._queues[queue.partition, queue.producer]
+
+    def _inspected(
+        self, queue: "_Queue", waiting: "_Waiting", inspection: Inspection, future: "asyncio.Future[None]"
+    ) -> None:
+        if future.cancelled():  # the broker stops: nobody waits any more
+            self._queues.pop((queue.partition, queue.producer), None)
+            return
+        if future.exception() is not None:
+            log.error("an inspection failed: this is a bug", exc_info=future.exception())
+            result: AppendResult = Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "a bug: see the broker's log")
+        else:
+            result = self._append(queue, waiting, inspection)
+        del queue.waiting[0]
+        waiting.done(result)
+        self._append_all(queue)
+
+    def _append(
+        self, queue: "_Queue", waiting: "_Waiting", inspection: Inspection | None = None
+    ) -> AppendResult:
+        broker, partition = self._broker, queue.partition
+        if broker.replicas.partition(partition.topic, partition.index) is not partition:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition has been deleted")
+        if partition.leader != broker.node_id:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker leads the partition no longer")
-        now_ms = self._broker.clock.now_ms()
-        if partition.log.transaction_is_open(*queue.producer):
-            return partition.append(records, now_ms, waiting.acks)
-        return partition.append_verified(records, now_ms, waiting.acks, queue.verification)
+        now_ms, acks, records = broker.clock.now_ms(), waiting.acks, memoryview(waiting.records)
+        # What is open needs no guard; else a marker that came meanwhile has broken it.
+        guard = None if partition.log.transaction_is_open(*queue.producer) else queue.verification
+        if inspection is not None:
+            return partition.append_inspected(inspection, now_ms, acks, guard)
+        if guard is None:
+            return partition.append(records, now_ms, acks)
+        return partition.append_verified(records, now_ms, acks, guard)
 
 
 class _Waiting(NamedTuple):
@@ -175,6 +224,8 @@ class _Waiting(NamedTuple):
     records: bytes
     acks: int
     done: Done
+    budget: UnpackBudget  # its request's, for all of its batches
+    source: object
 
 
 class _Queue:

@@ -15,11 +15,13 @@ from enum import IntEnum
 
 from moldau.core.crc import crc32c
 from moldau.core.settings.topic import TopicSettings
-from moldau.log.outcome import Appended, AppendResult, Outcome, Refused, Repeated
+from moldau.log.inspection import Inspection
+from moldau.log.outcome import Appended, AppendResult, Deferred, Outcome, Refused, Repeated
 from moldau.log.producers import ProducerBatch, ProducerState
+from moldau.log.rules import Rules
 from moldau.log.tail import Tail
 from moldau.log.transaction_index import AbortedTransaction
-from moldau.log.validation import COUNTED_RECORDS_MAX, Rules, prepare
+from moldau.log.validation import COUNTED_RECORDS_MAX, prepare, stamp
 from moldau.log.verification import Verification
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import (
@@ -87,6 +89,8 @@ class Appender(Tail):
         self, batches: memoryview, leader_epoch: int, now_ms: int, origin: Origin = CLIENT
     ) -> AppendResult:
         """Give the batch its offsets and stage it; refusals are results, not exceptions.
+
+        `Deferred`: a client's batch whose many records must be looked at first; nothing has happened yet.
 
         From CLIENT and COORDINATOR exactly one batch; from REPLICATION any number, with their offsets and
         epochs. The result stands only once `flush_staged` has returned.
@@ -193,6 +197,35 @@ class Appender(Tail):
         view = prepare(batches, self._rules, now_ms, from_client=origin is CLIENT)
         if isinstance(view, Outcome):
             return self._refuse(view)
+        if isinstance(view, Inspection):
+            return Deferred(view, self.log_start_offset)
+        return self._append_prepared(view, leader_epoch, now_ms, origin, guard, transaction_version)
+
+    def append_inspected(
+        self, inspection: Inspection, leader_epoch: int, now_ms: int, guard: Verification | None = None
+    ) -> AppendResult:
+        """Append a client's batch whose inspection has run; `guard` as in `append_verified`.
+
+        Its producer is judged now: a marker that came meanwhile counts, and so does a batch that got ahead.
+        """
+        if self.offline or self._failure is not None:
+            return self._refuse(Outcome(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))
+        result = inspection.result
+        assert result is not None, "the inspection has not run"
+        if isinstance(result, Outcome):
+            return self._refuse(result)
+        view = stamp(result, self._rules, now_ms)
+        return self._append_prepared(view, leader_epoch, now_ms, CLIENT, guard, 0)
+
+    def _append_prepared(
+        self,
+        view: BatchView,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin,
+        guard: Verification | None,
+        transaction_version: int,
+    ) -> AppendResult:
         base = self.log_end_offset
         verdict = self._judge_producer(view, origin, guard, transaction_version)
         if isinstance(verdict, ProducerBatch):

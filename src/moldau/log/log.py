@@ -17,7 +17,7 @@ from moldau.log import retention, timestamps
 from moldau.log.appender import CLIENT, Origin, is_disk_full
 from moldau.log.descriptors import DescriptorLimit
 from moldau.log.flushing import FsyncJob
-from moldau.log.outcome import Appended, AppendResult, Refused, Repeated
+from moldau.log.outcome import Appended, AppendResult, Deferred, Refused, Repeated
 from moldau.log.reader import OffsetOutOfRange
 from moldau.log.scan import cut_segment, rebuild_producers
 from moldau.log.segment import (
@@ -39,6 +39,7 @@ __all__ = [
     "AppendResult",
     "Appended",
     "CorruptSegment",
+    "Deferred",
     "Log",
     "OffsetOutOfRange",
     "Origin",

@@ -1,10 +1,14 @@
-"""What an append answers: a result by its offsets, or a refusal by its error code. Neither is an exception.
+"""What an append answers: a result by its offsets, a refusal by its error code, or that the records must be
+looked at first. None of them is an exception.
 
 HOT: one `Appended` is made for every batch, so it is a slotted class filled by position; what is the same in
 every good answer stands on the class.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from moldau.log.inspection import Inspection
 
 
 class RecordError(NamedTuple):
@@ -86,6 +90,26 @@ class Refused(AppendResult):
 
     def __repr__(self) -> str:
         return f"Refused({self.error_code}: {self.error_message})"
+
+
+class Deferred(AppendResult):
+    """Nothing has been decided yet: the records must be looked at first, and that takes longer than the event
+    loop has. Run the inspection, then append it (`append_inspected`).
+    """
+
+    __slots__ = ("inspection", "log_start_offset")
+
+    error_code = -1  # UNKNOWN_SERVER_ERROR: what a client would see if nobody went on with it
+    base_offset = -1
+    last_offset = -1
+    log_append_time_ms = -1
+    duplicate = False
+    error_message = None
+    record_errors = ()
+
+    def __init__(self, inspection: "Inspection", log_start_offset: int) -> None:
+        self.inspection = inspection
+        self.log_start_offset = log_start_offset
 
 
 class Outcome(NamedTuple):

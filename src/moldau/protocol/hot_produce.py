@@ -13,6 +13,7 @@ Budget: decoding a one-partition request 2.0 reference loops, its answer 1.8 (be
 
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from moldau.protocol.hot_wire import checked_count, skip_tagged_fields, uvarint
 from moldau.protocol.wire import MalformedMessage
@@ -124,8 +125,15 @@ def _decode_produce_flexible(view: memoryview, position: int, by_id: bool) -> Pr
     return transactional_id, acks, timeout_ms, topics
 
 
+class RecordsRefused(NamedTuple):
+    """A message, and the records that are the reason (KIP-467): (place in the batch, message)."""
+
+    message: str
+    record_errors: Sequence[tuple[int, str]]
+
+
 # (index, error code, base offset, log append time ms, log start offset, error message)
-PartitionAnswer = tuple[int, int, int, int, int, str | None]
+PartitionAnswer = tuple[int, int, int, int, int, str | RecordsRefused | None]
 
 _ANSWER_V3 = struct.Struct(">ihqq").pack
 _ANSWER_V5 = struct.Struct(">ihqqq").pack
@@ -156,18 +164,41 @@ def encode_produce_response(
                 if message is None:
                     parts.append(b"\x01\x00\x00")
                 else:
-                    text = message.encode()
-                    parts.append(b"\x01" + write_uvarint(len(text) + 1) + text + b"\x00")
+                    _add_message_flexible(message, parts)
             elif version == 8:
-                parts.append(_NO_RECORD_ERRORS)
-                if message is None:
-                    parts.append(_NULL_STRING)
-                else:
-                    text = message.encode()
-                    parts.append(_PACK_I16(len(text)) + text)
+                _add_message(message, parts)
         if flexible:
             parts.append(b"\x00")
     parts.append(_PACK_I32(throttle_time_ms))
     if flexible:
         parts.append(b"\x00")
     return b"".join(parts)
+
+
+def _add_message_flexible(message: str | RecordsRefused, parts: list[bytes]) -> None:
+    if isinstance(message, RecordsRefused):
+        message, record_errors = message
+        parts.append(write_uvarint(len(record_errors) + 1))
+        for batch_index, reason in record_errors:
+            text = reason.encode()
+            parts.append(_PACK_I32(batch_index) + write_uvarint(len(text) + 1) + text + b"\x00")
+    else:
+        parts.append(b"\x01")
+    text = message.encode()
+    parts.append(write_uvarint(len(text) + 1) + text + b"\x00")
+
+
+def _add_message(message: str | RecordsRefused | None, parts: list[bytes]) -> None:
+    if isinstance(message, RecordsRefused):
+        message, record_errors = message
+        parts.append(_PACK_I32(len(record_errors)))
+        for batch_index, reason in record_errors:
+            text = reason.encode()
+            parts.append(_PACK_I32(batch_index) + _PACK_I16(len(text)) + text)
+    else:
+        parts.append(_NO_RECORD_ERRORS)
+    if message is None:
+        parts.append(_NULL_STRING)
+        return
+    text = message.encode()
+    parts.append(_PACK_I16(len(text)) + text)

@@ -92,18 +92,27 @@ def decode_records(
     """
     position = 0
     for _ in range(count):
-        length, position = decode_varint(payload, position, _VARINT_BYTES_MAX)
-        end = position + length
-        if length < 0 or end > len(payload):
-            raise ValueError(
-                f"a record of {length} bytes does not fit the {len(payload) - position} bytes left"
-            )
-        yield _decode_record(payload[position:end], base_offset, base_timestamp_ms, append_time_ms)
-        position = end
+        record, position = decode_record(payload, position, base_offset, base_timestamp_ms, append_time_ms)
+        yield record
     if position != len(payload):
         raise ValueError(
             f"{len(payload) - position} bytes are left after the {count} records that the header counts"
         )
+
+
+def decode_record(
+    payload: memoryview | bytes | bytearray,
+    position: int,
+    base_offset: int,
+    base_timestamp_ms: int,
+    append_time_ms: int | None = None,
+) -> tuple[Record, int]:
+    """The record that begins at `position`, and the position behind it; ValueError where a length lies."""
+    length, position = decode_varint(payload, position, _VARINT_BYTES_MAX)
+    end = position + length
+    if length < 0 or end > len(payload):
+        raise ValueError(f"a record of {length} bytes does not fit the {len(payload) - position} bytes left")
+    return _decode_record(payload[position:end], base_offset, base_timestamp_ms, append_time_ms), end
 
 
 def _decode_record(

@@ -23,6 +23,7 @@ from moldau.records.control import MARKER_BYTES, EndTransactionMarker
 from moldau.replication.turn import Turn
 
 if TYPE_CHECKING:
+    from moldau.log.inspection import Inspection
     from moldau.log.producers import Verification
 
 
@@ -125,6 +126,16 @@ class Partition:
             return self._refused()
         result = self.log.append_verified(batches, self.leader_epoch, now_ms, verification)
         self._note(result, len(batches))
+        return result
+
+    def append_inspected(
+        self, inspection: "Inspection", now_ms: int, acks: int, verification: "Verification | None" = None
+    ) -> AppendResult:
+        """Append a batch whose records have been looked at meanwhile (`Deferred`)."""
+        if not self._takes(acks):
+            return self._refused()
+        result = self.log.append_inspected(inspection, self.leader_epoch, now_ms, verification)
+        self._note(result, inspection.size_bytes)
         return result
 
     def append_marker(

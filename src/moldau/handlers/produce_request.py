@@ -1,0 +1,251 @@
+"""One Produce request in hand: each row appended, or put off, and its answer once all that was appended is
+committed.
+
+    take ──> appended ──> waits for the commit ──┐
+         ──> refused ────────────────────────────┼──> all rows settled ──> the answer, or with acks=0 an end
+         ──> opens a transaction: asks later ────┤    of the connection when a row has failed
+         ──> DEFERRED: its records are looked at ┘
+             elsewhere, then `take_inspected`
+
+Not here: the order in which rows are taken (produce.py, produce_later.py).
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+from moldau.handlers.broker import Broker
+from moldau.handlers.exchange import Exchange, Slot
+from moldau.handlers.produce_transactional import Done, is_open
+from moldau.log.inspection import Inspection
+from moldau.log.log import AppendResult, Deferred
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.hot_produce import PartitionAnswer, RecordsRefused, encode_produce_response
+from moldau.protocol.hot_wire import frame_answer
+from moldau.replication.partition import Partition
+
+_FLEXIBLE_FROM = 9
+TAKEN_BACK = "the write failed and was taken back: see the broker's log and its /health page"
+RECORD_ERRORS_MAX = 1000
+"""So many records are named in one answer; the rows after them say in a sentence what is wrong."""
+
+Rows = list[PartitionAnswer]
+Lookup = Mapping[bytes, Mapping[int, Partition]]
+
+
+class PutOff(NamedTuple):
+    """A row whose batch must be inspected before it may be appended, and its place in the answer."""
+
+    partition: Partition
+    inspection: Inspection
+    key: bytes
+    rows: Rows
+    at: int
+
+
+class ProduceInHand:
+    """A request's rows and what became of them."""
+
+    __slots__ = (
+        "_errors_left",
+        "_unverified",
+        "acks",
+        "answers",
+        "broker",
+        "correlation_id",
+        "exchange",
+        "failed",
+        "left",
+        "lookup",
+        "now_ms",
+        "refused",
+        "slot",
+        "transactional_id",
+        "unknown",
+        "version",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        exchange: Exchange,
+        version: int,
+        correlation_id: int,
+        transactional_id: bytes | None,
+        acks: int,
+        refused: int,
+        lookup: Lookup,
+        unknown: int,
+    ) -> None:
+        """`refused` is the error code of all rows, or 0; `unknown` that of a topic that is not here."""
+        self.broker = broker
+        self.exchange = exchange
+        self.version = version
+        self.correlation_id = correlation_id
+        self.transactional_id = transactional_id
+        self.acks = acks
+        self.refused = refused
+        self.lookup = lookup
+        self.unknown = unknown
+        self.now_ms = broker.clock.now_ms()
+        self.answers: list[tuple[bytes, Rows]] = []  # still growing: a failing disk may settle a row early
+        self.failed = False
+        self.left = 1  # held by the handler until all rows are taken
+        self.slot: Slot | None = None
+        self._errors_left = RECORD_ERRORS_MAX
+        self._unverified: list[tuple[Partition, memoryview, Rows, int]] = []
+
+    # Rows
+
+    def take(
+        self,
+        key: bytes,
+        held: Mapping[int, Partition] | None,
+        rows: Rows,
+        index: int,
+        records: memoryview | None,
+    ) -> PutOff | None:
+        """Append one row's batch, or refuse it; its row of the answer joins `rows`.
+
+        What is put off has a row already, to be filled by `take_inspected`.
+        """
+        partition = None if held is None else held.get(index)
+        if self.refused:
+            self._refuse(rows, index, self.refused)
+        elif partition is None:
+            self._refuse(rows, index, self.unknown if held is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif records is None:
+            self._refuse(rows, index, ErrorCode.INVALID_RECORD, "the partition has no records")
+        else:
+            stats = partition.stats
+            stats.produces += 1
+            refusal = refusal_of(self.broker, partition)
+            if refusal:
+                stats.failed_produces += 1
+                message = "clients may not write internal topics" if partition.internal else None
+                self._refuse(rows, index, refusal, message)
+            elif self.transactional_id is not None and not is_open(partition, records):
+                rows.append((index, 0, -1, -1, -1, None))  # until the coordinator has been asked
+                self._unverified.append((partition, records, rows, len(rows) - 1))
+            else:
+                result = partition.append(records, self.now_ms, self.acks)
+                if result.error_code and isinstance(result, Deferred):
+                    rows.append((index, 0, -1, -1, -1, None))
+                    return PutOff(partition, result.inspection, key, rows, len(rows) - 1)
+                rows.append(self._row(partition, result))
+                self._await_commit(partition, result)
+        return None
+
+    def take_inspected(self, put_off: PutOff) -> None:
+        """Append the batch, if its inspection and what has happened to its partition meanwhile allow it."""
+        partition, inspection, key, rows, at = put_off
+        index = partition.index
+        held = self.lookup.get(key)
+        if held is None or held.get(index) is not partition:  # deleted; perhaps there is another of the name
+            error_code = self.unknown if held is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            rows[at] = (index, error_code, -1, -1, -1, None)
+        elif refusal := refusal_of(self.broker, partition):
+            rows[at] = (index, refusal, -1, -1, -1, None)
+        else:
+            result = partition.append_inspected(inspection, self.now_ms, self.acks)
+            rows[at] = self._row(partition, result)
+            self._await_commit(partition, result)
+            return
+        partition.stats.failed_produces += 1
+        self.failed = True
+
+    def _refuse(self, rows: Rows, index: int, error_code: int, message: str | None = None) -> None:
+        self.failed = True
+        rows.append((index, error_code, -1, -1, -1, message))
+
+    def _row(self, partition: Partition, result: AppendResult) -> PartitionAnswer:
+        index = partition.index
+        if result.error_code:
+            self.failed = True
+            partition.stats.failed_produces += 1
+            message = refusal_message(result, self._errors_left)
+            if isinstance(message, RecordsRefused):
+                self._errors_left -= len(message.record_errors)
+            return index, result.error_code, -1, -1, result.log_start_offset, message
+        return index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset, None
+
+    def _await_commit(self, partition: Partition, result: AppendResult) -> None:
+        if self.acks and not result.error_code:
+            if self.slot is None:
+                self.slot = self.exchange.park(blocking=False)
+            self.left += 1
+            partition.wait_for(result.last_offset + 1, self)
+
+    # Transactions
+
+    def verify(self) -> None:
+        """Have the batches appended that open a transaction, once its coordinator agrees; their bytes are
+        copied.
+        """
+        unverified, self._unverified = self._unverified, []
+        if not unverified or self.transactional_id is None:
+            return
+        if self.slot is None:
+            self.slot = self.exchange.park(blocking=False)
+        self.left += len(unverified)
+        batches: list[tuple[Partition, memoryview, Done]] = [
+            (partition, records, partial(self._place, rows, at, partition))
+            for partition, records, rows, at in unverified
+        ]
+        transactional_id = self.transactional_id.decode(errors="replace")
+        self.broker.verifications.append(
+            transactional_id, self.version, batches, self.acks, source=self.exchange
+        )
+
+    def _place(self, rows: Rows, at: int, partition: Partition, result: AppendResult) -> None:
+        """A batch that had to wait for the coordinator is in the log now, or refused."""
+        rows[at] = self._row(partition, result)
+        self._await_commit(partition, result)
+        self.release()
+
+    # The answer
+
+    def settle(self, error_code: int, partition: Partition) -> None:
+        """A row's batch is committed (0), or was taken back."""
+        if error_code:
+            self._withdraw(error_code, partition)
+        self.release()
+
+    def release(self) -> None:
+        """One row, or the handler, is done; the last one sends the answer."""
+        self.left -= 1
+        if self.left or self.slot is None:
+            return
+        if self.acks:
+            self.slot.fill(self.frame())
+        elif any(row[1] for _, rows in self.answers for row in rows):
+            self.exchange.close()
+        else:
+            self.slot.fill(None)
+
+    def frame(self) -> bytes:
+        """The answer's frame."""
+        body = encode_produce_response(self.version, self.answers)
+        return frame_answer(self.correlation_id, self.version >= _FLEXIBLE_FROM, body)
+
+    def _withdraw(self, error_code: int, partition: Partition) -> None:
+        """The partition's batch was taken back after its row of the answer had been made."""
+        names = (partition.topic.encode(), partition.topic_id)
+        lost = (partition.index, error_code, -1, -1, -1, TAKEN_BACK)
+        for key, rows in self.answers:
+            if key in names:
+                rows[:] = [lost if row[0] == partition.index and not row[1] else row for row in rows]
+
+
+def refusal_of(broker: Broker, partition: Partition) -> int:
+    """Why no client may write to the partition here; 0: it may."""
+    if partition.leader != broker.node_id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.INVALID_TOPIC_EXCEPTION if partition.internal else 0
+
+
+def refusal_message(result: AppendResult, errors_max: int) -> str | RecordsRefused | None:
+    """What a row of the answer says of a refusal, naming at most so many records (KIP-467)."""
+    if not result.record_errors or errors_max <= 0:
+        return result.error_message
+    return RecordsRefused(result.error_message or "", result.record_errors[:errors_max])

@@ -1,0 +1,228 @@
+"""Looking at every record of a client's batch, where a topic's settings or a header that cannot be right ask
+for it; and packing the batch anew in the topic's codec.
+
+A few hundred bytes may hold millions of records, so an inspection is an object that is run where there is
+time for it: `run_short` on the event loop, in less than a millisecond, or `run` in a worker thread. It has
+its bytes for itself (after `keep`), touches nothing else, and leaves its `result` for the append.
+
+    append ──> Deferred(inspection) ──> keep ──> run, elsewhere ──> append_inspected
+
+Records are walked over, not decoded (records/walk.py); only those that are refused become objects, and of
+those no more than an answer has room for: after `RECORD_ERRORS_MAX` the batch is refused with what has been
+found. (In Kafka the list has no end. To a client a record that is not in it failed because of its
+neighbours, and comes again if it sends it again.)
+
+Not here: what needs no look at records (validation.py), the order of appends (handlers/produce_later.py).
+"""
+
+from moldau.log.outcome import Outcome, RecordError
+from moldau.log.rules import Rules
+from moldau.protocol.errors import ErrorCode
+from moldau.records import compression, walk
+from moldau.records.batch import (
+    ATTRIBUTES,
+    CODEC_MASK,
+    CRC_START,
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    RECORD_BYTES_MIN,
+    BatchView,
+    place,
+    seal,
+    set_max_timestamp,
+)
+from moldau.records.compression import SMALL_BYTES_MAX, CompressionFailure, UnpacksToMore, unpacked
+from moldau.records.record import Record, decode_record
+from moldau.records.unpack_budget import UnpackBudget
+
+RECORD_ERRORS_MAX = 100
+_ERRORS_SHOWN_MAX = 3
+_SHORT_RECORDS_MAX = 5_000 if walk.is_compiled else 100
+_SHORT_RECODED_BYTES_MAX = 4 * 1024  # the slowest codec at its highest level packs so much in a millisecond
+
+
+class Inspection:
+    """One batch whose records must be looked at before it may be appended."""
+
+    __slots__ = ("_newest_ms", "_now_ms", "_oldest_ms", "_recode", "_rules", "_view", "result")
+
+    def __init__(self, view: BatchView, rules: Rules, now_ms: int) -> None:
+        """`now_ms` is what the timestamps' limits are counted from: the time at which the batch came."""
+        self._view = view
+        self._rules = rules
+        self._now_ms = now_ms
+        self._recode = rules.codec is not None and rules.codec != view.codec
+        self._oldest_ms, self._newest_ms = walk.INT64_MIN, walk.INT64_MAX
+        if not rules.append_time:
+            self._oldest_ms = max(self._oldest_ms, now_ms - rules.before_max_ms)
+            self._newest_ms = min(self._newest_ms, now_ms + rules.after_max_ms)
+        self.result: BatchView | Outcome | None = None
+        """What `run` has found: the batch to be appended, or the refusal."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The batch's, as it came."""
+        return self._view.size_bytes
+
+    @property
+    def is_short(self) -> bool:
+        """Whether `run_short` may be tried on the event loop."""
+        return self._view.count <= _SHORT_RECORDS_MAX and self.size_bytes <= (
+            _SHORT_RECODED_BYTES_MAX if self._recode else SMALL_BYTES_MAX
+        )
+
+    def keep(self) -> None:
+        """Copy the batch: the buffer that it came in is about to be used again."""
+        self._view = BatchView(bytes(self._view.data))
+
+    def run_short(self) -> BatchView | Outcome:
+        """As `run`, in less than a millisecond; UnpacksToMore when the batch is too large for that."""
+        return self._run(_SHORT_RECODED_BYTES_MAX if self._recode else SMALL_BYTES_MAX)[0]
+
+    def run(self, budget: UnpackBudget) -> None:
+        """Look at the records, and leave `result`; in any thread."""
+        count = self._view.count
+        limit = budget.batch_bytes_max
+        if count > budget.records_left or (self._view.codec and not limit):
+            self.result = Outcome(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                "the request holds more compressed records than a broker looks at for one request: "
+                "send fewer batches at once",
+            )
+            return
+        try:
+            self.result, unpacked_bytes = self._run(limit)
+        except UnpacksToMore:
+            unpacked_bytes = limit
+            self.result = Outcome(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the batch unpacks to more than the {limit} bytes that a batch may have here, or that its "
+                "request has left: send smaller batches",
+            )
+        budget.take(unpacked_bytes, count)
+
+    def _run(self, bytes_max: int) -> tuple[BatchView | Outcome, int]:
+        """(what is found, how many bytes were unpacked for it); UnpacksToMore."""
+        view = self._view
+        body = memoryview(view.data)[HEADER_BYTES:]
+        try:
+            with unpacked(view.codec, body, bytes_max) as payload:
+                return self._judge(payload), len(payload) if view.codec else 0
+        except UnpacksToMore:
+            raise
+        except CompressionFailure as error:
+            reason = f"the records cannot be read: they cannot be decompressed: {error}"
+            return Outcome(ErrorCode.INVALID_RECORD, reason), 0
+
+    def _judge(self, payload: walk.Readable) -> BatchView | Outcome:
+        count, size = self._view.count, len(payload)
+        if count * RECORD_BYTES_MIN > size:
+            return Outcome(
+                ErrorCode.INVALID_RECORD,
+                f"the batch says that it holds {count} records, and its {size} bytes do not",
+            )
+        try:
+            errors, max_timestamp_ms = self._walk(payload)
+        except ValueError as error:
+            return Outcome(ErrorCode.INVALID_RECORD, f"the records cannot be read: {error}")
+        if errors:
+            return _refuse(errors)
+        view = self._view
+        if self._recode:
+            recoded = self._packed_anew(payload)
+            if isinstance(recoded, Outcome):
+                return recoded
+            view = recoded
+        if not self._rules.append_time and max_timestamp_ms != view.max_timestamp_ms:
+            copy = bytearray(view.data)
+            set_max_timestamp(copy, max_timestamp_ms)
+            return BatchView(copy)
+        return view
+
+    def _walk(self, payload: walk.Readable) -> tuple[list[tuple[int, RecordError]], int]:
+        """(what is wrong with records, with its error code; the largest timestamp); ValueError where they
+        cannot be read.
+        """
+        view, count = self._view, self._view.count
+        keys, base_ms = self._rules.compacts, view.base_timestamp_ms
+        errors: list[tuple[int, RecordError]] = []
+        position = index = 0
+        max_timestamp_ms = NO_TIMESTAMP
+        while index < count:
+            stop = min(count, index + walk.STRETCH_RECORDS)
+            outcome, position, index, max_timestamp_ms = walk.check(
+                payload,
+                position,
+                index,
+                stop,
+                base_ms,
+                keys,
+                self._oldest_ms,
+                self._newest_ms,
+                max_timestamp_ms,
+            )
+            if outcome == walk.WALKED:
+                if index < count:
+                    walk.between_stretches()
+                continue
+            record, position = decode_record(payload, position, 0, base_ms)
+            if outcome == walk.MALFORMED:
+                raise ValueError(f"the timestamp of record {index} does not fit 64 bits")
+            errors.append(self._wrong(index, record))
+            if len(errors) == RECORD_ERRORS_MAX:
+                return errors, max_timestamp_ms
+            index += 1
+        if position != len(payload):
+            raise ValueError(
+                f"{len(payload) - position} bytes are left after the {count} records that the header counts"
+            )
+        return errors, max_timestamp_ms
+
+    def _wrong(self, index: int, record: Record) -> tuple[int, RecordError]:
+        """What is wrong with a record at which the walk has stopped."""
+        if record.offset != index:
+            return ErrorCode.INVALID_RECORD, RecordError(index, f"its offset delta is {record.offset}")
+        if self._rules.compacts and record.key is None:
+            message = "a compacted topic accepts no record without a key"
+            return ErrorCode.INVALID_RECORD, RecordError(index, message)
+        message = (
+            f"its timestamp {record.timestamp_ms} is not between {self._oldest_ms} and {self._newest_ms}"
+        )
+        return ErrorCode.INVALID_TIMESTAMP, RecordError(index, message)
+
+    def _packed_anew(self, payload: walk.Readable) -> BatchView | Outcome:
+        """The same records in the topic's codec. The deltas stay, so the payload is packed as it is."""
+        view, rules = self._view, self._rules
+        assert rules.codec is not None
+        size_max = rules.size_bytes_max - HEADER_BYTES
+        packed: bytes | None = None
+        size = len(payload)
+        if rules.codec != compression.NONE or size <= size_max:
+            packed = compression.compress(rules.codec, payload, rules.level)
+            size = len(packed)
+        if packed is None or size > size_max:
+            return Outcome(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"recompressed, the batch has {HEADER_BYTES + size} bytes, "
+                f"and max.message.bytes is {rules.size_bytes_max}",
+            )
+        data = bytearray(view.data[:HEADER_BYTES])
+        data += packed
+        ATTRIBUTES.pack_into(data, CRC_START, (view.attributes & ~CODEC_MASK) | rules.codec)
+        place(data, view.base_offset, view.leader_epoch)
+        seal(data)
+        return BatchView(data)
+
+
+def _refuse(found: list[tuple[int, RecordError]]) -> Outcome:
+    """One record with a wrong time decides the code for all, as in Kafka."""
+    errors = tuple(error for _, error in found)
+    if any(code == ErrorCode.INVALID_TIMESTAMP for code, _ in found):
+        return Outcome(
+            ErrorCode.INVALID_TIMESTAMP,
+            "one or more records have a timestamp outside the topic's limits",
+            errors,
+        )
+    shown = "; ".join(f"record {error.batch_index}: {error.message}" for error in errors[:_ERRORS_SHOWN_MAX])
+    count = f"{len(errors)} or more" if len(errors) == RECORD_ERRORS_MAX else f"{len(errors)}"
+    return Outcome(ErrorCode.INVALID_RECORD, f"{count} records are refused ({shown})", errors)
