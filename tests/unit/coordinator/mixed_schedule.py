@@ -10,6 +10,7 @@ the same schedule as long as the answers are the same; that is how two coordinat
 """
 
 import random
+import re
 from dataclasses import dataclass, field
 
 from mixed_script import WAITS, Script, parse
@@ -27,18 +28,12 @@ def shown(partitions: set[int]) -> str:
     return TOPIC + "".join(f"{index:x}" for index in sorted(partitions)) if partitions else "-"
 
 
-def masked(answer: str) -> str:
-    """An answer without the identity of partitions, of which coordinators may choose other ones."""
-    words = [
-        f"{word[0]}*{len(word) - 1}"
-        if word[0] == TOPIC and word[1:] and set(word[1:]) <= set(DIGITS)
-        else word
-        for word in answer.split(" ")
-    ]
-    return " ".join(words)
+_SHARE = re.compile(rf"(?<![a-z0-9]){TOPIC}[0-9a-f]+(?![a-z0-9])")
 
 
-DIGITS = "0123456789ab"
+def masked(text: str) -> str:
+    """A line or an answer without the identity of partitions, of which coordinators may choose other ones."""
+    return _SHARE.sub(lambda match: f"{TOPIC}*{len(match[0]) - 1}", text)
 
 
 class Fatal(AssertionError):

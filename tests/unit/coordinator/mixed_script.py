@@ -180,7 +180,7 @@ class Script:
         )
         metadata = b"\x00\x03" + subscription.encode(3)
         if "broken" in options:
-            metadata = b"\x00\x01\x00\x00\x00\x09"
+            metadata = b"\x00\x01"  # a version, and nothing after it
         request = JoinGroupRequest(
             group_id=self.port.group_id,
             session_timeout_ms=int(options.get("session", SESSION_MS)),

@@ -2,7 +2,18 @@
 
 They run against the coordinator in memory (test_mixed_transcripts.py) and against a broker on the wire,
 Apache Kafka too (tests/clients/test_mixed_groups_wire.py). Where Kafka 4.3.1 answers otherwise, its answer
-stands behind a bar, and the transcript says why ours differs.
+stands behind a bar:
+
+    4 leads A                the record of a downgrade names the next generation, so that a crash cannot hide
+      kafka: 3 leads A       the rebalance that is due (downgrade.py); the one after it is one higher
+    REBALANCE_IN_PROGRESS    to a SyncGroup that names the protocol which the classic group had agreed on: its
+      kafka: INCONSISTENT_   sender is to join again, not to fail (consumer_classic.py)
+    UNKNOWN_MEMBER_ID        to a member that was removed before the group became classic: it may join again,
+      kafka: GROUP_ID_NOT_   where Kafka's answer ends it (consumer_service.py)
+    REBALANCE_IN_PROGRESS    a target is due and only classic members are left, whom Kafka does not tell
+      kafka: ok              (consumer_classic.py)
+    kafka: UNKNOWN_SERVER_   to a subscription that it cannot read, and to who joins a classic group before
+                             its first generation
 """
 
 from typing import Any, NamedTuple
@@ -46,7 +57,7 @@ TRANSCRIPTS = (
         m -1                                 -> -1
         group                                -> classic PreparingRebalance 1 members
         A beat                               -> REBALANCE_IN_PROGRESS
-        A join has=a012345                   -> 4 leads A
+        A join has=a012345                   -> 4 leads A | kafka: 3 leads A
         A sync A=a0123456789ab               -> a0123456789ab
         A beat                               -> ok
         group                                -> classic Stable 1 members
@@ -65,7 +76,7 @@ TRANSCRIPTS = (
         B sync                               -> a6789ab
         m 0                                  -> 3 -
         A beat                               -> REBALANCE_IN_PROGRESS
-        A sync                               -> REBALANCE_IN_PROGRESS
+        A sync                               -> REBALANCE_IN_PROGRESS | kafka: INCONSISTENT_GROUP_PROTOCOL
         A join by=range+roundrobin           -> 3
         B beat                               -> REBALANCE_IN_PROGRESS
         B join by=roundrobin                 -> 3
@@ -145,11 +156,11 @@ TRANSCRIPTS = (
         """
         A join                               -> ...
         group                                -> classic PreparingRebalance 1 members
-        m 0                                  -> 2 a13579b; A: REBALANCE_IN_PROGRESS
-        A join                               -> 2
-        group                                -> consumer Stable epoch 2 1 classic 1 consumer
-        A sync                               -> a02468a
-        m 2                                  -> 2
+        m 0 -> 2 a13579b; A: REBALANCE_IN_PROGRESS | kafka: UNKNOWN_SERVER_ERROR; A: REBALANCE_IN_PROGRESS
+        A join                               -> 2 | kafka: 1 leads A
+        group -> consumer Stable epoch 2 1 classic 1 consumer | kafka: classic CompletingRebalance 1 members
+        A sync                               -> a02468a | kafka: -
+        m 2                                  -> 2 | kafka: GROUP_ID_NOT_FOUND
         """,
     ),
     Transcript(
@@ -200,7 +211,7 @@ TRANSCRIPTS = (
         group                                -> classic PreparingRebalance 2 members
         A beat                               -> REBALANCE_IN_PROGRESS
         A join has=a6789                     -> ...
-        B join has=a45ab                     -> 6; A: 6 leads A,B
+        B join has=a45ab                     -> 6; A: 6 leads A,B | kafka: 5 leads A,B; A: 5
         group                                -> classic CompletingRebalance 2 members
         """,
     ),
@@ -226,7 +237,7 @@ TRANSCRIPTS = (
         C sync                               -> a012345
         B beat                               -> ok
         C beat                               -> ok
-        s 2 as=i1                            -> UNKNOWN_MEMBER_ID
+        s 2 as=i1                            -> UNKNOWN_MEMBER_ID | kafka: GROUP_ID_NOT_FOUND
         group                                -> classic Stable 2 members
         """,
     ),
@@ -246,7 +257,7 @@ TRANSCRIPTS = (
         C sync                               -> ILLEGAL_GENERATION
         B beat                               -> REBALANCE_IN_PROGRESS
         C join reads=a,b                     -> ...
-        B join                               -> 5 leads B,C; C: 5
+        B join                               -> 5 leads B,C; C: 5 | kafka: 4 leads B,C; C: 4
         group                                -> classic CompletingRebalance 2 members
         """,
     ),
@@ -260,7 +271,7 @@ TRANSCRIPTS = (
         X leave for=m                        -> ok
         X leave for=nobody                   -> UNKNOWN_MEMBER_ID
         group                                -> classic PreparingRebalance 1 members
-        m 2                                  -> UNKNOWN_MEMBER_ID
+        m 2                                  -> UNKNOWN_MEMBER_ID | kafka: GROUP_ID_NOT_FOUND
         m 0                                  -> 3 -
         group                                -> consumer Reconciling epoch 3 1 classic 1 consumer
         """,
@@ -276,7 +287,7 @@ TRANSCRIPTS = (
         A sync                               -> a012345
         m -1                                 -> -1
         group                                -> consumer Assigning epoch 3 1 classic 0 consumer
-        A beat                               -> REBALANCE_IN_PROGRESS
+        A beat                               -> REBALANCE_IN_PROGRESS | kafka: ok
         A join                               -> 3
         A sync                               -> a0123456789ab
         A beat                               -> ok
@@ -356,7 +367,7 @@ TRANSCRIPTS = (
         {},
         """
         m 0                                  -> 2 a0123456789ab
-        A join broken                        -> INCONSISTENT_GROUP_PROTOCOL
+        A join broken                        -> INCONSISTENT_GROUP_PROTOCOL | kafka: UNKNOWN_SERVER_ERROR
         A join type=connect                  -> INCONSISTENT_GROUP_PROTOCOL
         m 2                                  -> 2
         """,
@@ -376,12 +387,11 @@ TRANSCRIPTS = (
         wait 5000                            -> ok
         group                                -> classic PreparingRebalance 1 members
         A beat                               -> REBALANCE_IN_PROGRESS
-        m 2                                  -> UNKNOWN_MEMBER_ID
-        A join                               -> 4 leads A
+        m 2                                  -> UNKNOWN_MEMBER_ID | kafka: GROUP_ID_NOT_FOUND
+        A join                               -> 4 leads A | kafka: 3 leads A
         A sync A=a0123456789ab               -> a0123456789ab
         A beat                               -> ok
-        m 0                                  -> 5 -
-        group                                -> consumer Reconciling epoch 5 1 classic 1 consumer
+        m 0                                  -> 5 - | kafka: 4 -
         """,
     ),
     Transcript(

@@ -1,0 +1,176 @@
+"""The port of `mixed_script.Script` that speaks to a broker on the wire: one connection for each caller, so
+that a request that is parked holds up nobody.
+
+Requests go out in our own codec (test_every_version.py holds that against Kafka's declarations). Topics get
+names of their own for each port, so that many scripts can use one broker.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from client_confluent import create_topic
+from client_model import eventually
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "coordinator"))
+
+from mixed_schedule import Schedule, masked
+from mixed_script import SESSION_MS, MemoryPort, Script
+
+from moldau.metadata.image import Image, PartitionState, TopicState
+from moldau.protocol.declare import Message
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.frames import frame_request, has_tagged_response_header
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
+from moldau.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+ANSWER_S = 10.0
+QUIET_S = 0.3
+"""How long to look out for answers that nobody expects."""
+
+
+class WirePort:
+    """See the module. `restart` kills the broker and starts it again."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group_id: str,
+        topics: Mapping[str, int],
+        restart: Callable[[], None] | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self._bootstrap = bootstrap
+        self._restart = restart
+        self._sockets: dict[str, socket.socket] = {}
+        self._asked: dict[str, tuple[type[Message], int]] = {}
+        for name, count in topics.items():
+            create_topic(bootstrap, self.topic_name(name), count)
+        self.image = self._read_image([self.topic_name(name) for name in topics])
+        eventually(self._is_ready, 60)
+        eventually(self._knows_topics, 60)
+
+    def topic_name(self, short: str) -> str:
+        return f"{short}-of-{self.group_id}"
+
+    def _read_image(self, names: Sequence[str]) -> Image:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
+        self.send("metadata", request, 12)
+        topics = self.answers(["metadata"])["metadata"].topics
+        states = {
+            row.name: TopicState(row.name, row.topic_id, (PartitionState.fresh((0,)),) * len(row.partitions))
+            for row in topics
+        }
+        return Image(topics=states, topic_names={state.topic_id: name for name, state in states.items()})
+
+    def _is_ready(self) -> bool:
+        """Whether the coordinator of the group answers; asking for it creates its topic."""
+        self.send("probe", FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group_id]), 4)
+        if self.answers(["probe"])["probe"].coordinators[0].error_code:
+            return False
+        self.send("probe", HeartbeatRequest(group_id=self.group_id, generation_id=0, member_id="probe"), 4)
+        return bool(self.answers(["probe"])["probe"].error_code == ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def _knows_topics(self) -> bool:
+        """Whether the coordinator assigns what has just been created: a member of another group gets it."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=f"probe-of-{self.group_id}",
+            member_id="probe",
+            member_epoch=0,
+            rebalance_timeout_ms=SESSION_MS,
+            subscribed_topic_names=list(self.image.topics),
+            topic_partitions=[],
+        )
+        self.send("probe", request, 1)
+        joined = self.answers(["probe"])["probe"]
+        request.member_epoch = -1
+        self.send("probe", request, 1)
+        self.answers(["probe"])
+        return joined.assignment is not None and len(joined.assignment.topic_partitions) == len(
+            self.image.topics
+        )
+
+    def send(self, caller: str, request: Message, version: int) -> None:
+        connection = self._sockets.get(caller)
+        if connection is None:
+            host, port = self._bootstrap.rsplit(":", 1)
+            connection = self._sockets[caller] = socket.create_connection((host, int(port)), ANSWER_S)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._asked[caller] = type(request), version
+        connection.sendall(frame_request(request.KEY, version, 1, caller, request.encode(version)))
+
+    def answers(self, expected: Sequence[str]) -> Mapping[str, Any]:
+        came: dict[str, Any] = {}
+        deadline = time.monotonic() + ANSWER_S
+        while missing := [caller for caller in expected if caller not in came]:
+            self._read(came, deadline - time.monotonic())
+            assert time.monotonic() < deadline, f"no answer for {missing}"
+        if self._asked:
+            self._read(came, QUIET_S)
+        return came
+
+    def _read(self, came: dict[str, Any], timeout_s: float) -> None:
+        waiting = {self._sockets[caller]: caller for caller in self._asked}
+        readable, _, _ = select.select(list(waiting), [], [], max(timeout_s, 0))
+        for connection in readable:
+            caller = waiting[connection]
+            (size,) = struct.unpack(">i", _exactly(connection, 4))
+            frame = _exactly(connection, size)
+            kind, version = self._asked.pop(caller)
+            start = 5 if has_tagged_response_header(kind.KEY, version) else 4
+            came[caller] = kind.RESPONSE.decode(frame[start:], version)
+
+    def wait(self, duration_ms: int) -> None:
+        time.sleep(duration_ms / 1000)
+
+    def restart(self) -> None:
+        assert self._restart is not None, "this broker cannot be restarted"
+        self.close()
+        self._restart()
+        eventually(self._is_ready, 60)
+
+    def close(self) -> None:
+        for connection in self._sockets.values():
+            connection.close()
+        self._sockets.clear()
+        self._asked.clear()
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        assert part, "the broker closed the connection"
+        data += part
+    return data
+
+
+assert SESSION_MS >= 6000, "shorter ones are refused by a broker with default settings"
+
+
+def schedules_differ(seed: int, memory: MemoryPort, wire: WirePort, steps: int = 150) -> str:
+    """Run a random schedule in memory, then against the broker, drawing the same lines from the same seed.
+    Empty, or the first line that is answered otherwise, with those before it. Which partitions a member gets
+    may differ, how many may not."""
+    first = Schedule(seed, Script(memory))
+    second = Schedule(seed, Script(wire))
+    for _ in range(steps):
+        before = len(first.log)
+        first.step()
+        expected = first.log[before][1] if len(first.log) > before else None
+        second.step(expected)
+        mine = [(masked(line), masked(answer)) for line, answer in first.log[before:]]
+        theirs = [(masked(line), masked(answer)) for line, answer in second.log[before:]]
+        if mine != theirs:
+            tail = [f"    {line:40s} -> {answer}" for line, answer in first.log[max(0, before - 25) :]]
+            return "\n".join([*tail, f"  broker: {second.log[before:]}"])
+    return ""
