@@ -18,11 +18,12 @@ Not here: followers (replica ids are answered as consumers), preferred read repl
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import perf_counter_ns
+from typing import Any
 
 from moldau.core.timers import TimerHandle
-from moldau.handlers.broker import Broker
+from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.exchange import AnswerFrame, Exchange, Slot
 from moldau.handlers.registry import serves_frames
 from moldau.log.log import OffsetOutOfRange
@@ -36,6 +37,8 @@ from moldau.replication.partition import UNKNOWN_BYTES, Partition
 
 log = logging.getLogger("moldau.handlers")
 
+TARGETS_AT_ONCE = 256
+"""More partitions than these are read in slices (fetch_many.py)."""
 _FLEXIBLE_FROM = 12
 _TOPIC_ID_FROM = 13
 _READ_COMMITTED = 1
@@ -43,7 +46,7 @@ _NO_RECORDS = b""
 _FETCH = 1
 
 
-class _Fetch:
+class OneFetch:
     """One Fetch request: what it wants, and how its answer is collected."""
 
     __slots__ = (
@@ -89,16 +92,27 @@ class _Fetch:
         """The rows of an answer, how many bytes of records they hold, and whether one has an error."""
         rows: list[tuple[FetchTarget, FetchedPartition]] = []
         left_bytes = min(self.max_bytes, self.broker.response_room.fetch_bytes)
-        total_bytes = 0
+        total_bytes, failed = self.read(self.targets.values(), rows, left_bytes, 0)
+        return rows, total_bytes, failed
+
+    def read(
+        self,
+        targets: Iterable[FetchTarget],
+        rows: list[tuple[FetchTarget, FetchedPartition]],
+        left_bytes: int,
+        total_bytes: int,
+    ) -> tuple[int, bool]:
+        """Add the rows of these targets, with `left_bytes` of records at most; the bytes of all rows so far,
+        and whether one of these has an error."""
         failed = False
-        for target in self.targets.values():
+        for target in targets:
             row = self._read(target, left_bytes, total_bytes == 0)
             size_bytes = len(row[6])
             total_bytes += size_bytes
             left_bytes -= size_bytes
             failed = failed or row[1] != 0
             rows.append((target, row))
-        return rows, total_bytes, failed
+        return total_bytes, failed
 
     def _read(self, target: FetchTarget, left_bytes: int, first: bool) -> FetchedPartition:
         held = self.lookup.get(target.key)
@@ -163,7 +177,22 @@ class _Fetch:
     def frame(self, rows: list[tuple[FetchTarget, FetchedPartition]]) -> AnswerFrame:
         """The answer; an incremental one leaves out what the client already knows."""
         topics: list[tuple[bytes, list[FetchedPartition]]] = []
-        last_key: bytes | None = None
+        self.choose(rows, topics)
+        parts = encode_fetch_response(self.version, topics, session_id=self.session_id)
+        return self.framed(parts)
+
+    def framed(self, parts: list[bytes | memoryview]) -> AnswerFrame:
+        """The whole answer around its body."""
+        self.broker.request_times.of(_FETCH).observe(perf_counter_ns() // 1000 - self.began_us)
+        return frame_answer_parts(self.correlation_id, self.version >= _FLEXIBLE_FROM, parts)
+
+    def choose(
+        self,
+        rows: Iterable[tuple[FetchTarget, FetchedPartition]],
+        topics: list[tuple[bytes, list[FetchedPartition]]],
+    ) -> None:
+        """Add to `topics` what the client does not know yet."""
+        last_key = topics[-1][0] if topics else None
         for target, row in rows:
             if self.session_id:
                 news = (
@@ -187,14 +216,12 @@ class _Fetch:
             topics[-1][1].append(row)
             if row[6]:
                 self._count(target, len(row[6]))
-        parts = encode_fetch_response(self.version, topics, session_id=self.session_id)
-        self.broker.request_times.of(_FETCH).observe(perf_counter_ns() // 1000 - self.began_us)
-        return frame_answer_parts(self.correlation_id, self.version >= _FLEXIBLE_FROM, parts)
 
     def _move_to_end(self, target: FetchTarget) -> None:
         if len(self.targets) > 1:
             key = (target.key, target.index)
-            self.targets[key] = self.targets.pop(key)
+            if self.targets.pop(key, None) is not None:  # it may have been forgotten between two slices
+                self.targets[key] = target
 
     def _count(self, target: FetchTarget, size_bytes: int) -> None:
         held = self.lookup.get(target.key)
@@ -264,17 +291,28 @@ class _Fetch:
         self.watched = []
 
 
-@serves_frames(FetchRequest)
+def _large(broker: Broker, context: RequestContext, request: FetchRequest) -> Any:
+    from moldau.handlers.fetch_many import serve_large
+
+    return serve_large(broker, context, request)
+
+
+@serves_frames(FetchRequest, large=_large)
 def fetch(
     broker: Broker, exchange: Exchange, view: memoryview, body_offset: int, version: int, correlation_id: int
 ) -> AnswerFrame | None:
     body = decode_fetch(view, body_offset, version)
     _, max_wait_ms, _, _, _, session_id, session_epoch, topics, forgotten, _ = body
-    request = _Fetch(broker, version, correlation_id, body)
+    request = OneFetch(broker, version, correlation_id, body)
     error_code = _choose_targets(broker, request, session_id, session_epoch, topics, forgotten)
     if error_code:
         parts = encode_fetch_response(version, (), error_code=error_code)
         return frame_answer_parts(correlation_id, version >= _FLEXIBLE_FROM, parts)
+    if len(request.targets) > TARGETS_AT_ONCE:
+        from moldau.handlers.fetch_many import serve_session
+
+        serve_session(request, body, exchange)
+        return None
     rows, total_bytes, failed = request.collect()
     if total_bytes >= request.min_bytes or failed or max_wait_ms <= 0 or not request.targets:
         return request.frame(rows)
@@ -284,7 +322,7 @@ def fetch(
 
 def _choose_targets(
     broker: Broker,
-    request: _Fetch,
+    request: OneFetch,
     session_id: int,
     session_epoch: int,
     topics: list[tuple[bytes, list[tuple[int, int, int, int, int, int]]]],

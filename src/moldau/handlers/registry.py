@@ -52,11 +52,15 @@ def handles(request_type: type[Any]) -> Callable[[HandlerT], HandlerT]:
     return register
 
 
-def serves_frames(request_type: type[Any]) -> Callable[[HandlerT], HandlerT]:
-    """Register the decorated function as one that decodes and encodes `request_type` by itself."""
+def serves_frames(
+    request_type: type[Any], large: Callable[..., Any] | None = None
+) -> Callable[[HandlerT], HandlerT]:
+    """Register the decorated function as one that decodes and encodes `request_type` by itself. Large frames
+    are decoded in slices, and `large` gives an awaitable of their whole answer frame; it is cancelled if the
+    client goes."""
 
     def register(function: HandlerT) -> HandlerT:
-        _add(request_type, handler=None, raw=function)
+        _add(request_type, handler=large, raw=function)
         return function
 
     return register

@@ -11,7 +11,7 @@ request 3.0 reference loops, its answer 2.2 (bench/hot_path.py).
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from moldau.protocol.hot_wire import checked_count, skip_tagged_fields, uvarint
 from moldau.protocol.wire import MalformedMessage
@@ -39,6 +39,7 @@ _PARTITION_V5 = struct.Struct(">iqqi").unpack_from
 _PARTITION_V9 = struct.Struct(">iiqqi").unpack_from
 _PARTITION_V12 = struct.Struct(">iiqiqi").unpack_from
 _REPLICA_STATE_TAG = 1
+_PARTITIONS_AT_ONCE = 64
 
 
 def decode_fetch(view: memoryview, position: int, version: int) -> FetchBody:
@@ -224,40 +225,81 @@ def encode_fetch_response(
         small += _PACK_I32(session_id)
     small += write_uvarint(len(topics) + 1) if flexible else _PACK_I32(len(topics))
     for key, partitions in topics:
-        if flexible:
-            small += key if version >= 13 else write_uvarint(len(key) + 1) + key
-            small += write_uvarint(len(partitions) + 1)
-        else:
-            small += _PACK_I16(len(key)) + key + _PACK_I32(len(partitions))
-        for (
-            index,
-            error,
-            high_watermark,
-            last_stable_offset,
-            log_start_offset,
-            aborted,
-            records,
-        ) in partitions:
-            if version >= 5:
-                small += _FETCHED_V5(index, error, high_watermark, last_stable_offset, log_start_offset)
-            else:
-                small += _FETCHED_V4(index, error, high_watermark, last_stable_offset)
-            small += _aborted(aborted, flexible)
-            if version >= 11:
-                small += _NO_PREFERRED_REPLICA
-            small += write_uvarint(len(records) + 1) if flexible else _PACK_I32(len(records))
-            if records:
-                parts.append(bytes(small))
-                parts.append(records)
-                small.clear()
-            if flexible:
-                small.append(0)
+        small += _topic_start(key, len(partitions), version, flexible)
+        _encode_partitions(version, flexible, partitions, small, parts)
         if flexible:
             small.append(0)
     if flexible:
         small.append(0)
     parts.append(bytes(small))
     return parts
+
+
+def encode_fetch_response_in_slices(
+    version: int,
+    topics: Sequence[tuple[bytes, Sequence[FetchedPartition]]],
+    *,
+    session_id: int = 0,
+) -> Generator[None, None, list[bytes | memoryview]]:
+    """As `encode_fetch_response`, for a great many partitions: hands back the thread now and then."""
+    flexible = version >= 12
+    small = bytearray(_PACK_I32(0))
+    parts: list[bytes | memoryview] = []
+    if version >= 7:
+        small += _PACK_I16(0)
+        small += _PACK_I32(session_id)
+    small += write_uvarint(len(topics) + 1) if flexible else _PACK_I32(len(topics))
+    for key, partitions in topics:
+        small += _topic_start(key, len(partitions), version, flexible)
+        for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+            chunk = partitions[start : start + _PARTITIONS_AT_ONCE]
+            _encode_partitions(version, flexible, chunk, small, parts)
+            yield
+        if flexible:
+            small.append(0)
+        yield
+    if flexible:
+        small.append(0)
+    parts.append(bytes(small))
+    return parts
+
+
+def _topic_start(key: bytes, count: int, version: int, flexible: bool) -> bytes:
+    if flexible:
+        return (key if version >= 13 else write_uvarint(len(key) + 1) + key) + write_uvarint(count + 1)
+    return _PACK_I16(len(key)) + key + _PACK_I32(count)
+
+
+def _encode_partitions(
+    version: int,
+    flexible: bool,
+    partitions: Sequence[FetchedPartition],
+    small: bytearray,
+    parts: list[bytes | memoryview],
+) -> None:
+    for (
+        index,
+        error,
+        high_watermark,
+        last_stable_offset,
+        log_start_offset,
+        aborted,
+        records,
+    ) in partitions:
+        if version >= 5:
+            small += _FETCHED_V5(index, error, high_watermark, last_stable_offset, log_start_offset)
+        else:
+            small += _FETCHED_V4(index, error, high_watermark, last_stable_offset)
+        small += _aborted(aborted, flexible)
+        if version >= 11:
+            small += _NO_PREFERRED_REPLICA
+        small += write_uvarint(len(records) + 1) if flexible else _PACK_I32(len(records))
+        if records:
+            parts.append(bytes(small))
+            parts.append(records)
+            small.clear()
+        if flexible:
+            small.append(0)
 
 
 def _aborted(transactions: Sequence[tuple[int, int]] | None, flexible: bool) -> bytes:

@@ -49,7 +49,9 @@ LARGE_FRAME_BYTES = 8 * 1024
 """A longer frame is worked on in slices from the beginning; this one's smallest rows take less than a slice
 or two to decode."""
 _ELEMENT_BYTES_MIN = 2
-_PARKING = frozenset({11, 14})  # JoinGroup and SyncGroup wait for others, which may take minutes
+_PARKING = frozenset({1, 11, 14})  # Fetch, JoinGroup and SyncGroup wait for others, which may take minutes
+LARGE_RAW_FRAME_BYTES = 16 * 1024
+"""A longer Fetch request is decoded in slices; it has some five hundred partitions."""
 
 
 @dataclass(slots=True)
@@ -97,6 +99,10 @@ class Dispatch:
             counts = self.counts
             key = (api_key, version)
             counts[key] = counts.get(key, 0) + 1
+            if len(view) > LARGE_RAW_FRAME_BYTES and entry.handler is not None:
+                asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
+                self._later(asked, self._serve_large(asked, connection.kept(view)))
+                return None
             try:
                 body = self._body_offset(view, version >= entry.flexible_from)
                 serve: FrameHandler = entry.raw
@@ -175,8 +181,14 @@ class Dispatch:
 
     def _later(self, asked: "_Asked", parts: Coroutine[Any, Any, Parts]) -> None:
         """Keep the answer's place until it is there."""
-        slot = asked.connection.park(blocking=True)
         task = asyncio.ensure_future(parts)
+
+        # A long poll ends with its client; anything else is finished, as it may change something.
+        def lost() -> None:
+            if asked.entry.raw is not None:
+                task.cancel()
+
+        slot = asked.connection.park(blocking=True, on_lost=lost)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._finish(done, slot, asked))
 
@@ -194,6 +206,8 @@ class Dispatch:
         return await self._encode_long(asked, answer, slices)
 
     async def _encode_long(self, asked: "_Asked", answer: Any, slices: Slices) -> Parts:
+        if type(answer) is list:
+            return answer  # a whole frame
         if not isinstance(answer, Message):
             return self._encode(asked.entry, asked.version, asked.correlation_id, answer)
         chunks = await slices.run(answer.encode_in_slices(asked.version), asked.is_wanted)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from data_plane_world import Client, on_a_node, partition_of, produce_frame
 
-from moldau.handlers.fetch import _Fetch
+from moldau.handlers.fetch import OneFetch
 from moldau.node import Node
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.records.builder import build_batch
@@ -76,8 +76,8 @@ def test_an_open_transaction_wakes_nobody_and_its_marker_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collected = []
-    collect = _Fetch.collect
-    monkeypatch.setattr(_Fetch, "collect", lambda request: collected.append(1) or collect(request))
+    collect = OneFetch.collect
+    monkeypatch.setattr(OneFetch, "collect", lambda request: collected.append(1) or collect(request))
 
     async def scene(node: Node) -> None:
         client = Client(node)
@@ -99,8 +99,8 @@ def test_an_open_transaction_wakes_nobody_and_its_marker_does(
 
 def test_committed_bytes_are_counted_without_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     collected = []
-    collect = _Fetch.collect
-    monkeypatch.setattr(_Fetch, "collect", lambda request: collected.append(1) or collect(request))
+    collect = OneFetch.collect
+    monkeypatch.setattr(OneFetch, "collect", lambda request: collected.append(1) or collect(request))
 
     async def scene(node: Node) -> None:
         consumer, producer = Client(node), Client(node)
