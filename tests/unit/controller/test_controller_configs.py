@@ -113,6 +113,13 @@ def test_replacing_all_removes_what_is_not_named():
             ErrorCode.INVALID_CONFIG,
             "less than or equal",
         ),
+        (
+            GROUP,
+            "g",
+            ("consumer.assignment.interval.ms", SET, "15001"),
+            ErrorCode.INVALID_CONFIG,
+            "less than or equal",
+        ),
         (GROUP, "g", ("x", SET, "1"), ErrorCode.INVALID_CONFIG, "Unknown group config name"),
         (99, "g", ("x", SET, "1"), ErrorCode.INVALID_REQUEST, "Unknown resource type 99"),
     ],
@@ -182,3 +189,25 @@ def test_elections():
     decision = at_once(elect_leaders, image, ElectionType.UNCLEAN, None)
     assert [(i, o.error_code) for i, o in decision.answer["a"]] == [(3, ErrorCode.NONE)]
     assert replay(image, 1, decision.changes).topics["a"].partitions[3] == (2, 6, 6, (2, 3), (2,))
+
+
+def test_a_setting_of_kafkas_without_effect_here_is_stored_and_removed():
+    name = "sasl.kerberos.min.time.before.relogin"
+    outcome, configs = alter(image_with(), BROKER, "1", (name, SET, "1000"))
+    assert (outcome.error_code, configs) == (ErrorCode.NONE, {name: "1000"})
+    stored = image_with(configs={(ResourceType.BROKER, "1"): configs})
+    outcome, configs = alter(stored, BROKER, "1", (name, DELETE, None))
+    assert (outcome.error_code, configs) == (ErrorCode.NONE, {})
+    outcome, _ = alter(image_with(), BROKER, "1", (name, SET, "soon"))
+    assert outcome.error_code is ErrorCode.INVALID_REQUEST
+
+
+def test_to_remove_what_nobody_knows_changes_nothing():
+    """As in Kafka; and a name that another version stored can be got rid of."""
+    outcome, configs = alter(image_with(), BROKER, "1", ("nothing.here", DELETE, None))
+    assert (outcome.error_code, configs) == (ErrorCode.NONE, {})
+    stored = image_with(configs={(ResourceType.BROKER, "1"): {"nothing.here": "1"}})
+    outcome, configs = alter(stored, BROKER, "1", ("nothing.here", DELETE, None))
+    assert (outcome.error_code, configs) == (ErrorCode.NONE, {})
+    outcome, configs = alter(stored, BROKER, "1", ("message.max.bytes", SET, "5"), replace_all=True)
+    assert (outcome.error_code, configs) == (ErrorCode.NONE, {"message.max.bytes": "5"})

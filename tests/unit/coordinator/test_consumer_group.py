@@ -4,6 +4,7 @@ from consumer_world import GROUP, FakeClient, World, state_of, topic_id
 
 from moldau.coordinator.group.group import GroupKind
 from moldau.coordinator.records import Record
+from moldau.metadata.image import ResourceType
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_describe import Member
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -52,6 +53,15 @@ def test_a_small_group_is_assigned_at_once_and_a_large_one_at_a_pace() -> None:
     assert world.heartbeat("l2", 0, ["big"], group_id="large").member_epoch == 2
     world.advance(150)
     assert world.heartbeat("l2", 2, group_id="large").member_epoch == 3
+
+
+def test_the_pace_of_assignments_is_a_setting_of_the_group() -> None:
+    world = World({"a": 6, "big": 2000}, group_consumer_assignment_interval_ms=1000)
+    configs = {(ResourceType.GROUP, "large"): {"consumer.assignment.interval.ms": "0"}}
+    world.image = world.image._replace(configs=configs)
+    world.heartbeat("l1", 0, ["big"], group_id="large")
+    world.advance(1)
+    assert world.heartbeat("l2", 0, ["big"], group_id="large").member_epoch == 3
 
 
 def test_members_commit_in_their_own_epoch() -> None:

@@ -73,7 +73,7 @@ def test_environment_names():
         ),
         ("zookeeper.connect", "zookeeper.connect was removed in Kafka 4 and is ignored"),
         ("retention.ms", "the default of all topics is set by log.retention.ms"),
-        ("remote.log.manager.task.interval.ms", "Moldau does not have yet"),
+        ("rsm.config.bucket", "Moldau does not have yet"),
         ("xyzzy", "unknown setting xyzzy is ignored"),
     ],
 )

@@ -57,5 +57,5 @@ def _limits(group_id: str, broker: BrokerSettings, image: Image) -> ConsumerLimi
         size_max=broker.group_consumer_max_size,
         assignors=broker.group_consumer_assignors,
         regex_refresh_interval_ms=broker.group_consumer_regex_refresh_interval_ms,
-        assignment_interval_ms=broker.group_consumer_assignment_interval_ms,
+        assignment_interval_ms=group.consumer_assignment_interval_ms,
     )

@@ -2,7 +2,8 @@
 
 rows.py        what a row is; parsing and checking one value
 table.py       a class of rows becomes a frozen object with one typed attribute a setting
-broker.py      BrokerSettings, put together from network.py, storage.py, cluster.py, groups.py and security.py
+broker.py      BrokerSettings, put together from network.py, storage.py, cluster.py, groups.py, security.py,
+               share_groups.py, tiered_storage.py and unserved.py
 topic.py       TopicSettings, each row with the broker settings that its default comes from
 group.py       GroupSettings, the same for one consumer group
     properties.py  the syntax of server.properties

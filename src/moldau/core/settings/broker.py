@@ -4,8 +4,11 @@ from moldau.core.settings.cluster import ClusterSettings, TransactionSettings
 from moldau.core.settings.groups import GroupCoordinatorSettings
 from moldau.core.settings.network import NetworkSettings
 from moldau.core.settings.security import SecuritySettings
+from moldau.core.settings.share_groups import ShareGroupSettings
 from moldau.core.settings.storage import StorageSettings
 from moldau.core.settings.table import table
+from moldau.core.settings.tiered_storage import TieredStorageSettings
+from moldau.core.settings.unserved import UnservedSettings
 
 
 @table
@@ -16,6 +19,9 @@ class BrokerSettings(
     GroupCoordinatorSettings,
     TransactionSettings,
     SecuritySettings,
+    ShareGroupSettings,
+    TieredStorageSettings,
+    UnservedSettings,
 ):
     """The settings of one broker; attribute = Kafka's name with `_` for `.`."""
 

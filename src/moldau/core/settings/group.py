@@ -1,7 +1,7 @@
 """GroupSettings: what can be set for one consumer group, and the broker settings behind each."""
 
 from moldau.core.settings.checks import at_least, between, one_of_any_case
-from moldau.core.settings.table import SettingsObject, integer, table, text
+from moldau.core.settings.table import SettingsObject, boolean, integer, table, text
 
 
 @table
@@ -19,6 +19,12 @@ class GroupSettings(SettingsObject):
         "How often a member of this consumer group has to say that it lives, in milliseconds.",
         at_least(1),
         synonyms=("group.consumer.heartbeat.interval.ms",),
+    )
+    consumer_assignment_interval_ms: int = integer(
+        1000,
+        "The shortest time between two assignments of this consumer group, in milliseconds.",
+        at_least(0),
+        synonyms=("group.consumer.assignment.interval.ms",),
     )
     share_session_timeout_ms: int = integer(
         45_000,
@@ -48,5 +54,56 @@ class GroupSettings(SettingsObject):
         "read_uncommitted",
         "Whether a share group reads records of transactions that are not committed.",
         one_of_any_case("read_committed", "read_uncommitted"),
+        effective=False,
+    )
+    share_assignment_interval_ms: int = integer(
+        1000,
+        "The shortest time between two assignments of this share group, in milliseconds.",
+        synonyms=("group.share.assignment.interval.ms",),
+        effective=False,
+    )
+    share_delivery_count_limit: int = integer(
+        5,
+        "How often a record is given to members of this share group at most.",
+        synonyms=("group.share.delivery.count.limit",),
+        effective=False,
+    )
+    share_partition_max_record_locks: int = integer(
+        2000,
+        "How many records of a partition may be locked for this share group.",
+        synonyms=("group.share.partition.max.record.locks",),
+        effective=False,
+    )
+    share_renew_acknowledge_enable: bool = boolean(
+        True, "Whether members of this share group may renew record locks.", effective=False
+    )
+    streams_assignment_interval_ms: int = integer(
+        1000,
+        "The shortest time between two assignments of this streams group, in milliseconds.",
+        synonyms=("group.streams.assignment.interval.ms",),
+        effective=False,
+    )
+    streams_heartbeat_interval_ms: int = integer(
+        5000,
+        "How often a member of this streams group has to say that it lives, in milliseconds.",
+        synonyms=("group.streams.heartbeat.interval.ms",),
+        effective=False,
+    )
+    streams_initial_rebalance_delay_ms: int = integer(
+        3000,
+        "How long this streams group waits for more members when it is new, in milliseconds.",
+        synonyms=("group.streams.initial.rebalance.delay.ms",),
+        effective=False,
+    )
+    streams_num_standby_replicas: int = integer(
+        0,
+        "How many standby copies of each task this streams group has.",
+        synonyms=("group.streams.num.standby.replicas",),
+        effective=False,
+    )
+    streams_session_timeout_ms: int = integer(
+        45_000,
+        "How long a silent member of this streams group counts as alive, in milliseconds.",
+        synonyms=("group.streams.session.timeout.ms",),
         effective=False,
     )

@@ -1,7 +1,7 @@
 """The broker's settings about groups and committed offsets."""
 
 from moldau.core.settings.checks import at_least, between, each_of, one_of_any_case
-from moldau.core.settings.rows import MAX_INT
+from moldau.core.settings.rows import MAX_INT, Scope
 from moldau.core.settings.table import SettingsObject, integer, listing, long, part, short, text
 
 
@@ -110,6 +110,17 @@ class GroupCoordinatorSettings(SettingsObject):
         "The least time between two assignments of a large consumer group, in milliseconds; smaller groups "
         "are assigned sooner, by their size.",
         between(0, 15_000),
+        scope=Scope.CLUSTER_WIDE,
+    )
+    group_consumer_min_assignment_interval_ms: int = integer(
+        0,
+        "The shortest consumer.assignment.interval.ms that a group may be given, in milliseconds.",
+        at_least(0),
+    )
+    group_consumer_max_assignment_interval_ms: int = integer(
+        15_000,
+        "The longest consumer.assignment.interval.ms that a group may be given, in milliseconds.",
+        at_least(0),
     )
     group_share_session_timeout_ms: int = integer(
         45_000,
@@ -138,6 +149,6 @@ class GroupCoordinatorSettings(SettingsObject):
         between(100, 10_000),
         effective=False,
     )
-    group_share_max_size: int = short(
+    group_share_max_size: int = integer(
         200, "The most members that a share group may have.", between(1, 1000), effective=False
     )

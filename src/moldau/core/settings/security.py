@@ -2,8 +2,21 @@
 described."""
 
 from moldau.core.settings.checks import at_least, one_of
-from moldau.core.settings.rows import Kind
-from moldau.core.settings.table import SettingsObject, boolean, integer, listing, long, part, text
+from moldau.core.settings.rows import Kind, Scope
+from moldau.core.settings.table import (
+    SettingsObject,
+    boolean,
+    double,
+    integer,
+    listing,
+    long,
+    part,
+    short,
+    text,
+)
+
+_BROKER = Scope.PER_BROKER
+_CLUSTER = Scope.CLUSTER_WIDE
 
 
 @part
@@ -36,23 +49,24 @@ class SecuritySettings(SettingsObject):
         "none",
         "Whether clients have to show a certificate.",
         one_of("required", "requested", "none"),
+        scope=_BROKER,
         effective=False,
     )
-    ssl_protocol: str = text("TLSv1.3", "The newest TLS version offered.", effective=False)
+    ssl_protocol: str = text("TLSv1.3", "The newest TLS version offered.", scope=_BROKER, effective=False)
     ssl_enabled_protocols: tuple[str, ...] = listing(
-        ("TLSv1.2", "TLSv1.3"), "The TLS versions offered.", effective=False
+        ("TLSv1.2", "TLSv1.3"), "The TLS versions offered.", scope=_BROKER, effective=False
     )
     ssl_principal_mapping_rules: str = text(
         "DEFAULT", "How a certificate's name becomes a user name.", effective=False
     )
     sasl_enabled_mechanisms: tuple[str, ...] = listing(
-        ("GSSAPI",), "The SASL mechanisms offered.", effective=False
+        ("GSSAPI",), "The SASL mechanisms offered.", scope=_BROKER, effective=False
     )
     sasl_jaas_config: str | None = text(
-        None, "Credentials in the syntax of JAAS.", kind=Kind.PASSWORD, effective=False
+        None, "Credentials in the syntax of JAAS.", kind=Kind.PASSWORD, scope=_BROKER, effective=False
     )
     sasl_mechanism_inter_broker_protocol: str = text(
-        "GSSAPI", "The SASL mechanism among brokers.", effective=False
+        "GSSAPI", "The SASL mechanism among brokers.", scope=_BROKER, effective=False
     )
     sasl_mechanism_controller_protocol: str = text(
         "GSSAPI", "The SASL mechanism towards controllers.", effective=False
@@ -60,8 +74,8 @@ class SecuritySettings(SettingsObject):
     sasl_oauthbearer_jwks_endpoint_url: str | None = text(
         None, "Where the keys of the token issuer are found.", effective=False
     )
-    sasl_oauthbearer_expected_audience: tuple[str, ...] | None = listing(
-        None, "The audiences that a token must name.", effective=False
+    sasl_oauthbearer_expected_audience: tuple[str, ...] = listing(
+        (), "The audiences that a token must name.", effective=False
     )
     sasl_oauthbearer_expected_issuer: str | None = text(
         None, "The issuer that a token must name.", effective=False
@@ -94,4 +108,181 @@ class SecuritySettings(SettingsObject):
         "How long a delegation token lives without renewal, in milliseconds.",
         at_least(1),
         effective=False,
+    )
+    delegation_token_expiry_check_interval_ms: int = long(
+        3_600_000, "How often expired delegation tokens are looked for, in milliseconds.", effective=False
+    )
+    principal_builder_class: str = text(
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        "The class that makes a user's name of what a connection has proven.",
+        kind=Kind.CLASS,
+        scope=_BROKER,
+        effective=False,
+    )
+    sasl_client_callback_handler_class: str | None = text(
+        None, "The class that gives a SASL client its credentials.", kind=Kind.CLASS, effective=False
+    )
+    sasl_kerberos_kinit_cmd: str = text(
+        "/usr/bin/kinit", "Where Kerberos's kinit is.", scope=_BROKER, effective=False
+    )
+    sasl_kerberos_min_time_before_relogin: int = long(
+        60_000,
+        "The shortest time between two Kerberos logins, in milliseconds.",
+        scope=_BROKER,
+        effective=False,
+    )
+    sasl_kerberos_principal_to_local_rules: tuple[str, ...] = listing(
+        ("DEFAULT",), "How a Kerberos name becomes a user name.", scope=_BROKER, effective=False
+    )
+    sasl_kerberos_service_name: str | None = text(
+        None, "The Kerberos name of the broker's service.", scope=_BROKER, effective=False
+    )
+    sasl_kerberos_ticket_renew_jitter: float = double(
+        0.05,
+        "The random share by which the renewal of a Kerberos ticket is moved.",
+        scope=_BROKER,
+        effective=False,
+    )
+    sasl_kerberos_ticket_renew_window_factor: float = double(
+        0.8,
+        "The share of a Kerberos ticket's life after which it is renewed.",
+        scope=_BROKER,
+        effective=False,
+    )
+    sasl_login_callback_handler_class: str | None = text(
+        None, "The class that gives a SASL login its credentials.", kind=Kind.CLASS, effective=False
+    )
+    sasl_login_class: str | None = text(
+        None, "The class that makes a SASL login.", kind=Kind.CLASS, effective=False
+    )
+    sasl_login_connect_timeout_ms: int | None = integer(
+        None, "How long a connection to an identity provider may take, in milliseconds.", effective=False
+    )
+    sasl_login_read_timeout_ms: int | None = integer(
+        None, "How long the answer of an identity provider may take, in milliseconds.", effective=False
+    )
+    sasl_login_refresh_buffer_seconds: int = short(
+        300,
+        "How long before its end a login is renewed at the latest, in seconds.",
+        scope=_BROKER,
+        effective=False,
+    )
+    sasl_login_refresh_min_period_seconds: int = short(
+        60, "The shortest time between two renewals of a login, in seconds.", scope=_BROKER, effective=False
+    )
+    sasl_login_refresh_window_factor: float = double(
+        0.8, "The share of a login's life after which it is renewed.", scope=_BROKER, effective=False
+    )
+    sasl_login_refresh_window_jitter: float = double(
+        0.05, "The random share by which the renewal of a login is moved.", scope=_BROKER, effective=False
+    )
+    sasl_login_retry_backoff_max_ms: int = long(
+        10_000, "The longest wait between two attempts to log in, in milliseconds.", effective=False
+    )
+    sasl_login_retry_backoff_ms: int = long(
+        100, "The first wait between two attempts to log in, in milliseconds.", effective=False
+    )
+    sasl_oauthbearer_assertion_algorithm: str = text(
+        "RS256", "The algorithm that signs an assertion for an identity provider.", effective=False
+    )
+    sasl_oauthbearer_assertion_claim_aud: str | None = text(
+        None, "The audience that an assertion names.", effective=False
+    )
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = integer(
+        300, "How long an assertion holds, in seconds.", effective=False
+    )
+    sasl_oauthbearer_assertion_claim_iss: str | None = text(
+        None, "The issuer that an assertion names.", effective=False
+    )
+    sasl_oauthbearer_assertion_claim_jti_include: bool = boolean(
+        False, "Whether an assertion has an id of its own.", effective=False
+    )
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int = integer(
+        60, "How long before now an assertion begins to hold, in seconds.", effective=False
+    )
+    sasl_oauthbearer_assertion_claim_sub: str | None = text(
+        None, "The subject that an assertion names.", effective=False
+    )
+    sasl_oauthbearer_assertion_file: str | None = text(
+        None, "The file of an assertion that was made elsewhere.", effective=False
+    )
+    sasl_oauthbearer_assertion_private_key_file: str | None = text(
+        None, "The file of the key that signs an assertion.", effective=False
+    )
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None = text(
+        None, "The passphrase of the key that signs an assertion.", kind=Kind.PASSWORD, effective=False
+    )
+    sasl_oauthbearer_assertion_template_file: str | None = text(
+        None, "The file of a template that assertions are made from.", effective=False
+    )
+    sasl_oauthbearer_client_credentials_client_id: str | None = text(
+        None, "The client id that an identity provider is shown.", effective=False
+    )
+    sasl_oauthbearer_client_credentials_client_secret: str | None = text(
+        None, "The client secret that an identity provider is shown.", kind=Kind.PASSWORD, effective=False
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = long(
+        3_600_000,
+        "How often the keys of the token issuer are fetched anew, in milliseconds.",
+        effective=False,
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int = long(
+        10_000,
+        "The longest wait between two attempts to fetch the keys of the token issuer, in milliseconds.",
+        effective=False,
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int = long(
+        100,
+        "The first wait between two attempts to fetch the keys of the token issuer, in milliseconds.",
+        effective=False,
+    )
+    sasl_oauthbearer_jwt_retriever_class: str = text(
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+        "The class that gets tokens.",
+        kind=Kind.CLASS,
+        effective=False,
+    )
+    sasl_oauthbearer_jwt_validator_class: str = text(
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+        "The class that checks tokens.",
+        kind=Kind.CLASS,
+        effective=False,
+    )
+    sasl_oauthbearer_scope: str | None = text(
+        None, "The scope that tokens are asked for with.", effective=False
+    )
+    sasl_oauthbearer_token_endpoint_url: str | None = text(None, "Where tokens are got.", effective=False)
+    sasl_server_callback_handler_class: str | None = text(
+        None, "The class that checks credentials.", kind=Kind.CLASS, effective=False
+    )
+    sasl_server_max_receive_size: int = integer(
+        524_288, "The most bytes of one step of a SASL exchange.", effective=False
+    )
+    security_providers: str | None = text(None, "Classes that add Java security providers.", effective=False)
+    ssl_allow_dn_changes: bool = boolean(
+        False, "Whether a new certificate may have another distinguished name.", effective=False
+    )
+    ssl_allow_san_changes: bool = boolean(
+        False, "Whether a new certificate may leave out alternative names.", effective=False
+    )
+    ssl_cipher_suites: tuple[str, ...] = listing(
+        (), "The cipher suites offered; empty: all that there are.", scope=_BROKER, effective=False
+    )
+    ssl_endpoint_identification_algorithm: str = text(
+        "https", "How a server's name is compared with its certificate.", scope=_BROKER, effective=False
+    )
+    ssl_engine_factory_class: str | None = text(
+        None, "The class that makes TLS engines.", kind=Kind.CLASS, scope=_CLUSTER, effective=False
+    )
+    ssl_keymanager_algorithm: str = text(
+        "SunX509", "The algorithm of the key manager.", scope=_BROKER, effective=False
+    )
+    ssl_provider: str | None = text(
+        None, "The Java security provider of TLS.", scope=_BROKER, effective=False
+    )
+    ssl_secure_random_implementation: str | None = text(
+        None, "The source of randomness of TLS.", scope=_BROKER, effective=False
+    )
+    ssl_trustmanager_algorithm: str = text(
+        "PKIX", "The algorithm of the trust manager.", scope=_BROKER, effective=False
     )
