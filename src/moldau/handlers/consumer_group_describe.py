@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe, versions 0-1: consumer groups (KIP-848) with their members and assignments.
 
     v0  include_authorized_operations: all, as long as there is no access control
-    v1  member_type: whether a member speaks the classic protocol (none does here)
+    v1  member_type: whether a member speaks the classic protocol (coordinator/group/upgrade.py)
 Not here: classic groups (describe_groups.py).
 """
 

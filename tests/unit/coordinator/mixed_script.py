@@ -193,10 +193,11 @@ class Script:
                 for name in options.get("by", "range").split("+")
             ],
         )
-        answer = self._call(caller, request, 9, awaited)
+        version = int(options.get("version", 9))
+        answer = self._call(caller, request, version, awaited)
         if answer == "MEMBER_ID_REQUIRED":
             request.member_id = speaker.member_id
-            answer = self._call(caller, request, 9, awaited)
+            answer = self._call(caller, request, version, awaited)
         return answer
 
     def _sync(self, caller: str, words: Sequence[str], awaited: list[str]) -> str:

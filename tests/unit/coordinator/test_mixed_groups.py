@@ -121,6 +121,22 @@ def test_an_upgrade_that_cannot_be_written_leaves_the_classic_group(port: Memory
     assert kind(port) is GroupKind.CONSUMER
 
 
+def test_an_upgrade_that_cannot_be_written_does_not_stop_the_clock_of_the_rebalance(
+    port: MemoryPort, script: Script
+) -> None:
+    script.run("A join session=60000")
+    script.run(f"A sync A={ALL}")
+    script.run("B join session=60000")
+    log = port.world.log
+    log.hold = True
+    assert script.run("m 0") == "..."
+    script.run("wait 21000")  # the rebalance timeout passes while it is no classic group
+    log.finish(ErrorCode.NOT_ENOUGH_REPLICAS)
+    log.hold = False
+    assert script.run("wait 1") == "ok; B: REBALANCE_IN_PROGRESS; m: COORDINATOR_NOT_AVAILABLE"
+    assert script.run("group") == "classic Empty 0 members"  # nobody had joined in time
+
+
 def test_a_downgrade_that_cannot_be_written_leaves_the_consumer_group(
     port: MemoryPort, script: Script
 ) -> None:
@@ -308,3 +324,12 @@ def test_old_versions_may_commit_as_classic_members_only(script: Script) -> None
     assert script.run("A commit a0=1 version=2") == "ok"
     script.speakers["A"].member_id = "m"
     assert script.run("A commit a0=1 version=8") == "UNSUPPORTED_VERSION"
+
+
+def test_an_old_client_joins_without_asking_for_an_id_first(script: Script) -> None:
+    script.run("m 0")
+    assert script.run("A join version=2") == "3"
+    assert script.run("m 2") == "2 a012345"
+    assert script.run("m 2 has=a012345") == "3"
+    assert script.run("A join version=2") == "3"
+    assert script.run("A sync") == "a6789ab"

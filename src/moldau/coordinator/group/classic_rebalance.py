@@ -10,6 +10,7 @@ too slow to join are dropped), "sync" (members too slow to fetch their assignmen
 member was silent too long).
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from moldau.coordinator.group.classic_state import ClassicState
@@ -29,6 +30,22 @@ GROUP_DEADLINES = ("initial", "join", "sync")
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a first join may stay parked: its sender has no id yet to heartbeat with, so its silence proves
 nothing."""
+
+
+def suspend_deadlines(group: "ClassicGroup") -> Callable[[int], None]:
+    """Cancel the group's own deadlines, because it is about to become another group; calling the result
+    brings them back."""
+    deadlines = group.shard.deadlines
+    keys = [(group.group_id, name, "") for name in GROUP_DEADLINES]
+    taken = [(key, at_ms) for key in keys if (at_ms := deadlines.get(key)) is not None]
+    for key in keys:
+        deadlines.cancel(key)
+
+    def resume(error_code: int) -> None:
+        for key, at_ms in taken:
+            deadlines.set(key, at_ms)
+
+    return resume
 
 
 def rebalance_or_complete(group: "ClassicGroup", result: Result[Any], now_ms: int) -> None:

@@ -149,11 +149,12 @@ class ConsumerGroups:
             group.group_id,
             len(group.members),
         )
-        for member in group.members.values():
-            self.timers.heard_of(group, member, limits, now_ms)
         classic = self.shard.classic.get(group.group_id)
         if classic is not None:
             result.answers += classic.take_all(ErrorCode.REBALANCE_IN_PROGRESS)
+            result.on_failure = classic_rebalance.suspend_deadlines(classic)
+        for member in group.members.values():
+            self.timers.heard_of(group, member, limits, now_ms)
 
     def _leave(
         self, request: ConsumerGroupHeartbeatRequest, now_ms: int
@@ -253,8 +254,6 @@ class ConsumerGroups:
         self.shard.classic.adopt(classic)
         for member_id in group.members:
             self.timers.cancel(group, member_id)
-        for name in classic_rebalance.GROUP_DEADLINES:
-            self.shard.deadlines.cancel((group.group_id, name, ""))
         for member in classic.members.values():
             classic.touch(member, now_ms)
         if rebalances:
