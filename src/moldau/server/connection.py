@@ -18,6 +18,7 @@ another. Not here: what a frame means (dispatch.py).
 
 import asyncio
 import logging
+import mmap
 import socket
 import struct
 from collections import deque
@@ -41,6 +42,7 @@ _FIRST_BYTES = 4096
 _GROWTH = 4
 _POOLED_BYTES = 2 * 1024 * 1024
 _POOL_MAX = 8
+_NO_SHORTCUT = bytearray()
 _EARNED_BYTES = 256 * 1024  # so much of a frame has to come before a new buffer for the pool is made
 _LIFE_BYTES = 1024  # a read of less, which completes no frame, does not count as life
 _PARKED_MAX = (
@@ -103,6 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         "listener",
         "own",
         "own_end",
+        "own_limit",
         "parked_bytes",
         "paused",
         "queue",
@@ -128,8 +131,11 @@ class Connection(asyncio.BufferedProtocol):
         self.waits_turn = (
             False  # it has handled many requests at once, and goes on in another turn (turns.py)
         )
-        self.own: bytearray | None = None  # bytes of a frame that has not come whole
+        # Bytes of a frame that has not come whole. That of a frame larger than the pool's buffers is mapped
+        # memory: it has the size of the frame, and pages only for what has come.
+        self.own: bytearray | mmap.mmap | None = None
         self.own_end = 0
+        self.own_limit = 0  # how much of it may be filled
         self.bulk = False  # it has sent a large frame
         self.charged = False  # its frame is counted (request_memory.py)
         self.starved = False  # it waits for memory for its frame
@@ -173,15 +179,16 @@ class Connection(asyncio.BufferedProtocol):
         own = self.own
         if own is None:
             return _shared_view
-        end = self.own_end
-        if end == len(own):
-            own = self._enlarge(self._wanted_bytes(own, end))  # the transport reads although it was paused
+        end, limit = self.own_end, self.own_limit
+        if end == limit:  # the transport reads although it was paused
+            own = self._enlarge(self._wanted_bytes(own, end))
+            limit = self.own_limit
         if end >= 4:
             # Receive no further than the frame goes: the next one then begins in the shared buffer, uncopied.
             frame_end = _FRAME_SIZE(own, 0)[0] + 4
-            if end < frame_end <= len(own):
+            if end < frame_end <= limit:
                 return memoryview(own)[end:frame_end]
-        return memoryview(own)[end:]
+        return memoryview(own)[end:limit]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.own is None:
@@ -288,8 +295,7 @@ class Connection(asyncio.BufferedProtocol):
     def kept(frame: memoryview) -> memoryview | bytes:
         """The frame for longer than the call that got it: a large one stands in a buffer of its own, which
         nothing is received into any more; any other is copied."""
-        buffer = frame.obj
-        if type(buffer) is bytearray and len(buffer) > _POOLED_BYTES:
+        if type(frame.obj) is mmap.mmap:
             return frame
         return bytes(frame)
 
@@ -305,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
         own, end = self.own, self.own_end
         if own is None:
             return
-        used = self._consume(own, memoryview(own)[:end], end)
+        used = self._consume(own if type(own) is bytearray else _NO_SHORTCUT, memoryview(own)[:end], end)
         if self.closed:
             return
         if used:
@@ -319,7 +325,7 @@ class Connection(asyncio.BufferedProtocol):
             self._keep(memoryview(rest))
         elif end >= 4 and _FRAME_SIZE(own, 0)[0] + 4 <= end:
             self._pause()  # a whole frame, which waits behind a blocked one or behind answers not taken
-        elif end == len(own) and not self.starved:
+        elif end == self.own_limit and not self.starved:
             self._grow(own, end)
 
     # The buffer of a frame that has not come whole
@@ -337,11 +343,11 @@ class Connection(asyncio.BufferedProtocol):
                 size_bytes = count
         own = _pool.pop() if size_bytes == _POOLED_BYTES and _pool else bytearray(size_bytes)
         own[:count] = rest
-        self.own, self.own_end = own, count
+        self.own, self.own_end, self.own_limit = own, count, size_bytes
         if held_back or self.starved:
             self._pause()
 
-    def _wanted_bytes(self, start: bytearray | memoryview, count: int) -> int:
+    def _wanted_bytes(self, start: bytearray | mmap.mmap | memoryview, count: int) -> int:
         """How large a buffer for a frame of which `count` bytes are there: no new memory for bytes that are
         only announced, but a pooled buffer for who has sent large frames before.
         """
@@ -354,7 +360,7 @@ class Connection(asyncio.BufferedProtocol):
             return _POOLED_BYTES
         return min(frame_bytes, max(_FIRST_BYTES, _GROWTH * count))
 
-    def _grow(self, own: bytearray, end: int) -> None:
+    def _grow(self, own: bytearray | mmap.mmap, end: int) -> None:
         size_bytes = self._wanted_bytes(own, end)
         if size_bytes > SMALL_BYTES:
             self.charged = True
@@ -364,10 +370,17 @@ class Connection(asyncio.BufferedProtocol):
                 return
         self._enlarge(size_bytes)
 
-    def _enlarge(self, size_bytes: int) -> bytearray:
+    def _enlarge(self, size_bytes: int) -> bytearray | mmap.mmap:
         own, end = self.own, self.own_end
         assert own is not None
-        grown = _pool.pop() if size_bytes == _POOLED_BYTES and _pool else bytearray(size_bytes)
+        self.own_limit = size_bytes
+        if type(own) is mmap.mmap:
+            return own
+        grown: bytearray | mmap.mmap
+        if size_bytes > _POOLED_BYTES:
+            grown = mmap.mmap(-1, _FRAME_SIZE(own, 0)[0] + 4)
+        else:
+            grown = _pool.pop() if size_bytes == _POOLED_BYTES and _pool else bytearray(size_bytes)
         grown[:end] = memoryview(own)[:end]
         self.own = grown
         return grown
@@ -382,9 +395,9 @@ class Connection(asyncio.BufferedProtocol):
     def _give_back(self) -> None:
         """The frame is handled: the connection is as small again as an idle one."""
         own, self.own, self.own_end = self.own, None, 0
-        if own is not None and len(own) > SMALL_BYTES:
+        if own is not None and self.own_limit > SMALL_BYTES:
             self.bulk = True
-            if len(own) == _POOLED_BYTES and len(_pool) < _POOL_MAX:
+            if len(own) == _POOLED_BYTES and len(_pool) < _POOL_MAX and type(own) is bytearray:
                 _pool.append(own)
         if self.charged:
             self.charged = self.starved = False

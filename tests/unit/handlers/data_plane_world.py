@@ -112,7 +112,7 @@ def on_a_node(scene: Callable[[Node], Awaitable[None]], folder: Path, **texts: s
         finally:
             await node.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 10))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def partition_of(node: Node, topic: str, index: int = 0) -> Partition:

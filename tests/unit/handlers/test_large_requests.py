@@ -5,6 +5,7 @@ counted are turns, not time.
 """
 
 import asyncio
+import mmap
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -104,9 +105,12 @@ def test_a_large_request_whose_client_has_gone_is_given_up(tmp_path: Path) -> No
         for _ in range(10):
             await asyncio.sleep(0)
         assert node.broker.allowance.used
+        assert node.requests.used_bytes > 100_000  # the frame's bytes count as long as it is worked on
         client.connection.connection_lost(None)
+        assert node.requests.used_bytes > 100_000
         turns = await turns_until(lambda: not node.broker.allowance.used)
         assert turns < 10
+        await turns_until(lambda: not node.requests.used_bytes)
         assert not client.transport.sent
 
     play(tmp_path, scene)
@@ -147,10 +151,10 @@ def test_a_large_request_that_does_not_parse_closes_its_connection(
 
 
 def test_a_frame_that_stands_in_a_buffer_of_its_own_is_not_copied() -> None:
-    buffer = bytearray(3 * 1024 * 1024)
+    buffer = mmap.mmap(-1, 3 * 1024 * 1024)
     kept = Connection.kept(memoryview(buffer)[4:])
     assert isinstance(kept, memoryview)
-    assert isinstance(Connection.kept(memoryview(buffer[:1000])), bytes)
+    assert isinstance(Connection.kept(memoryview(bytearray(1000))), bytes)
 
 
 def test_large_requests_share_one_allowance_in_the_order_of_arrival() -> None:

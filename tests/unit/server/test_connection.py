@@ -5,9 +5,9 @@ import struct
 from collections.abc import Callable
 
 import pytest
-from server_world import FakeListener, feed, framed, start
+from server_world import FakeListener, Script, feed, framed, start
 
-from moldau.server.connection import Connection
+from moldau.server.connection import Connection, Parts
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -81,7 +81,7 @@ def test_a_length_that_claims_much_costs_only_what_came() -> None:
         count = min(sent, 90_000_004 - sent)
         feed(connection, b"e" * count)
         sent += count
-        held = len(connection.own or b"")
+        held = connection.own_limit if connection.own else 0
         assert held <= max(4096, 4 * sent)
         assert listener.requests.used_bytes == (held if held > 64 * 1024 else 0)
     assert sent == 90_000_004
@@ -195,3 +195,34 @@ def test_a_connection_that_ends_while_it_waits_for_its_turn_handles_nothing_more
     connection.connection_lost(None)
     listener.turns._next()
     assert len(script.seen) == seen < 10
+
+
+@pytest.mark.parametrize("chunk_bytes", [70_000, 262_144, 3_000_000])
+def test_large_frames_are_whole_however_they_come(chunk_bytes: int) -> None:
+    rng = random.Random(chunk_bytes)
+    sizes = [5_000_000, 2 * 1024 * 1024 - 4, 2 * 1024 * 1024 - 3, 12, 40_000_000, 300_000]
+    contents = [b"e" + rng.randbytes(size) for size in sizes]
+    connection, transport, script, listener = start()
+    data = framed(*contents)
+    for at in range(0, len(data), chunk_bytes):
+        feed(connection, data[at : at + chunk_bytes])
+    assert script.seen == contents
+    assert transport.sent == b"".join(contents)
+    assert connection.own is None
+    assert listener.requests.used_bytes == 0
+
+
+def test_a_large_frame_may_be_kept_for_longer_than_its_call() -> None:
+    kept: list[memoryview | bytes] = []
+
+    class Keeping(Script):
+        def frame(self, connection: Connection, view: memoryview) -> Parts | None:
+            kept.append(connection.kept(view))
+            return None
+
+    connection, _, _, _ = start()
+    connection.dispatcher = Keeping()
+    contents = [b"1" * 5_000_000, b"2" * 1_000_000, b"3" * 5_000_000, b"4" * 10]
+    feed(connection, framed(*contents))
+    assert [bytes(each) for each in kept] == contents
+    assert [type(each) for each in kept] == [memoryview, bytes, memoryview, bytes]
