@@ -13,8 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The C kernels are built by the installation, where there is a compiler.
-BUILT_FROM := pyproject.toml setup.py src/moldau/client/_columns.c src/moldau/records/_walk.c \
-	src/moldau/log/compaction/_kernel.c
+BUILT_FROM := pyproject.toml setup.py $(shell find src -name '*.c')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test torture tools check format clean
@@ -50,7 +49,8 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info src/moldau/*/*.so src/moldau/*/*/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src -name '*.so' -delete
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.made:
 	@PYTHON="$(PYTHON)" sh scripts/make-venv.sh $(VENV)

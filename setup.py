@@ -1,15 +1,22 @@
 """The one thing that pyproject.toml cannot say yet without a warning: extensions that may fail to build.
 
-Without a C compiler Moldau installs all the same; their twins in Python then do the work
-(src/moldau/client/columns.py, src/moldau/records/walk.py, src/moldau/log/compaction/kernel.py), and
-`moldau version` says so.
+Without a C compiler Moldau installs all the same; each kernel has a twin in Python beside it, which does the
+same more slowly, and `moldau version` names the kernels that are missing.
 """
 
 from setuptools import Extension, setup
 
+KERNELS = (
+    "moldau.client._columns",
+    "moldau.log.compaction._kernel",
+    "moldau.protocol._repeat",
+    "moldau.records._usual",
+    "moldau.records._walk",
+)
+
 setup(
     ext_modules=[
         Extension(name, [f"src/{name.replace('.', '/')}.c"], extra_compile_args=["-O3"], optional=True)
-        for name in ("moldau.client._columns", "moldau.records._walk", "moldau.log.compaction._kernel")
+        for name in KERNELS
     ]
 )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moldau.core.kernels import built
 from moldau.records import walk
 from moldau.records.batch import BatchView
 from moldau.records.builder import build_batch
@@ -13,8 +14,8 @@ from moldau.records.record import Record, decode_records, encode_varint
 from moldau.records.walk import INT64_MAX, INT64_MIN, MALFORMED, NOTICED, WALKED
 
 TWINS = [pytest.param(walk.check_in_python, walk.find_in_python, id="python")]
-if walk.compiled is not None:
-    TWINS.append(pytest.param(walk.compiled.check, walk.compiled.find, id="compiled"))
+if (compiled := built("moldau.records._walk")) is not None:
+    TWINS.append(pytest.param(compiled.check, compiled.find, id="compiled"))
 
 RECORDS = st.lists(
     st.builds(

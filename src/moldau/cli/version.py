@@ -1,4 +1,4 @@
-"""`moldau version`: which Moldau, Python and client library this is, and whether its C kernels are there."""
+"""`moldau version`: which Moldau, Python and client library this is, and which C kernels are missing."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ def register(root: typer.Typer) -> None:
 
 
 def version(as_json: Json = False) -> None:
-    """Print the versions of Moldau, Python and librdkafka, and what decodes records and compacts logs."""
+    """Print the versions of Moldau, Python and librdkafka, and which C kernels are missing."""
     from confluent_kafka import libversion
 
     import moldau
-    from moldau.client.columns import decoder_name
-    from moldau.log.compaction.kernel import kernel_name
+    from moldau.core.kernels import missing
 
+    without = [name.removeprefix("moldau.") for name in missing()]
     facts = {
         "moldau": moldau.__version__,
         "python": platform.python_version(),
         "librdkafka": libversion()[0],
-        # "python" where there was no C compiler at the installation
-        "decoder": decoder_name(),
-        "compaction": kernel_name(),
     }
     if as_json:
-        print_json(facts)
-    else:
-        print(", ".join(f"{name} {number}" for name, number in facts.items()))
+        print_json({**facts, "missing_kernels": without})
+        return
+    print(", ".join(f"{name} {number}" for name, number in facts.items()))
+    if without:
+        print(f"not compiled, and slower: {', '.join(without)}; install again where there is a C compiler")

@@ -28,12 +28,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
+from moldau.core.kernels import built, ruled_out
 from moldau.records.record import decode_records
 
-try:
-    compiled: Any = import_module("moldau.client._columns")
-except ImportError:  # installed where there is no C compiler
-    compiled = None
+compiled = built("moldau.client._columns")  # None: installed where there is no C compiler
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 
@@ -101,7 +99,7 @@ class ColumnBuilder(Protocol):
 
 def decoder_name() -> str:
     """Which builder decodes records in this process: "compiled" or "python"."""
-    forced = os.environ.get("MOLDAU_COLUMNS", "").lower() == "python"
+    forced = ruled_out() or os.environ.get("MOLDAU_COLUMNS", "").lower() == "python"
     return "python" if compiled is None or forced else "compiled"
 
 

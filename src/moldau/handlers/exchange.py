@@ -18,9 +18,6 @@ AnswerFrame = bytes | list[bytes | memoryview]
 class Shortcut(Protocol):
     """Handles frames that begin as an earlier one did."""
 
-    head: bytes
-    prefix: bytes
-
     def take(self, exchange: "Exchange", view: memoryview, position: int, end: int) -> bool:
         """Handle the frame whose size field stands at `position`; False: decode it as any other."""
 

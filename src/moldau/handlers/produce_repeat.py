@@ -24,18 +24,13 @@ from moldau.handlers.produce_request import RECORD_ERRORS_MAX, TAKEN_BACK, refus
 from moldau.handlers.produce_transactional import is_open
 from moldau.log.log import AppendResult, Deferred
 from moldau.protocol.hot_produce import PartitionAnswer, ProduceTopic, encode_produce_response
-from moldau.protocol.hot_wire import frame_answer, uvarint
-from moldau.protocol.wire import MalformedMessage
+from moldau.protocol.hot_wire import frame_answer
+from moldau.protocol.repeat import CORRELATION_AT, HEAD_AT, PREFIX_AT, TRAILING_TAGS, make_repeat
 from moldau.protocol.wire import uvarint as write_uvarint
 from moldau.records.batch import CRC_START, TRANSACTIONAL
 from moldau.replication.partition import Partition
 
-_I32 = struct.Struct(">i").unpack_from
-_HEAD_AT = 4
-_CORRELATION_AT = 8
-_PREFIX_AT = 12
 _FLEXIBLE_FROM = 9
-_TRAILING_TAGS = b"\x00\x00\x00"
 _LOG_START_OFFSET_FROM = 5
 _OFFSETS_BYTES = 24
 _SPARE_MAX = 8
@@ -62,7 +57,7 @@ def remember(
         return
     trailing_bytes = 4
     if version >= _FLEXIBLE_FROM:
-        if frame[-3:] != _TRAILING_TAGS:
+        if frame[-3:] != TRAILING_TAGS:
             return
         trailing_bytes = 3 + len(write_uvarint(len(records) + 1))
     prefix_end = len(frame) - len(records) - trailing_bytes
@@ -82,15 +77,13 @@ class RepeatedProduce:
         "_counts",
         "_flexible",
         "_now_ms",
-        "_size_at",
         "_transactional",
         "_uses",
-        "head",
         "key",
         "middle",
         "pack",
         "partition",
-        "prefix",
+        "repeat",
         "size_bytes",
         "spare",
         "tail",
@@ -110,8 +103,9 @@ class RepeatedProduce:
         transactional: bool = False,
     ) -> None:
         """`frame` is the request without its size field; the records' size stands at `prefix_end` in it."""
-        self.head = bytes(frame[: _CORRELATION_AT - 4])
-        self.prefix = bytes(frame[_PREFIX_AT - 4 : prefix_end])
+        flexible = version >= _FLEXIBLE_FROM
+        head, prefix = frame[: CORRELATION_AT - HEAD_AT], frame[PREFIX_AT - HEAD_AT : prefix_end]
+        self.repeat = make_repeat(bytes(head), bytes(prefix), flexible)
         self.partition = partition
         self.version = version
         self.key = key
@@ -120,8 +114,7 @@ class RepeatedProduce:
         self._uses = 0
         self.times = broker.request_times.of(_PRODUCE)
         self.spare: list[_RepeatedSlot] = []
-        self._size_at = prefix_end + 4
-        self._flexible = version >= _FLEXIBLE_FROM
+        self._flexible = flexible
         self._now_ms = broker.clock.now_ms
         self._counts = broker.request_counts
         self._count_key = (0, version)
@@ -137,29 +130,22 @@ class RepeatedProduce:
 
     def take(self, exchange: Exchange, view: memoryview, position: int, end: int) -> bool:
         """Append the frame's records; its answer is parked until they are committed."""
-        at = position + self._size_at
-        try:
-            if self._flexible:
-                size_bytes, start = uvarint(view, at)
-                stop = start + size_bytes - 1
-                if stop + 3 != end or not size_bytes or view[stop:end] != _TRAILING_TAGS:
-                    return False
-            else:
-                (size_bytes,) = _I32(view, at)
-                start = at + 4
-                stop = end
-                if size_bytes != stop - start or size_bytes < 0:
-                    return False
-            in_transaction = view[start + _ATTRIBUTES_AT] & TRANSACTIONAL
-        except (MalformedMessage, IndexError, struct.error):
+        found = self.repeat.match(view, position, end)
+        if found is None:
             return False
+        correlation_id, start, stop = found
         partition = self.partition
         if not partition.writable:
             exchange.shortcut = None
             return False
-        if in_transaction and not (self._transactional and is_open(partition, view[start:stop])):
+        records = view[start:stop]
+        if (
+            len(records) > _ATTRIBUTES_AT
+            and records[_ATTRIBUTES_AT] & TRANSACTIONAL
+            and not (self._transactional and is_open(partition, records))
+        ):
             return False
-        result = partition.append(view[start:stop], self._now_ms(), self._acks)
+        result = partition.append(records, self._now_ms(), self._acks)
         error_code = result.error_code
         if error_code and isinstance(result, Deferred):
             return False  # nothing has happened yet
@@ -167,7 +153,7 @@ class RepeatedProduce:
         partition.stats.produces += 1
         slot = self.spare.pop() if self.spare else _RepeatedSlot(exchange, self)
         slot.filled = False
-        slot.correlation_id = _I32(view, position + 8)[0]
+        slot.correlation_id = correlation_id
         slot.result = result
         self._uses += 1
         slot.began_us = perf_counter_ns() // 1000 if self._uses % _SAMPLED == 0 else 0

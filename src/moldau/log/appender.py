@@ -13,37 +13,28 @@ Not here: reading (reader.py), the careful checks (validation.py), and what else
 import errno
 from enum import IntEnum
 
-from moldau.core.crc import crc32c
 from moldau.core.settings.topic import TopicSettings
 from moldau.log.inspection import Inspection
 from moldau.log.outcome import Appended, AppendResult, Deferred, Outcome, Refused, Repeated
 from moldau.log.producers import ProducerBatch, ProducerState
 from moldau.log.rules import Rules
-from moldau.log.tail import Tail
+from moldau.log.tail import LARGE_BATCH_BYTES, Tail
 from moldau.log.transaction_index import AbortedTransaction
-from moldau.log.validation import COUNTED_RECORDS_MAX, prepare, stamp
+from moldau.log.validation import prepare, stamp
 from moldau.log.verification import Verification
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import (
-    CODEC_MASK,
-    HEADER,
-    HEADER_BYTES,
     LENGTH_OVERHEAD,
     POSITION,
     POSITION_BYTES,
-    RECORD_BYTES_MIN,
     TRANSACTIONAL,
     BatchView,
     CorruptBatch,
     iter_batches,
 )
 from moldau.records.control import parse_end_transaction_marker
-from moldau.records.record import records_fill_payload
+from moldau.records.usual import attribute_mask, stage
 
-LARGE_BATCH_BYTES = 64 * 1024
-"""From this size on a batch is not copied but written at once."""
-
-_unpack_header = HEADER.unpack_from
 _pack_position = POSITION.pack
 # A named tuple made this way costs a third of its constructor.
 _new_tuple = tuple.__new__
@@ -70,18 +61,19 @@ def is_disk_full(error: OSError) -> bool:
 class Appender(Tail):
     """The growing end of a log, with its doorkeeper. `Log` adds the rest."""
 
-    __slots__ = ("_after_max_ms", "_plain_attributes", "_rules", "_size_bytes_max")
+    __slots__ = ("_rules",)
 
     def reconfigure(self, settings: TopicSettings) -> None:
-        self._rules = Rules(settings)
-        self._plain_attributes = self._rules.plain_attributes
-        self._after_max_ms = self._rules.after_max_ms
-        self._size_bytes_max = -1 if self.offline else self._rules.size_bytes_max
+        self._rules = rules = Rules(settings)
+        marks = self._marks
+        marks.attributes = attribute_mask(rules.plain_attributes)
+        marks.after_max_ms = rules.after_max_ms
+        marks.size_bytes_max = -1 if self.offline else rules.size_bytes_max
         super().reconfigure(settings)
 
     def go_offline(self) -> None:
         super().go_offline()
-        self._size_bytes_max = -1
+        self._marks.size_bytes_max = -1
 
     # -- appending ---------------------------------------------------------------------------------
 
@@ -95,58 +87,14 @@ class Appender(Tail):
         From CLIENT and COORDINATOR exactly one batch; from REPLICATION any number, with their offsets and
         epochs. The result stands only once `flush_staged` has returned.
         """
-        size = len(batches)
-        if size < HEADER_BYTES or origin is not CLIENT:
+        base, position = self.log_end_offset, self._position
+        if origin is not CLIENT or leader_epoch != self._leader_epoch:
             return self._append_carefully(batches, leader_epoch, now_ms, origin)
-        (
-            base_offset,
-            length,
-            _,
-            magic,
-            crc,
-            attributes,
-            last_offset_delta,
-            base_timestamp_ms,
-            max_timestamp_ms,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            count,
-        ) = _unpack_header(batches)
-        base = self.log_end_offset
+        usual = self._marks.judge(batches, base, position, now_ms)
+        if usual is None:
+            return self._append_carefully(batches, leader_epoch, now_ms, origin)
+        last_offset_delta, attributes, max_timestamp_ms, producer_id, producer_epoch, base_sequence = usual
         last = base + last_offset_delta
-        position = self._position
-        if not (
-            base_offset == 0
-            and length + LENGTH_OVERHEAD == size <= self._size_bytes_max
-            and magic == 2
-            and attributes in self._plain_attributes
-            and leader_epoch == self._leader_epoch
-            and 0 <= last_offset_delta == count - 1
-            and base_timestamp_ms <= max_timestamp_ms <= now_ms + self._after_max_ms
-            and max_timestamp_ms <= self._roll_above_ms
-            and now_ms <= self._roll_after_ms
-            and position + size <= self._roll_bytes
-            and last <= self._last_offset_max
-            and (
-                attributes & CODEC_MASK
-                or (
-                    # One record whose length takes two bytes, the usual small batch: its length must fill the
-                    # batch.
-                    count == 1
-                    and batches[61] > 0x7F
-                    and (batches[62] << 6) + ((batches[61] & 0x7F) >> 1) + 63 == size
-                )
-                or (
-                    records_fill_payload(batches, HEADER_BYTES, count)
-                    if count <= COUNTED_RECORDS_MAX
-                    else count * RECORD_BYTES_MIN <= size - HEADER_BYTES
-                )
-            )
-            and crc32c(batches[21:]) == crc
-            and size < LARGE_BATCH_BYTES
-        ):
-            return self._append_carefully(batches, leader_epoch, now_ms, origin)
         if producer_id >= 0:
             state = self._states.get(producer_id)
             if (
@@ -167,18 +115,18 @@ class Appender(Tail):
             )
         elif attributes & TRANSACTIONAL:
             return self._append_carefully(batches, leader_epoch, now_ms, origin)
-        self._staged += _pack_position(base, length, leader_epoch)
-        self._staged += batches[POSITION_BYTES:]
+        stage(self._staged, batches, base, leader_epoch)
         if max_timestamp_ms > self._max_timestamp_ms:
             self._max_timestamp_ms = max_timestamp_ms
             self._max_timestamp_offset = last
         if self._since_index > self._index_interval_bytes:
             self._index_due.append((last, position, self._max_timestamp_ms, self._max_timestamp_offset))
             self._since_index = 0
+        size = len(batches)
         self._since_index += size
         self._position = position + size
         self.log_end_offset = last + 1
-        return Appended(base, last, -1, self._reader.start_offset)
+        return _new_tuple(Appended, (base, last, -1, self._reader.start_offset))
 
     def _append_carefully(
         self,

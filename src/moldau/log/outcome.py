@@ -1,8 +1,8 @@
 """What an append answers: a result by its offsets, a refusal by its error code, or that the records must be
 looked at first. None of them is an exception.
 
-HOT: one `Appended` is made for every batch, so it is a slotted class filled by position; what is the same in
-every good answer stands on the class.
+HOT: one `Appended` is made for every batch, so it is a tuple with names; what is the same in every good
+answer stands on the class.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,23 +36,22 @@ class AppendResult:
     record_errors: tuple[RecordError, ...]
 
 
-class Appended(AppendResult):
+class _Offsets(NamedTuple):
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+
+
+class Appended(_Offsets, AppendResult):
     """The batch is in the log (staged or written)."""
 
-    __slots__ = ("base_offset", "last_offset", "log_append_time_ms", "log_start_offset")
+    __slots__ = ()
 
     error_code = 0
     duplicate = False
     error_message = None
     record_errors = ()
-
-    def __init__(
-        self, base_offset: int, last_offset: int, log_append_time_ms: int, log_start_offset: int
-    ) -> None:
-        self.base_offset = base_offset
-        self.last_offset = last_offset
-        self.log_append_time_ms = log_append_time_ms
-        self.log_start_offset = log_start_offset
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_offset}-{self.last_offset})"

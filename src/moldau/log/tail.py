@@ -27,8 +27,12 @@ from moldau.log.segment import Segment
 from moldau.log.snapshots import write_snapshot
 from moldau.log.transaction_index import TAIL_ENTRIES_MAX as ABORTED_IN_MEMORY_MAX
 from moldau.log.transaction_index import AbortedTransaction
+from moldau.log.validation import COUNTED_RECORDS_MAX
+from moldau.records.usual import FAR, make_marks
 
-_FAR = 1 << 63
+LARGE_BATCH_BYTES = 64 * 1024
+"""From this size on a batch is not copied but written at once."""
+
 _RELATIVE_OFFSET_MAX = (1 << 31) - 1
 _Undo: TypeAlias = list[tuple[int, ProducerState | None]]
 
@@ -51,15 +55,12 @@ class Tail:
         "_generation",
         "_index_due",
         "_index_interval_bytes",
-        "_last_offset_max",
         "_leader_epoch",
+        "_marks",
         "_max_timestamp_ms",
         "_max_timestamp_offset",
         "_position",
         "_reader",
-        "_roll_above_ms",
-        "_roll_after_ms",
-        "_roll_bytes",
         "_segments",
         "_since_index",
         "_since_index_written",
@@ -148,7 +149,7 @@ class Tail:
         self._since_index = self._since_index_written = 0
         self._position = 0
         self._max_timestamp_ms = self._max_timestamp_offset = 0
-        self._last_offset_max = 0
+        self._marks = make_marks(COUNTED_RECORDS_MAX, LARGE_BATCH_BYTES)
         self._adopt_active()
         self._leader_epoch = epochs.latest()
         self.reconfigure(settings)
@@ -324,7 +325,7 @@ class Tail:
         self._position = segment.size_bytes
         self._max_timestamp_ms = segment.max_timestamp_ms
         self._max_timestamp_offset = segment.max_timestamp_offset
-        self._last_offset_max = segment.base_offset + _RELATIVE_OFFSET_MAX
+        self._marks.last_offset_max = segment.base_offset + _RELATIVE_OFFSET_MAX
 
     def _check_indexes(self, segment: Segment) -> None:
         """Write index tails that have grown long; a full index makes the segment roll."""
@@ -338,7 +339,7 @@ class Tail:
                 self.on_error(self, error)
         limit = self.settings.segment_index_bytes
         if len(segment.offset_index) >= limit // 8 or len(segment.time_index) >= limit // 12:
-            self._roll_bytes = 0
+            self._marks.roll_bytes = 0
 
     # -- rolling -----------------------------------------------------------------------------------
 
@@ -346,25 +347,25 @@ class Tail:
         """When the active segment must roll: by size, by its records' time, or by the clock if they have
         none.
         """
-        segment = self._active
-        settings = self.settings
+        segment, settings, marks = self._active, self.settings, self._marks
         age_ms = max(0, settings.segment_age_max_ms - self.roll_jitter_ms)
-        self._roll_bytes = settings.internal_segment_bytes or settings.segment_bytes
-        self._roll_above_ms = self._roll_after_ms = _FAR
+        marks.roll_bytes = settings.internal_segment_bytes or settings.segment_bytes
+        marks.roll_above_ms = marks.roll_after_ms = FAR
         if not self._position:
-            self._roll_bytes = 0  # The first batch passes by `_make_room`, which sets the marks.
+            marks.roll_bytes = 0  # The first batch passes by `_make_room`, which sets the marks.
         elif segment.first_timestamp_ms >= 0:
-            self._roll_above_ms = segment.first_timestamp_ms + age_ms
+            marks.roll_above_ms = min(FAR, segment.first_timestamp_ms + age_ms)
         else:
-            self._roll_after_ms = segment.created_ms + age_ms
+            marks.roll_after_ms = min(FAR, segment.created_ms + age_ms)
 
     def _make_room(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> None:
         """Roll if this batch must not go into the active segment."""
+        marks = self._marks
         if self._position and (
-            self._position + size > self._roll_bytes
-            or max_timestamp_ms > self._roll_above_ms
-            or now_ms > self._roll_after_ms
-            or last_offset > self._last_offset_max
+            self._position + size > marks.roll_bytes
+            or max_timestamp_ms > marks.roll_above_ms
+            or now_ms > marks.roll_after_ms
+            or last_offset > marks.last_offset_max
         ):
             self.roll(now_ms)
         if not self._position:

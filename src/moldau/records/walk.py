@@ -15,18 +15,14 @@ below (some two hundred times slower): the same arguments, the same results, the
 Not here: decompression (compression.py), what a record that matters is refused for (log/inspection.py).
 """
 
-import os
 from collections.abc import Callable
-from importlib import import_module
 from time import sleep
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from moldau.core.kernels import kernel
 from moldau.records.record import decode_varint
 
-try:
-    compiled: Any = import_module("moldau.records._walk")
-except ImportError:  # installed where there is no C compiler
-    compiled = None
+_compiled = kernel("moldau.records._walk")
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 
@@ -134,10 +130,10 @@ def _skip_field(payload: Readable, position: int, end: int) -> tuple[int, int]:
 Check = Callable[[Readable, int, int, int, int, bool, int, int, int], tuple[int, int, int, int]]
 Find = Callable[[Readable, int, int, int, int, int, int], tuple[int, int, int, int, int]]
 
-is_compiled = compiled is not None and os.environ.get("MOLDAU_WALK") != "python"
-"""Which twin walks in this process; MOLDAU_WALK=python asks for the one in Python."""
-check: Check = compiled.check if is_compiled else check_in_python
-find: Find = compiled.find if is_compiled else find_in_python
+is_compiled = _compiled is not None
+"""Whether the kernel walks in this process."""
+check: Check = _compiled.check if _compiled is not None else check_in_python
+find: Find = _compiled.find if _compiled is not None else find_in_python
 STRETCH_RECORDS = 50_000 if is_compiled else 250
 """So many records are walked in less than a millisecond."""
 

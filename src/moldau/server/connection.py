@@ -233,12 +233,7 @@ class Connection(asyncio.BufferedProtocol):
                 if after > end:
                     break
                 shortcut = self.shortcut
-                if not (
-                    shortcut is not None
-                    and buffer.startswith(shortcut.prefix, position + 12)
-                    and buffer.startswith(shortcut.head, position + 4)
-                    and shortcut.take(self, view, position, after)
-                ):
+                if shortcut is None or not shortcut.take(self, view, position, after):
                     self._handle(view[position + 4 : after])
                     if after < end:  # more came with it
                         now_seconds = self.listener.turns.now_seconds()

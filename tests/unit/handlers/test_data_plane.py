@@ -14,6 +14,7 @@ from data_plane_world import Client, on_a_node, partition_of, partition_rows, pr
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.init_producer_id import init_producer_id
 from moldau.handlers.list_offsets import list_offsets
+from moldau.handlers.produce_repeat import RepeatedProduce
 from moldau.log.appender import LARGE_BATCH_BYTES
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
@@ -31,8 +32,8 @@ def test_a_malformed_repetition_behind_parked_answers_costs_its_connection_alone
         evil.feed(frame)  # leaves the shortcut
         await asyncio.sleep(0)
         shortcut = evil.connection.shortcut
-        assert shortcut is not None
-        start = frame[:12] + shortcut.prefix
+        assert isinstance(shortcut, RepeatedProduce)
+        start = frame[:12] + shortcut.repeat.prefix
         bad = start + (b"\xff" * 20 if harm == "varint" else b"")
         bad = struct.pack(">i", len(bad) - 4) + bad[4:]
         evil.feed(frame * 256 + bad)  # the last is looked at when the turn's write has been answered

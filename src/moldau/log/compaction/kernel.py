@@ -18,17 +18,14 @@ Not here: what becomes of a batch (filter.py), batches themselves (source.py, re
 
 import os
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from moldau.core.kernels import built, ruled_out
 from moldau.log.compaction import scanning
 from moldau.log.compaction.offset_map import SLOTS_MIN, WINDOW_SHARE, OffsetMap
 from moldau.records.batch import Readable
 
-try:
-    compiled: Any = import_module("moldau.log.compaction._kernel")
-except ImportError:  # installed where there is no C compiler
-    compiled = None
+compiled = built("moldau.log.compaction._kernel")  # None: installed where there is no C compiler
 
 ENVIRONMENT = "MOLDAU_COMPACTION"
 SPARE_SLOTS_MAX = 8192
@@ -131,7 +128,7 @@ def _spare_slots(home_slots: int, load_factor: float) -> int:
 
 def kernel_name() -> str:
     """Which loops a job in this process uses: "compiled" or "python"."""
-    forced = os.environ.get(ENVIRONMENT, "").lower() == "python"
+    forced = ruled_out() or os.environ.get(ENVIRONMENT, "").lower() == "python"
     return "python" if compiled is None or forced else "compiled"
 
 
