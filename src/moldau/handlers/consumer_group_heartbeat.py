@@ -9,11 +9,29 @@ from typing import Any
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+TOPICS_MAX = 10_000
+OWNED_MAX = 100_000
+"""A heartbeat is decided on at once, so there must be an end to what it names."""
 
 
 @handles(ConsumerGroupHeartbeatRequest)
 def consumer_group_heartbeat(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> Any:
+    names = request.subscribed_topic_names
+    if names is not None and len(names) > TOPICS_MAX:
+        return _refused(f"A member can subscribe to {TOPICS_MAX} topics at most; use a regular expression.")
+    owned = request.topic_partitions
+    if owned is not None and sum(1 + len(topic.partitions) for topic in owned[: OWNED_MAX + 1]) > OWNED_MAX:
+        return _refused(f"A member can own {OWNED_MAX} topics and partitions at most.")
     return broker.groups.consumer_group_heartbeat(request, context)
+
+
+def _refused(message: str) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message)

@@ -12,13 +12,21 @@ from typing import Any
 from moldau.core.waiting import then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 NULL_PROTOCOL_SINCE = 7
+PROTOCOLS_MAX = 1000
+"""Each is compared with those of all members; honest clients name a handful."""
 
 
 @handles(JoinGroupRequest)
 def join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> Any:
+    if len(request.protocols) > PROTOCOLS_MAX:
+        refused = JoinGroupResponse(
+            error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id
+        )
+        return _without_protocol(refused) if context.api_version >= NULL_PROTOCOL_SINCE else refused
     outcome = broker.groups.join_group(request, context)
     return then(outcome, _without_protocol) if context.api_version >= NULL_PROTOCOL_SINCE else outcome
 

@@ -9,9 +9,15 @@ from typing import Any
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.sync_group import SyncGroupRequest
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+ASSIGNMENTS_MAX = 20_000
+"""One a member; they are taken over at once."""
 
 
 @handles(SyncGroupRequest)
 def sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> Any:
+    if len(request.assignments) > ASSIGNMENTS_MAX:
+        return SyncGroupResponse(error_code=ErrorCode.INVALID_REQUEST)
     return broker.groups.sync_group(request, context)

@@ -16,7 +16,12 @@ from moldau.handlers.registry import TABLE
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
+from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.protocol.messages.list_groups import ListGroupsRequest
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -36,6 +41,7 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 COUNT = 300
 
@@ -215,5 +221,27 @@ def test_many_groups_are_listed_shard_by_shard_and_described_once(tmp_path: Path
         assert sorted(group.group_id for group in listed.groups) == sorted(f"g{n}" for n in range(600))
         described = await ask(node, DescribeGroupsRequest(groups=[f"g{n}" for n in range(600)] * 3))
         assert [group.group_id for group in described.groups] == [f"g{n}" for n in range(600)]
+
+    on_a_node(scene, tmp_path)
+
+
+def test_what_is_decided_at_once_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(node: Node) -> None:
+        called: list[object] = []
+        for name in ("join_group", "sync_group", "consumer_group_heartbeat"):
+            monkeypatch.setattr(node.broker.groups, name, lambda *a: called.append(a))
+        joins = JoinGroupRequest(group_id="g", protocols=[JoinGroupRequestProtocol(name="p")] * 1001)
+        assert (await ask(node, joins)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        syncs = SyncGroupRequest(group_id="g", assignments=[SyncGroupRequestAssignment()] * 20_001)
+        assert (await ask(node, syncs)).error_code == ErrorCode.INVALID_REQUEST
+        names = ConsumerGroupHeartbeatRequest(group_id="g", subscribed_topic_names=["t"] * 10_001)
+        owned = ConsumerGroupHeartbeatRequest(
+            group_id="g", topic_partitions=[TopicPartitions(partitions=[1] * 100_000)]
+        )
+        for request in (names, owned):
+            answer = await ask(node, request)
+            assert answer.error_code == ErrorCode.INVALID_REQUEST
+            assert "at most" in answer.error_message
+        assert not called
 
     on_a_node(scene, tmp_path)
