@@ -7,6 +7,7 @@ names of their own for each port, so that many scripts can use one broker.
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import struct
@@ -21,7 +22,7 @@ from client_model import eventually
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "coordinator"))
 
-from mixed_schedule import Schedule, masked
+from mixed_schedule import Schedule
 from mixed_script import SESSION_MS, MemoryPort, Script
 
 from moldau.metadata.image import Image, PartitionState, TopicState
@@ -157,20 +158,37 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 assert SESSION_MS >= 6000, "shorter ones are refused by a broker with default settings"
 
 
-def schedules_differ(seed: int, memory: MemoryPort, wire: WirePort, steps: int = 150) -> str:
-    """Run a random schedule in memory, then against the broker, drawing the same lines from the same seed.
-    Empty, or the first line that is answered otherwise, with those before it. Which partitions a member gets
-    may differ, how many may not."""
+def compare_schedules(seed: int, memory: MemoryPort, wire: WirePort, steps: int = 120) -> tuple[int, str]:
+    """Run a random schedule in memory and against the broker, drawing the same lines from the same seed: how
+    many steps were compared, and the first one that is answered otherwise, with what went before (empty:
+    none).
+
+    Which of several members gets a partition depends on their ids, which are random. Once the two have chosen
+    differently, a member may have something to give up on one side only; the schedule ends at the first step
+    whose answers differ by that.
+    """
     first = Schedule(seed, Script(memory))
     second = Schedule(seed, Script(wire))
-    for _ in range(steps):
-        before = len(first.log)
-        first.step()
-        expected = first.log[before][1] if len(first.log) > before else None
-        second.step(expected)
-        mine = [(masked(line), masked(answer)) for line, answer in first.log[before:]]
-        theirs = [(masked(line), masked(answer)) for line, answer in second.log[before:]]
+    drifted = False
+    for number in range(steps):
+        before, broker_before = len(first.log), len(second.log)
+        mine = first.prompt_step()
+        theirs = second.prompt_step(first.log[before:])
         if mine != theirs:
+            if drifted and [_kinds(row) for row in mine] == [_kinds(row) for row in theirs]:
+                return number, ""
             tail = [f"    {line:40s} -> {answer}" for line, answer in first.log[max(0, before - 25) :]]
-            return "\n".join([*tail, f"  broker: {second.log[before:]}"])
-    return ""
+            rows = [f"    {line:40s} -> {answer}" for line, answer in second.log[broker_before:]]
+            return number, "\n".join([*tail, "  the broker:", *rows])
+        shares = [[_SHARE.findall(answer) for _, answer in log] for log in (first.log, second.log)]
+        drifted = drifted or shares[0][before:] != shares[1][broker_before:]
+    return steps, ""
+
+
+_SHARE = re.compile(r"\ba[0-9a-f]+\b")
+
+
+def _kinds(row: tuple[str, str]) -> tuple[str, list[str]]:
+    """A line's caller with the errors of its answer; to join again is none, it depends on partitions."""
+    line, answer = row
+    return line.split()[0], re.findall(r"[A-Z]+_[A-Z_]+", answer.replace("REBALANCE_IN_PROGRESS", ""))

@@ -11,6 +11,7 @@ the same schedule as long as the answers are the same; that is how two coordinat
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mixed_script import WAITS, Script, parse
@@ -32,8 +33,16 @@ _SHARE = re.compile(rf"(?<![a-z0-9]){TOPIC}[0-9a-f]+(?![a-z0-9])")
 
 
 def masked(text: str) -> str:
-    """A line or an answer without the identity of partitions, of which coordinators may choose other ones."""
+    """A line or an answer without what coordinators may choose: which partitions (not how many) a member
+    gets, and who leads a classic group that was a consumer group."""
+    text = re.sub(r" leads \S+", "", text)
     return _SHARE.sub(lambda match: f"{TOPIC}*{len(match[0]) - 1}", text)
+
+
+def without_epochs(line: str, answer: str) -> tuple[str, str]:
+    """A line with its answer, masked, without shares and epochs: what is left must be everybody's."""
+    said = re.sub(r" \d+\b", " #", re.sub(r" \S+=\S+", "", masked(line)))
+    return said, re.sub(r"(^|: )\d+\b", r"\1#", masked(answer))
 
 
 class Fatal(AssertionError):
@@ -206,11 +215,26 @@ class Schedule:
         self.cooperative = self.random.random() < 0.5
         self.log: list[tuple[str, str]] = []
         self._static = static
+        self._expected: dict[str, str] = {}
         self._number = 0
 
     def living(self) -> list[AnyActor]:
         """The clients that have not gone."""
         return [actor for actor in self.actors.values() if actor.state != "gone"]
+
+    def prompt_step(self, expected: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
+        """One line of somebody; if it completes a classic rebalance, all fetch their assignments at once, the
+        leader first, because coordinators may choose another leader. `expected` are another coordinator's
+        lines and answers in this step. Returns those of this one, in the order of the callers."""
+        before = len(self.log)
+        self._expected = {line.split()[0]: answer for line, answer in expected}
+        self.step()
+        joined = [actor for actor in self.living() if isinstance(actor, Actor) and actor.state == "joined"]
+        if any(actor.leads for actor in joined):
+            for actor in sorted(joined, key=lambda actor: (not actor.leads, actor.name)):
+                self.run(actor.line(self))
+        self._expected = {}
+        return sorted(without_epochs(line, answer) for line, answer in self.log[before:])
 
     def step(self, expected: str | None = None) -> None:
         """One line of somebody."""
@@ -247,7 +271,7 @@ class Schedule:
 
     def run(self, line: str, expected: str | None = None) -> str:
         """Run a line, and tell everybody concerned."""
-        answer = self.script.run(line, expected)
+        answer = self.script.run(line, expected or self._expected.get(line.split(maxsplit=1)[0]))
         self.log.append((line, answer))
         own, *others = answer.split("; ")
         caller = line.split(maxsplit=1)[0]

@@ -12,6 +12,8 @@ stands behind a bar:
       kafka: GROUP_ID_NOT_   where Kafka's answer ends it (consumer_service.py)
     REBALANCE_IN_PROGRESS    a target is due and only classic members are left, whom Kafka does not tell
       kafka: ok              (consumer_classic.py)
+    3 -                      A has not given up what it is to give up, so nobody else gets it (downgrade.py)
+      kafka: 3 a6789ab
     kafka: UNKNOWN_SERVER_   to a subscription that it cannot read, and to who joins a classic group before
                              its first generation
 """
@@ -272,7 +274,7 @@ TRANSCRIPTS = (
         X leave for=nobody                   -> UNKNOWN_MEMBER_ID
         group                                -> classic PreparingRebalance 1 members
         m 2                                  -> UNKNOWN_MEMBER_ID | kafka: GROUP_ID_NOT_FOUND
-        m 0                                  -> 3 -
+        m 0                                  -> 3 - | kafka: 3 a6789ab
         group                                -> consumer Reconciling epoch 3 1 classic 1 consumer
         """,
     ),
