@@ -60,6 +60,7 @@ def test_a_conversation_goes_as_written(transcript: Transcript, coordinator: str
     converse(transcript, WirePort(coordinator, group, TOPICS))
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(KIND != "kafka", reason="test_mixed_transcripts.py runs these in memory")
 @pytest.mark.parametrize("transcript", [row for row in TRANSCRIPTS if slow(row)], ids=lambda row: row.name)
 def test_a_long_conversation_goes_as_written(
@@ -91,6 +92,7 @@ def converse(transcript: Transcript, port: WirePort) -> None:
     assert not differences, "\n".join(differences)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_random_schedule_is_answered_as_in_memory(seed: int, coordinator: str, group: str) -> None:
     memory = MemoryPort(TOPICS)
