@@ -25,9 +25,17 @@ frame = (
 )
 ```
 
-Where Moldau is installed, Spark finds the format by itself. Columns and options are those of Spark's own
-Kafka connector, and so is the form of the offsets in a checkpoint: `format("kafka")` becomes
-`format("moldau")`.
+Where Moldau is installed, Spark finds the format by itself, in the Python that it works in. That is the
+`python3` of the PATH, and not the one that runs your program, unless this line stands before the session is
+made (or `PYSPARK_PYTHON` in the environment; an activated virtual environment does it too):
+
+```python
+os.environ["PYSPARK_PYTHON"] = sys.executable
+```
+
+`moldau.streams.session.spark_session("name")` makes a session in which all of that is done. Columns and
+options are those of Spark's own Kafka connector, and so is the form of the offsets in a checkpoint:
+`format("kafka")` becomes `format("moldau")`.
 
 | column | type | |
 | --- | --- | --- |
@@ -39,6 +47,24 @@ Kafka connector, and so is the form of the offsets in a checkpoint: `format("kaf
 
 ## What differs from Spark's connector
 
+* **A batch is written with `.mode("append")`**, in `foreachBatch` too:
+  `frame.write.format("moldau").options(...).mode("append").save()`. Without a mode Spark means "fail if it
+  exists", and passes that on only to formats that are written in Java or Scala; else it refuses with
+  `UNSUPPORTED_DATA_SOURCE_SAVE_MODE`.
+* **`kafka.acks` is `all`**; 0 and 1 are refused, because they lose records. Leave the option out.
+* **`kafka.partitioner.class`** may name Kafka's own default only: no Java class runs here. To place records
+  otherwise, add a column `partition`.
+* **Triggers are those of micro-batches**: `processingTime` (the default: at once), `availableNow`, `once`.
+  Spark refuses `continuous` and `realTime` for every source and sink written in Python. A micro-batch takes
+  [a fraction of a second](benchmarks.md).
+* **`lastProgress`** has no `metrics` of the source (offsets behind latest), and the `description` of source
+  and sink is the name of a Java class: Spark asks sources in Python for neither. `latestOffset` and
+  `endOffset` are there, and so is the difference:
+  `pyspark_moldau.behind_latest.offsets_behind_latest(query.lastProgress.sources[0])` gives
+  `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest`, as the connector has
+  them. Name queries with `queryName`, topics are in `endOffset`.
+* Settings of Kafka's clients that have nothing to steer here (`kafka.linger.ms`, `kafka.max.poll.records`)
+  are warned of once a process, and ignored.
 * An option that nobody knows is an error, with the name that was probably meant.
 * `kafka.isolation.level` is `read_committed` unless said otherwise: what an aborted transaction wrote is not
   read.
@@ -66,7 +92,7 @@ WRITING = """
 
 ```python
 query = (
-    frame.writeStream.format("moldau")  # or frame.write, with mode("append")
+    frame.writeStream.format("moldau")  # or frame.write ... .mode("append").save()
     .option("kafka.bootstrap.servers", "localhost:9092")
     .option("topic", "delays-by-hour")
     .option("checkpointLocation", "checkpoints/delays-by-hour")
@@ -99,15 +125,27 @@ Other options that begin with `kafka.` are settings of the client, as when readi
 
 ## When Spark says
 
+**`[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "moldau" cannot be written in the "ErrorIfExists"
+mode`**: add `.mode("append")` to the write. Nothing is ever overwritten.
+
 **`ModuleNotFoundError: No module named 'pyspark_moldau'`**, after
 `An exception was thrown from the Python worker`: the tasks run in a Python that Moldau is not installed in.
 Install it (`pip install 'moldau[spark]'`) on every worker machine, in the Python that `PYSPARK_PYTHON`
 (`spark.pyspark.python`) names there, or send an environment that has it along with `spark.archives`.
 `addPyFile` is not enough for sources and sinks of streams.
 
-**`[DATA_SOURCE_NOT_FOUND] Failed to find the data source: moldau`**, caused by
-`ClassNotFoundException: moldau.DefaultSource`: either Moldau is not installed in the driver's Python, or a
-`writeStream` is started from another Python thread than the one that made the session. Spark looks for
+**`[DATA_SOURCE_NOT_FOUND] Failed to find the data source: moldau`**, caused by `ClassNotFoundException:
+moldau.DefaultSource`, has one of three reasons. The most likely: Spark works in another Python than your
+program, which happens wherever a program is run as `.venv/bin/python job.py` (cron, systemd, an editor) and
+another `python3` stands on the PATH. One line cures it, before the session is made:
+
+```python
+os.environ["PYSPARK_PYTHON"] = sys.executable
+```
+
+In a session that is there already, `moldau.streams.session.spark_session("name")` gives it back with the
+right Python set (on this machine). Or Moldau is not installed in the driver's Python at all. Or a
+`writeStream` is started from another Python thread than the one that made the session: Spark looks for
 formats in the thread's active session, which a new thread does not have. A DataFrame that is made of local
 rows there sets it:
 
@@ -119,6 +157,16 @@ def run():
 
 threading.Thread(target=run).start()
 ```
+
+**`Python worker failed to connect back`**, with a `SocketTimeoutException: Timed out while waiting for the
+Python worker to connect back`: for every streaming source Spark starts a Python process and waits ten
+seconds until it connects, which no setting changes. The process imports Spark, pandas and pyarrow first; on
+a machine whose cores are busy, or from a slow disk, that takes longer. Start the query again when the
+machine is quieter, or, better, let `moldau.streams.session.spark_session("name")` make the session (`moldau
+streams run` and `app.run()` do): then these processes connect before they import anything, and are waited
+for as long as it takes. What also makes it rarer: fewer queries started at once, more cores, a local disk
+under the virtual environment. Where it happens on an idle machine too, the process has died: run `python -c
+"import pyspark, pyarrow, pandas"` with the Python that `PYSPARK_PYTHON` names, and see what it says.
 """
 
 

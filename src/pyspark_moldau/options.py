@@ -188,7 +188,7 @@ def parse_options(given: Mapping[str, str], query: str | None = None) -> SourceO
     read_committed, group_id = _isolation(client) == "read_committed", _group(texts, client)
     patience = _count(texts, "kafkaConsumer.pollTimeoutMs") or 120_000
     client.setdefault("default.api.timeout.ms", str(patience))
-    check_client_options(client)
+    check_client_options(client)  # which warns of those that have no effect
     most, least = _count(texts, "maxOffsetsPerTrigger"), _count(texts, "minOffsetsPerTrigger")
     if most is not None and least is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger ({least}) is greater than maxOffsetsPerTrigger ({most})")

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 
 from moldau.client.errors import ClientError
 from moldau.client.options import parse_options as parse_client_options
+from moldau.client.options import warn_without_effect
 from moldau.records.compression import CODEC_NUMBERS
 from pyspark_moldau.errors import OptionError
 from pyspark_moldau.options import BATCH, BOTH, Row, stripped
@@ -83,6 +84,17 @@ PRODUCER_SETTINGS = frozenset({
     "max.request.size", "message.timeout.ms", "partitioner", "partitioner.class", "retries",
     "transaction.timeout.ms", "transactional.id", "metadata.max.age.ms", "queue.buffering.max.ms",
 })  # fmt: skip
+WITHOUT_EFFECT = frozenset({
+    "buffer.memory", "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection", "max.request.size",
+    "metadata.max.age.ms", "queue.buffering.max.ms", "retries",
+})  # fmt: skip
+"""Settings of producers for which there is nothing here that they could steer."""
+CONSUMER_SETTINGS = frozenset({
+    "auto.commit.interval.ms", "check.crcs", "fetch.max.bytes", "fetch.max.wait.ms", "fetch.min.bytes",
+    "fetch.wait.max.ms", "group.id", "group.instance.id", "heartbeat.interval.ms", "isolation.level",
+    "max.partition.fetch.bytes", "max.poll.interval.ms", "max.poll.records", "partition.assignment.strategy",
+    "session.timeout.ms",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,8 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
     client = {name: value for name, value in kafka.items() if name not in PRODUCER_SETTINGS}
     patience = kafka.get("delivery.timeout.ms", kafka.get("message.timeout.ms", "120000"))
     client.setdefault("default.api.timeout.ms", patience)
+    _warn_without_effect(kafka)
+    client = {name: value for name, value in client.items() if name not in CONSUMER_SETTINGS}
     try:
         parse_client_options(client)
     except ClientError as error:
@@ -174,6 +188,12 @@ def _compression(kafka: Mapping[str, str]) -> tuple[str, int | None]:
         return codec, int(kafka[name])
     except ValueError:
         raise OptionError(f"kafka.{name} must be a whole number, not {kafka[name]!r}") from None
+
+
+def _warn_without_effect(kafka: Mapping[str, str]) -> None:
+    warn_without_effect(kafka.keys() & (WITHOUT_EFFECT | CONSUMER_SETTINGS), "when the format moldau writes")
+    if kafka.get("enable.idempotence", "true").lower() != "true":
+        warn_without_effect(["enable.idempotence"], "when the format moldau writes: it is on always")
 
 
 def _check_acks(kafka: Mapping[str, str]) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER = Path(__file__).parent
+TIMEOUT_SECONDS = 600
+"""Spark starts in ten seconds on an idle machine and in a minute on a busy one; slow is not wrong."""
 QUICK = {
     # Spark waits this long for a Python worker to exit, and polls for new data every 10 ms anyway.
     "spark.sql.streaming.stopTimeout": "20000",
@@ -55,6 +57,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if FOLDER in item.path.parents or "pipeline_survives" in item.name:
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if FOLDER in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
 @pytest.fixture(scope="session")

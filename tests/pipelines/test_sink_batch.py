@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -134,6 +135,37 @@ def test_overwrite_is_refused(spark: SparkSession, broker: Broker, out: str) -> 
     frame = spark.createDataFrame([("v",)], "value string").write.format("moldau").mode("overwrite")
     with pytest.raises(Exception, match="cannot be overwritten"):
         frame.option("kafka.bootstrap.servers", broker.bootstrap_servers).option("topic", out).save()
+
+
+def test_a_write_names_its_mode_also_in_for_each_batch(
+    spark: SparkSession, broker: Broker, out: str, tmp_path: Path
+) -> None:
+    """Spark refuses the default mode for every format in Python, as docs/spark-source.md says first."""
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": out}
+    refused: list[str] = []
+
+    def write_both_ways(frame: DataFrame, number: int) -> None:
+        values_only = frame.selectExpr("cast(value as string) as value")
+        try:
+            values_only.write.format("moldau").options(**options).save()
+        except Exception as refusal:
+            refused.append(str(refusal))
+        values_only.write.format("moldau").options(**options).mode("append").save()
+
+    spark.range(2).write.parquet(str(tmp_path / "in"))
+    frame = spark.readStream.schema("id long").parquet(str(tmp_path / "in")).selectExpr("id as value")
+    query = (
+        frame.writeStream.foreachBatch(write_both_ways)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    assert [text.split()[0] for text in refused] == ["[UNSUPPORTED_DATA_SOURCE_SAVE_MODE]"]
+    assert sorted(value for _, _, value, _ in read_topic(broker.bootstrap_servers, out, PARTITIONS)) == [
+        b"0",
+        b"1",
+    ]
 
 
 def test_all_or_nothing(spark: SparkSession, broker: Broker, out: str) -> None:

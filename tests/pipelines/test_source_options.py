@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
+import warnings
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +13,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed (pip install 'mo
 
 from pyspark.sql.types import StringType, StructType
 
+from moldau.client.cluster import Cluster
 from moldau.client.options import parse_options as check_client_options
+from pyspark_moldau.behind_latest import offsets_behind_latest
 from pyspark_moldau.choices import Assigned, AtOffsets, AtTime, AtTimes, Everywhere, Matching, Named
 from pyspark_moldau.document import document
 from pyspark_moldau.errors import DataLossError, OptionError
@@ -205,6 +210,65 @@ def test_writes_refuse_what_they_would_ignore(options: dict[str, str], sentence:
     assert parse_sink_options({**given, "kafka.partitioner": "murmur2_random"}, streaming=True)
     with pytest.raises(OptionError, match=sentence):
         parse_sink_options({**given, **options}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "warned"),
+    [
+        ({"linger.ms": "5", "acks": "all", "compression.type": "lz4"}, ["linger.ms"]),
+        ({"buffer.memory": "1", "retries": "1"}, ["buffer.memory", "retries"]),
+        ({"fetch.max.bytes": "1", "isolation.level": "x"}, ["fetch.max.bytes", "isolation.level"]),
+        ({"enable.idempotence": "true", "batch.size": "1", "delivery.timeout.ms": "1"}, []),
+        ({"enable.idempotence": "false"}, ["enable.idempotence"]),
+        ({"nonsense": "1"}, ["nonsense"]),
+    ],
+)
+def test_settings_of_a_write_that_have_no_effect_are_warned_of(
+    kafka: dict[str, str], warned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.client.options._warned", set())
+    given = {"kafka.bootstrap.servers": "b:1", "topic": "t"} | {
+        f"kafka.{name}": kafka[name] for name in kafka
+    }
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        options = parse_sink_options(given, streaming=True)
+        Cluster(options.bootstrap_servers, options.client_options)  # as the sink does, in the same process
+    said = [str(one.message) for one in caught]
+    assert [text.split(" has no effect ")[0] for text in said] == [
+        f"the option kafka.{name}" for name in warned
+    ]
+
+
+@pytest.mark.parametrize("name", ["max.poll.records", "session.timeout.ms", "fetch.min.bytes", "linger.ms"])
+def test_settings_of_a_read_that_have_no_effect_are_warned_of(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.client.options._warned", set())
+    with pytest.warns(UserWarning, match=f"the option kafka.{name} has no effect"):
+        parse_options({**NEEDED, f"kafka.{name}": "1"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parse_options({**NEEDED, "kafka.fetch.max.bytes": "1", "kafka.group.id": "g", "kafka.client.id": "c"})
+
+
+def test_offsets_behind_latest_are_those_of_sparks_connector() -> None:
+    end, latest = {"t": {"0": 10, "1": 4}, "u": {"0": 7}}, {"t": {"0": 15, "1": 4, "2": 3}, "u": {"0": 6}}
+    expected = {"minOffsetsBehindLatest": 0, "maxOffsetsBehindLatest": 5, "avgOffsetsBehindLatest": 2.0}
+    assert offsets_behind_latest({"endOffset": end, "latestOffset": latest}) == expected
+    progress = SimpleNamespace(endOffset=json.dumps(end), latestOffset=json.dumps(latest))
+    assert offsets_behind_latest(progress) == expected
+    for nothing in (None, "null", "12", "{", {}):
+        assert offsets_behind_latest({"endOffset": end, "latestOffset": nothing}) == {}
+    assert offsets_behind_latest({"endOffset": None, "latestOffset": latest}) == {}
+
+
+def test_what_differs_most_is_said_first() -> None:
+    page = document()
+    differs = page[page.index("## What differs") : page.index("## Options of reading")]
+    words = ['.mode("append")', "`kafka.acks`", "`kafka.partitioner.class`", "`continuous`", "`lastProgress`"]
+    places = [differs.index(word) for word in [*words, "An option that nobody knows"]]
+    assert places == sorted(places)
 
 
 def test_passwords_keep_their_blanks_and_are_not_shown() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 300
 
 
 def produce(broker: Broker, topic: str, values: Iterable[int], partition: int = 0) -> None:
@@ -172,6 +172,37 @@ def test_limits(stream: Stream, broker: Broker, topic: str) -> None:
     assert max(len(batch) for batch in stream.batches.values()) <= 40
     assert len(stream.batches) == 3
     assert {value >= 90 for value in stream.batches[0]} == {True, False}, "each partition has its share"
+
+
+def test_how_far_it_is_behind(stream: Stream, broker: Broker, topic: str) -> None:
+    from pyspark_moldau.behind_latest import offsets_behind_latest
+
+    broker.create_topic(topic, 2)
+    produce(broker, topic, range(10))
+    produce(broker, topic, range(2), partition=1)
+    query = stream.start({"availableNow": True}, maxOffsetsPerTrigger="6")
+    assert query.awaitTermination(PATIENCE_SECONDS)
+    done = [each for each in query.recentProgress if each.numInputRows]
+    behind = [offsets_behind_latest(each.sources[0]) for each in done]
+    assert behind[0] == {
+        "minOffsetsBehindLatest": 1,
+        "maxOffsetsBehindLatest": 5,
+        "avgOffsetsBehindLatest": 3.0,
+    }
+    assert behind[-1]["maxOffsetsBehindLatest"] == 0
+
+
+@pytest.mark.parametrize("trigger", [{"continuous": "1 second"}, {"realTime": "5 seconds"}])
+def test_triggers_without_micro_batches_are_refused(
+    spark: SparkSession, broker: Broker, topic: str, checkpoint: str, trigger: dict[str, str]
+) -> None:
+    """By Spark, for every source written in Python, as docs/spark-source.md says."""
+    broker.create_topic(topic)
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
+    frame = spark.readStream.format("moldau").options(**options).load()
+    writer = frame.writeStream.format("noop").outputMode("update").option("checkpointLocation", checkpoint)
+    with pytest.raises(Exception, match=r"continuous processing|STREAMING_REAL_TIME_MODE"):
+        writer.trigger(**trigger).start().awaitTermination(PATIENCE_SECONDS)  # type: ignore[arg-type]
 
 
 def test_waits_for_enough(stream: Stream, broker: Broker, topic: str) -> None:

@@ -26,16 +26,21 @@ import typer
 
 from moldau.cli.demo_flights import FLIGHT_COUNT
 from moldau.cli.errors import CommandError, UsageError
+from moldau.streams.movement import Movement
 
 if TYPE_CHECKING:
     from moldau.cli.demo_feed import Feed
     from moldau.cli.demo_screen import Screen
     from moldau.streams.runner import Runner
+    from moldau.streams.spark_work import Work
     from moldau.testing import Broker
 
 SPARK_THREADS = 2
 RATE_DEFAULT = 20_000.0
 STANDSTILL_SECONDS = 90.0
+STANDSTILL_AT_WORK_SECONDS = 600.0
+"""The same while a job of Spark's is at work, of which no task ends; a busy machine takes minutes for one."""
+WAITING_TOLD_SECONDS = 15.0
 FLOW_WITH_WINDOWS = "by_hour"
 
 
@@ -108,9 +113,13 @@ def demo(
 def started_broker(data: Path | None) -> Broker:
     """A broker of the demo's own."""
     from moldau.testing import Broker
+    from moldau.testing.in_process import BrokerDidNotStart
 
     broker = Broker(process=True, data=data)
-    broker.start()
+    try:
+        broker.start()
+    except BrokerDidNotStart as failure:
+        raise CommandError(f"the demo's broker does not start: {failure}") from None
     return broker
 
 
@@ -136,9 +145,12 @@ def run_demo(
     feed = Feed(bootstrap_servers, lambda: read_days(flight_count), closing_record, rate)
     feed.prepare()
     try:
-        found = stream(bootstrap_servers, folder, screen, feed)
+        found, has_results = stream(bootstrap_servers, folder, screen, feed)
     finally:
         feed.stop()
+    if not has_results:
+        screen.verdict(found, "")
+        return found
 
     screen.say("reading the results (read_committed), and computing them again with pandas ...")
     hours = read_committed(bootstrap_servers, HOURS)
@@ -160,9 +172,11 @@ def run_demo(
     return found
 
 
-def stream(bootstrap_servers: str, folder: Path, screen: Screen, feed: Feed) -> list[str]:
-    """Run the app while the feed sends; gives what is wrong."""
+def stream(bootstrap_servers: str, folder: Path, screen: Screen, feed: Feed) -> tuple[list[str], bool]:
+    """Run the app while the feed sends; gives what is wrong, and whether there are results to look at."""
+    from moldau.cli.streams_run import kept_if_it_fails
     from moldau.cli.streams_screen import StreamsScreen
+    from moldau.streams import StreamsError
     from moldau.streams.loading import load_app
     from moldau.streams.runner import run_app
 
@@ -170,16 +184,31 @@ def stream(bootstrap_servers: str, folder: Path, screen: Screen, feed: Feed) -> 
     app.bootstrap_servers = bootstrap_servers
     app.checkpoints = str(folder)
     app.settings |= spark_settings(folder)
-    screen.say(f"starting Spark inside this process, {SPARK_THREADS} threads ...")
-    with StreamsScreen() as flows:
-        watcher = Watcher(feed, flows.say)
+    watcher: Watcher | None = None
+    try:
+        with kept_if_it_fails("demo") as spark_log, StreamsScreen() as flows:
+            screen.say(
+                f"starting Spark inside this process, {SPARK_THREADS} threads; its own messages go to "
+                f"{spark_log.path} ..."
+            )
+            watcher = Watcher(feed, flows.say)
 
-        def watch(runner: Runner) -> None:
-            flows.show(runner)
-            watcher.look(runner, time.monotonic())
+            def watch(runner: Runner) -> None:
+                flows.show(runner)
+                watcher.look(runner)
 
-        runner = run_app(app, master=f"local[{SPARK_THREADS}]", say=flows.say, watch=watch)
-    return watcher.faults(runner)
+            runner = run_app(
+                app, master=f"local[{SPARK_THREADS}]", say=flows.say, watch=watch, spark_log=spark_log
+            )
+            if watcher.trouble:
+                raise StreamsError(watcher.trouble)
+    except StreamsError as failure:
+        if watcher is None or not watcher.trouble:
+            raise
+        # What made the flows be stopped comes first; how they took it is its consequence.
+        first = [] if str(failure).startswith(watcher.trouble) else [watcher.trouble]
+        return [*first, str(failure)], False
+    return watcher.faults(runner), True
 
 
 def spark_settings(folder: Path) -> dict[str, str]:
@@ -199,28 +228,60 @@ def spark_settings(folder: Path) -> dict[str, str]:
 
 
 class Watcher:
-    """Starts the feed when the flows run, and stops the flows when everything is done (or nothing moves)."""
+    """Starts the feed when the flows run, and stops the flows when everything is done, or nothing moves.
 
-    def __init__(self, feed: Feed, say: Callable[[str], None]) -> None:
+    A machine that is busy is slow, and not wrong. So not only a micro-batch that is done counts as movement
+    but every record sent and every task of Spark's; and while Spark is at work, or a query is being started,
+    it takes longer until a standstill is one.
+    """
+
+    def __init__(
+        self, feed: Feed, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.trouble = ""
+        """Why the flows were stopped before everything was done."""
         self._feed = feed
         self._say = say
+        self._clock = clock
         self._told = 0
-        self._moved: tuple[object, ...] = ()
-        self._moved_at: float | None = None
-        self._standstill = False
+        self._movement = Movement(clock)
+        self._batches = 0
+        self._told_at = clock()
 
-    def look(self, runner: Runner, now: float) -> None:
-        """Called several times a second."""
+    def look(self, runner: Runner) -> None:
+        """Called several times a second, also while the flows end."""
         feed = self._feed
         if all(each.state == "running" for each in runner.flows):
             feed.go()
         self._tell()
-        moved = (feed.sent, feed.done, *((each.numbers.batches, each.state) for each in runner.flows))
-        if moved != self._moved or self._moved_at is None:
-            self._moved, self._moved_at = moved, now
-        self._standstill = now - self._moved_at > STANDSTILL_SECONDS
-        if feed.failure is not None or self._standstill or self.is_complete(runner):
+        if runner.is_stopping:
+            return  # what is waited for then is the runner's to say
+        work = runner.work()
+        self._movement.note(
+            (feed.sent, feed.done, work, *((each.numbers.batches, each.state) for each in runner.flows))
+        )
+        self._tell_what_is_waited_for(runner, work)
+        if feed.failure is not None:
+            self.trouble = f"the records could not be sent: {feed.failure}"
+        elif self._movement.still_seconds > self._patience(runner, work):
+            self.trouble = (
+                f"nothing moved for {self._movement.still_seconds:.0f} s: {_doing(runner)}; {work}; "
+                f"{feed.sent:,} of {feed.total:,} departures were sent"
+            )
+        if self.trouble or self.is_complete(runner):
             runner.stop()
+
+    def _patience(self, runner: Runner, work: Work) -> float:
+        is_at_work = bool(work) or any(each.is_at_work for each in runner.flows)
+        return STANDSTILL_AT_WORK_SECONDS if is_at_work else STANDSTILL_SECONDS
+
+    def _tell_what_is_waited_for(self, runner: Runner, work: Work) -> None:
+        batches = sum(each.numbers.batches for each in runner.flows)
+        if batches != self._batches:
+            self._batches, self._told_at = batches, self._clock()
+        elif self._clock() - self._told_at >= WAITING_TOLD_SECONDS:
+            self._told_at = self._clock()
+            self._say(f"waiting: {_doing(runner)}; {work}")
 
     def _tell(self) -> None:
         feed = self._feed
@@ -249,12 +310,10 @@ class Watcher:
     def faults(self, runner: Runner) -> list[str]:
         """What is wrong with how it went."""
         feed = self._feed
-        if feed.failure is not None:
-            return [f"the records could not be sent: {feed.failure}"]
+        if self.trouble:
+            return [self.trouble]
         found = []
-        if self._standstill:
-            found.append(f"nothing moved for {STANDSTILL_SECONDS:.0f} s")
-        elif not self.is_complete(runner):
+        if not self.is_complete(runner):
             found.append("the flows ended before everything was done")
         for each in runner.flows:
             if each.numbers.rows_in != feed.sent + 1:
@@ -262,6 +321,11 @@ class Watcher:
             if each.numbers.rows_dropped_late:
                 found.append(f"{each.flow.name} left {each.numbers.rows_dropped_late:,} out as too late")
         return found
+
+
+def _doing(runner: Runner) -> str:
+    """What each flow is doing, in Spark's words."""
+    return ", ".join(f"{each.flow.name} is {each.doing or each.state}" for each in runner.flows)
 
 
 def _day(moment: str) -> datetime:

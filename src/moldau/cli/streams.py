@@ -85,6 +85,8 @@ Examples:
 Ctrl-C lets the micro-batches that run finish; pressed twice it does not wait. Started again, every flow goes
 on from its checkpoint.
 
+What Spark itself has to say goes to a file, which the first line names; it is removed when all went well.
+
 A flow that fails is started again, three times (while no broker answers: for ever); then it stays stopped,
 the others go on, and the exit code at the end is 1. When an app is started twice, the newer driver takes over
 and the older one stops.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from moldau.cli.streams_screen import StreamsScreen
 
 if TYPE_CHECKING:
     from moldau.streams import App
+    from moldau.streams.spark_log import SparkLog
 
 
 @dataclass(frozen=True)
@@ -43,20 +45,56 @@ def run_file(file: Path, options: RunOptions) -> None:
     with said_as_sentences():
         require_spark()
         with ExitStack() as stack:
+            spark_log = stack.enter_context(kept_if_it_fails(file.stem))
 
             def start_session() -> None:
                 settings = parse_assignments(list(options.spark), "--spark")
-                stack.enter_context(started_session(App(file.stem, settings=settings), options.master))
+                stack.enter_context(
+                    started_session(App(file.stem, settings=settings), options.master, spark_log)
+                )
 
             app = load_app(file, options.app_name, start_session)
             override(app, options)
             flows = f"{len(app.flows)} flow{'' if len(app.flows) == 1 else 's'}"
             where = options.master or "Spark in this process"
             note(
-                f"app {app.name}: {flows}, {app.bootstrap_servers}, checkpoints in {app.checkpoints}, {where}"
+                f"app {app.name}: {flows}, {app.bootstrap_servers}, checkpoints in {app.checkpoints}, "
+                f"{where}, whose messages go to {spark_log.path}"
             )
             screen = stack.enter_context(StreamsScreen(as_json=options.as_json))
-            run_app(app, once=options.once, master=options.master, say=screen.say, watch=screen.show)
+            run_app(
+                app,
+                once=options.once,
+                master=options.master,
+                say=screen.say,
+                watch=screen.show,
+                spark_log=spark_log,
+            )
+
+
+@contextmanager
+def kept_if_it_fails(name: str) -> Iterator[SparkLog]:
+    """A file for Spark's messages: removed after all went well, else named in the error."""
+    from moldau.streams.errors import AppError, StreamsError
+    from moldau.streams.spark_log import SparkLog
+
+    log = SparkLog(name)
+    try:
+        yield log
+    except AppError:
+        log.remove()  # a mistake in the app, of which Spark knows nothing
+        raise
+    except StreamsError as failure:
+        if log.is_empty:
+            log.remove()
+            raise
+        log.close()
+        raise StreamsError(f"{failure}; Spark's messages are in {log.path}") from failure
+    except BaseException:
+        log.close()
+        note(f"Spark's messages are in {log.path}")
+        raise
+    log.remove()
 
 
 def override(app: App, options: RunOptions) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from moldau.client.errors import OptionError
@@ -18,12 +18,6 @@ _JAAS = re.compile(r"^\s*(?:\S+\.)?PlainLoginModule\s+required\b(?P<rest>.*?);?\
 _JAAS_PAIR = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';]+))""")
 _MEANS_SECURITY = re.compile(r"sasl\.(username|password|jaas\.config|mechanisms?)$|ssl\..*location$")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_IGNORED_ON_PURPOSE = frozenset({  # they steer machinery that is not here, or that the caller decides
-    "bootstrap.servers", "group.id", "group.instance.id", "isolation.level", "auto.offset.reset",
-    "enable.auto.commit", "auto.commit.interval.ms", "key.deserializer", "value.deserializer",
-    "key.serializer", "value.serializer", "max.poll.records", "max.poll.interval.ms", "session.timeout.ms",
-    "heartbeat.interval.ms", "partition.assignment.strategy", "client.dns.lookup", "fetch.min.bytes",
-})  # fmt: skip
 _warned: set[str] = set()
 
 
@@ -64,12 +58,15 @@ def parse_options(options: Mapping[str, str], elsewhere: Collection[str] = ()) -
     if "check.crcs" in given:
         values["check_crcs"] = _flag("check.crcs", given.pop("check.crcs"))
     values |= _security(given)
-    for name in given:
-        if name in _IGNORED_ON_PURPOSE or name in elsewhere or name in _warned:
-            continue
-        _warned.add(name)
-        warnings.warn(f"the option kafka.{name} has no effect in Moldau's client", stacklevel=2)
+    warn_without_effect(given.keys() - {"bootstrap.servers"} - set(elsewhere))
     return ClientOptions(**values)  # type: ignore[arg-type]
+
+
+def warn_without_effect(names: Iterable[str], why: str = "in Moldau's client") -> None:
+    """Say of each setting, once a process, that it has no effect: Kafka's own clients would act on it."""
+    for name in sorted(set(names) - _warned):
+        _warned.add(name)
+        warnings.warn(f"the option kafka.{name} has no effect {why}", stacklevel=3)
 
 
 # name -> field, and by what to divide (milliseconds become seconds)

@@ -33,6 +33,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moldau.streams.durations import checked_duration
 from moldau.streams.errors import AppError
 from moldau.streams.flow import OUTPUT_MODES, BatchFunction, Flow, Output, OutputMode, Query
 from moldau.streams.names import checked_name, name_from_topic
@@ -84,6 +85,8 @@ class App:
         self.settings = dict(settings or {})
         self.options = dict(options or {})
         self.topics: dict[str, Topic] = {}
+        self.all_topics: list[Topic] = []
+        """`topics`, and with them those that are read in another way under the same name."""
         self.flows: dict[str, Flow] = {}
         self._place: Place | None = None
         self._building: Reading | None = None
@@ -122,10 +125,13 @@ class App:
             bad_records = "dead-letter"
         elif bad_records == "dead-letter":
             dead_letters = f"{name}-dead-letters"
+        if watermark is not None:
+            checked_duration(watermark[1], f"topic {name}: watermark")
         form = topic_format(name, key=key, value=value, schema=schema, bad_records=bad_records, record=record)
         topic = Topic(self, name, form, starting, dead_letters, dict(options or {}), watermark)
         if dead_letters is not None:
             self._add_dead_letters(topic, dead_letters)
+        self.all_topics.append(topic)
         # A topic may be read in several ways; SQL and tests that name it mean the first.
         self.topics.setdefault(name, topic)
         return topic
@@ -246,6 +252,8 @@ class App:
         if mode is not None and mode not in OUTPUT_MODES:
             raise AppError(f"mode={mode!r} is none of {', '.join(OUTPUT_MODES)}")
         flow_name = checked_name(name or query.__name__, "a flow")
+        if trigger is not None:
+            checked_duration(trigger, f"flow {flow_name}: trigger")
         return Flow(self.name, flow_name, query, output, mode, trigger)
 
     def _add(self, flow: Flow) -> Flow:

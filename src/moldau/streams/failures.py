@@ -2,6 +2,10 @@
 
 Spark hands a failure on as a long text: its own summary, the plan, and traces of Java and Python. What a
 person needs is the line in which Python says what happened, or else Spark's first line.
+
+Where one error was raised while another was being handled, the second hides the first. Spark's own Python
+does that: its runner cleans up a reader that could not be made, and fails with a name that has no value. Of
+such a pair the first is told; where the app's own code raised the second, both.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from enum import Enum
 PYTHON_ERROR = re.compile(
     r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Timeout|Topic|Refused|Fenced|Lost|Range)): (.+)$", re.M
 )
+WHILE_HANDLING = "During handling of the above exception, another exception occurred:"
+TRACEBACK_FILE = re.compile(r'^ *File "([^"]+)", line \d+', re.M)
 FRAMEWORK = ("Py4JJavaError", "Py4JException", "PySparkRuntimeError", "PythonException")
 NAMES_WORTH_SAYING = re.compile(
     r"ZeroDivisionError|KeyError|ValueError|TypeError|AttributeError|IndexError|RuntimeError|NameError|ImportError"
@@ -33,17 +39,38 @@ class Cure(Enum):
 def sentence(failure: BaseException | str) -> str:
     """What happened, in a line."""
     text = str(failure)
-    found = [(name, said) for name, said in PYTHON_ERROR.findall(text) if name not in FRAMEWORK]
-    if found:
-        name, said = found[-1]
-        said = said.strip()
-        return f"{name}: {said}" if NAMES_WORTH_SAYING.fullmatch(name) else said
+    told = _last_error(text)
+    if told is not None:
+        before, after, _ = text.partition(WHILE_HANDLING)
+        first = _last_error(before) if after else None
+        if first is None or _in_words(first) == _in_words(told):
+            return _in_words(told)
+        if _was_raised_by_spark(text, told):
+            return _in_words(first)
+        return f"{_in_words(told)} (while handling {first[1]}: {first[2].strip()})"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         inner = re.match(r"(?:Caused by: )?org\.apache\.spark\.[\w.$]+(?:Exception|Error): (.+)", line)
         if inner:
             return inner[1]
     return re.sub(r"^\[STREAM_FAILED\].*?exception: ", "", lines[0]) if lines else type(failure).__name__
+
+
+def _last_error(text: str) -> re.Match[str] | None:
+    """The last line in which Python names an error, left out those that only wrap another one."""
+    found = [each for each in PYTHON_ERROR.finditer(text) if each[1] not in FRAMEWORK]
+    return found[-1] if found else None
+
+
+def _in_words(error: re.Match[str]) -> str:
+    said = error[2].strip()
+    return f"{error[1]}: {said}" if NAMES_WORTH_SAYING.fullmatch(error[1]) else said
+
+
+def _was_raised_by_spark(text: str, error: re.Match[str]) -> bool:
+    """Whether the innermost line of code of the error's traceback is Spark's own."""
+    files = TRACEBACK_FILE.findall(text[: error.start()])
+    return bool(files) and "/pyspark/" in files[-1].replace("\\", "/")
 
 
 def cure_of(failure: BaseException | str) -> Cure:

@@ -5,7 +5,8 @@ code, so each process compiles some two hundred modules anew: 0.7 s of a core, a
 query waits for half a dozen processes one after the other. The same modules lie beside it as an installed
 package, compiled. Spark has no setting for that path; so it is given a script as its Python, which leaves out
 what is Spark's own and becomes the interpreter. The script also puts our daemon in the place of Spark's
-(worker_daemon.py); Spark's setting for that holds for some of its daemons only.
+(worker_daemon.py); Spark's setting for that holds for some of its daemons only. Processes that Spark starts
+without a daemon begin in worker_start.py.
 
     PYTHONPATH   .../pyspark/python/lib/pyspark.zip : .../py4j-src.zip : .../spark-core.jar : yours
                  ^ left out                                                                    ^ kept
@@ -35,10 +36,10 @@ for each in $PYTHONPATH; do
 done
 export PYTHONPATH="$kept"
 unset IFS
-if [ "$1 $2" = "-m pyspark.daemon" ]; then
-    shift 2
-    set -- -m moldau.streams.worker_daemon "$@"
-fi
+case "$1 $2" in
+"-m pyspark.daemon") shift 2; set -- -m moldau.streams.worker_daemon "$@" ;;
+"-m pyspark."*) shift; set -- -m moldau.streams.worker_start "$@" ;;
+esac
 exec {python} "$@"
 """
 

@@ -25,14 +25,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from moldau.streams.app import App
+    from moldau.streams.spark_log import SparkLog
 
+JAVA_ENDED_EARLY = "JAVA_GATEWAY_EXITED"
 JAVA_ENDS_SECONDS = 2.0
 """Its connections are gone a moment before it is."""
 
 
 @contextmanager
-def started_session(app: App, master: str | None) -> Iterator[SparkSession]:
-    """The session, which is stopped at the end if it was made here."""
+def started_session(
+    app: App, master: str | None, spark_log: SparkLog | None = None
+) -> Iterator[SparkSession]:
+    """The session, which is stopped at the end if it was made here.
+
+    If it was, what its processes write to standard error goes to `spark_log`.
+    """
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     from moldau.streams.java import JavaMissing
@@ -42,10 +50,17 @@ def started_session(app: App, master: str | None) -> Iterator[SparkSession]:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     is_new = (SparkSession.getActiveSession() or SparkSession._instantiatedSession) is None
     try:
-        with java_in_a_group_of_its_own():
+        with java_in_a_group_of_its_own(None if spark_log is None else spark_log.writing):
             session = spark_session(app.name, master=master, settings=app.settings)
     except JavaMissing as missing:
         raise StreamsError(str(missing)) from None
+    except PySparkRuntimeError as failure:
+        if failure.getCondition() != JAVA_ENDED_EARLY:
+            raise
+        raise StreamsError(
+            "Java, on which Spark runs, ended before it was ready: its messages say why (JAVA_HOME names the "
+            "Java to use; --spark spark.driver.memory=2g gives it more or less memory)"
+        ) from None
     with said_if_ended(getattr(session.sparkContext._gateway, "proc", None)):
         try:
             yield session
@@ -68,9 +83,9 @@ def said_if_ended(java: subprocess.Popen[bytes] | None) -> Iterator[None]:
         if java is None or not _has_ended(java):
             raise
         raise StreamsError(
-            "Java, which does Spark's work, has ended: it was killed, or ran out of memory (then a line "
-            "above says so; --spark spark.driver.memory=4g gives it more). Started again, every flow goes on "
-            "from its checkpoint"
+            "Java, which does Spark's work, has ended: it was killed, or ran out of memory (then its "
+            "messages say so; --spark spark.driver.memory=4g gives it more). Started again, every flow goes "
+            "on from its checkpoint"
         ) from None
 
 
@@ -83,13 +98,16 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 @contextmanager
-def java_in_a_group_of_its_own() -> Iterator[None]:
-    """Processes that PySpark starts meanwhile do not hear a Ctrl-C of the terminal."""
+def java_in_a_group_of_its_own(stderr: int | None = None) -> Iterator[None]:
+    """Processes that PySpark starts meanwhile do not hear a Ctrl-C of the terminal.
+
+    Their standard error is the descriptor `stderr`, or the program's own.
+    """
     from pyspark import java_gateway
 
     before = java_gateway.Popen  # type: ignore[attr-defined]
     if sys.platform != "win32":
-        apart = functools.partial(subprocess.Popen, process_group=0)
+        apart = functools.partial(subprocess.Popen, process_group=0, stderr=stderr)
         java_gateway.Popen = apart  # type: ignore[attr-defined,assignment]
     try:
         yield

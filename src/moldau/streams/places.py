@@ -45,15 +45,21 @@ class ClusterPlace:
 
     def read_stream(self, topic: Topic, flow: Flow | None, *, headers: bool = False) -> DataFrame:
         """Read a topic as a stream; the flow's consumer group follows, so that tools show the lag."""
-        options = {"startingOffsets": topic.starting, **self._options(topic, headers)}
+        from pyspark_moldau.options import STREAM, parse_options
+
+        options = source_options(self._app, topic, headers)
         if flow is not None:
             options.setdefault("groupId", flow.group)
+        parse_options(options, STREAM)  # else Spark tells only when the query runs
         return active_session().readStream.format("moldau").options(**options).load()
 
     def read_batch(self, topic: Topic) -> DataFrame:
         """Read what a topic has now."""
         return (
-            active_session().read.format("moldau").options(**self._options(topic, topic.format.record)).load()
+            active_session()
+            .read.format("moldau")
+            .options(**source_options(self._app, topic, topic.format.record, batch=True))
+            .load()
         )
 
     def read_table(self, topic: Topic) -> DataFrame:
@@ -62,7 +68,11 @@ class ClusterPlace:
 
         session = active_session()
         session.dataSource.register(TableSource)
-        return session.read.format("moldau-table").options(**self._options(topic, topic.format.record)).load()
+        return (
+            session.read.format("moldau-table")
+            .options(**source_options(self._app, topic, topic.format.record, batch=True))
+            .load()
+        )
 
     def writer(self, flow: Flow, output: Output) -> WriteBatch:
         """Write to a topic as the app's delivery says."""
@@ -70,14 +80,25 @@ class ClusterPlace:
 
         return topic_writer(self._app, flow, output)
 
-    def _options(self, topic: Topic, headers: bool) -> dict[str, str]:
-        return {
-            **self._app.options,
-            "kafka.bootstrap.servers": self._app.bootstrap_servers,
-            "subscribe": topic.name,
-            "includeHeaders": "true" if headers or topic.format.record else "false",
-            **topic.options,
-        }
+
+def source_options(app: App, topic: Topic, headers: bool, *, batch: bool = False) -> dict[str, str]:
+    """The options with which a topic is read; the app's own, without those of producers."""
+    from pyspark_moldau.sink_options import PRODUCER_SETTINGS
+
+    return {
+        **({} if batch else {"startingOffsets": topic.starting}),
+        **{name: value for name, value in app.options.items() if kafka_name(name) not in PRODUCER_SETTINGS},
+        "kafka.bootstrap.servers": app.bootstrap_servers,
+        "subscribe": topic.name,
+        "includeHeaders": "true" if headers or topic.format.record else "false",
+        **topic.options,
+    }
+
+
+def kafka_name(option: str) -> str:
+    """The client setting that an option stands for: linger.ms of kafka.linger.ms; "" if none."""
+    name = option.lower()
+    return name.removeprefix("kafka.") if name.startswith("kafka.") else ""
 
 
 def active_session() -> SparkSession:

@@ -7,8 +7,6 @@ it.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -77,25 +75,10 @@ class FlowNumbers:
 
 def lag_of(end: str | None, latest: str | None) -> int | None:
     """Records between two positions as Spark reports them, such as {"flights": {"0": 12}}."""
-    ends, latests = _positions(end), _positions(latest)
-    if ends is None or latests is None:
-        return None
-    return sum(max(offset - ends.get(place, 0), 0) for place, offset in latests.items())
+    from pyspark_moldau.behind_latest import behind_by_partition
 
-
-def _positions(text: str | None) -> dict[tuple[str, str], int] | None:
-    try:
-        document = json.loads(text or "")
-    except ValueError:
-        return None
-    if not isinstance(document, Mapping):
-        return None
-    return {
-        (topic, partition): int(offset)
-        for topic, partitions in document.items()
-        if isinstance(partitions, Mapping)
-        for partition, offset in partitions.items()
-    }
+    behind = behind_by_partition(end, latest)
+    return None if behind is None else sum(behind.values())
 
 
 def take_last(numbers: FlowNumbers, query: StreamingQuery) -> None:

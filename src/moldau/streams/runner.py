@@ -27,7 +27,9 @@ from moldau.streams.failures import sentence
 from moldau.streams.flow import Output
 from moldau.streams.folder import Folder
 from moldau.streams.lease import Lease
+from moldau.streams.movement import Movement
 from moldau.streams.running import RunningFlow
+from moldau.streams.spark_work import Work, work_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,9 +37,12 @@ if TYPE_CHECKING:
     from moldau.streams.app import App
     from moldau.streams.flow import Flow
     from moldau.streams.output_topics import Cluster
+    from moldau.streams.spark_log import SparkLog
 
 TICK_SECONDS = 0.25
-STOP_SECONDS = 60.0
+STOP_SECONDS = 120.0
+"""A micro-batch that is to be the last one is given up when none of its tasks has ended for so long."""
+STOP_TOLD_SECONDS = 10.0
 
 
 def quiet(text: str) -> None:
@@ -48,7 +53,13 @@ class Runner:
     """An app in this process."""
 
     def __init__(
-        self, app: App, session: SparkSession, *, once: bool = False, say: Callable[[str], None] = quiet
+        self,
+        app: App,
+        session: SparkSession,
+        *,
+        once: bool = False,
+        say: Callable[[str], None] = quiet,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.app = app
         self.flows: list[RunningFlow] = []
@@ -56,6 +67,7 @@ class Runner:
         self._session = session
         self._once = once
         self._say = say
+        self._clock = clock
         self._root = Folder(app.checkpoints) / app.name
         self._lease = Lease(self._root, app.name, str(session.conf.get("spark.master", "") or ""))
         self._listener: Any = None
@@ -161,12 +173,25 @@ class Runner:
             if not each.is_over:
                 each.ask_to_stop()
         left = [each for each in self.flows if not each.is_over]
-        deadline = time.monotonic() + STOP_SECONDS
-        while left and time.monotonic() < deadline and not self._stop_now.wait(0.05):
+        movement = Movement(self._clock)
+        told_at = self._clock()
+        while left and not self._stop_now.wait(0.05):
             for each in left:
-                each.poll(time.monotonic())
+                each.poll(self._clock())
             left = [each for each in left if not each.is_over and not each.stop_if_idle()]
             watch()
+            work = self.work()
+            movement.note((work, *((each.state, each.numbers.batches) for each in left)))
+            names = ", ".join(each.flow.name for each in left)
+            if left and self._clock() - told_at >= STOP_TOLD_SECONDS:
+                told_at = self._clock()
+                self._say(f"waiting for the last micro-batch of {names}: {work}")
+            if left and movement.still_seconds > STOP_SECONDS:
+                self._say(
+                    f"no task of {names} has ended for {STOP_SECONDS:.0f} s: stopped in the middle of a "
+                    "micro-batch, which is done again when the app is started"
+                )
+                return
 
     def _in_order(self) -> Iterator[list[RunningFlow]]:
         """Flows in groups, each of which reads nothing that a later one writes (as far as that can be)."""
@@ -181,11 +206,25 @@ class Runner:
         owner = self.owners[running.flow.name]
         return (*owner.streams, *owner.tables)
 
+    def work(self) -> Work:
+        """What Spark is at."""
+        return work_of(self._session)
+
     def stop(self) -> None:
-        """End the app after the micro-batches that run; asked twice, at once. Safe in a signal handler."""
-        if self._stop.is_set():
-            self._stop_now.set()
+        """End the app after the micro-batches that run, however often this is asked. Safe in a signal
+        handler.
+        """
         self._stop.set()
+
+    def stop_now(self) -> None:
+        """End the app at once, in the middle of a micro-batch. Safe in a signal handler."""
+        self._stop_now.set()
+        self._stop.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the app was told to end."""
+        return self._stop.is_set()
 
     @property
     def failures(self) -> list[RunningFlow]:
@@ -219,15 +258,15 @@ def progress_listener(flows: list[RunningFlow]) -> Any:
 
 @contextmanager
 def stopped_by_signals(runner: Runner) -> Iterator[None]:
-    """SIGINT and SIGTERM stop the runner. Spark puts a SIGINT handler of its own in; this one comes after
-    it.
+    """SIGINT and SIGTERM stop the runner; the second one does not wait for micro-batches. Spark puts a SIGINT
+    handler of its own in; this one comes after it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     for each in before:
-        signal.signal(each, lambda *_: runner.stop())
+        signal.signal(each, lambda *_: runner.stop_now() if runner.is_stopping else runner.stop())
     try:
         yield
     finally:
@@ -242,9 +281,14 @@ def run_app(
     master: str | None = None,
     say: Callable[[str], None] | None = None,
     watch: Callable[[Runner], None] | None = None,
+    spark_log: SparkLog | None = None,
 ) -> Runner:
-    """Run an app until a signal, or with `once` until all is read; StreamsError if a flow has failed."""
+    """Run an app until a signal, or with `once` until all is read; StreamsError if a flow has failed.
+
+    What Spark's processes write to standard error goes to `spark_log`, if Spark is started here.
+    """
     require_spark()
+    from moldau.streams.checking import check_options
     from moldau.streams.launching import started_session
     from moldau.streams.output_topics import Cluster
 
@@ -252,15 +296,23 @@ def run_app(
         raise AppError(
             f"app {app.name} has no flow: decorate a function with @app.to(...) or @app.table(...)"
         )
+    check_options(app, say or print)
     cluster = Cluster(app)
-    with started_session(app, master) as session:
+    with started_session(app, master, spark_log) as session:
         runner = Runner(app, session, once=once, say=say or print)
+
+        def look() -> None:
+            for line in spark_log.own_lines() if spark_log is not None else ():
+                (say or print)(line)
+            if watch is not None:
+                watch(runner)
+
         with stopped_by_signals(runner):
             try:
                 runner.prepare(cluster)
             finally:
                 cluster.close()
-            runner.run(lambda: watch(runner) if watch is not None else None)
+            runner.run(look)
     if runner.failures:
         raise StreamsError(
             "; ".join(f"flow {each.flow.name} {each.state}: {each.reason}" for each in runner.failures)

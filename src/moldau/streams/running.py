@@ -115,6 +115,22 @@ class RunningFlow:
             # On the query's own thread in Java, which stop() interrupts: to Spark this is an orderly end.
             batch.sparkSession._jvm.java.lang.Thread.sleep(PARKED_MS)  # type: ignore[union-attr]
 
+    @property
+    def doing(self) -> str:
+        """What the query says that it is doing; "" if it does not run."""
+        if self.state != "running" or self._query is None:
+            return ""
+        return str(self._query.status["message"])
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a micro-batch is under way, or the query is being started."""
+        if self.state != "running" or self._query is None:
+            return False
+        status = self._query.status
+        begins = str(status["message"]).startswith("Initializing")
+        return begins or (bool(status["isTriggerActive"]) and bool(status["isDataAvailable"]))
+
     def poll(self, now: float) -> None:
         """See what became of the query, and start it again when it is time."""
         if self.state == "restarting" and now >= self._again_at:

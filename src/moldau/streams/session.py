@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from moldau.streams.interpreter import worker_python
 from moldau.streams.java import java_home
+from moldau.streams.worker_check import see_that_workers_have_moldau
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +64,8 @@ def spark_session(
     """The process's Spark session, made if there is none yet, with the format "moldau" registered.
 
     A session that exists already is returned with those of `settings` changed that can change at run time.
-    Raises `moldau.streams.java.JavaMissing` where Spark cannot run.
+    Raises `moldau.streams.java.JavaMissing` where Spark cannot run, and StreamsError where its workers are
+    told (by PYSPARK_PYTHON) to run in a Python without Moldau.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -84,11 +86,13 @@ def spark_session(
         for name, value in defaults.items():
             if name not in (submitted or {}):
                 builder = builder.config(name, value)
-        if is_on_this_machine(chosen_master):
-            _use_this_interpreter()
+        _use_this_interpreter(workers_too=is_on_this_machine(chosen_master))
     for name, value in (settings or {}).items():
         builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
+    context = session.sparkContext
+    on_this_machine = is_on_this_machine(context.master or "")
+    see_that_workers_have_moldau(context, on_this_machine=on_this_machine, python=worker_python())
     session.dataSource.register(DefaultSource)
     return session
 
@@ -122,10 +126,13 @@ def _submitted_settings() -> dict[str, str] | None:
     return dict(SparkConf().getAll())
 
 
-def _use_this_interpreter() -> None:
-    # Spark's own default is whatever `python3` the PATH gives, which need not have our packages.
+def _use_this_interpreter(*, workers_too: bool) -> None:
+    # Spark's own default is whatever `python3` the PATH gives, which need not have our packages. On the
+    # driver Spark looks for formats with PYSPARK_DRIVER_PYTHON; other machines have paths of their own.
     python = worker_python()
-    os.environ.setdefault("PYSPARK_PYTHON", python)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", python)
+    if not workers_too:
+        return
+    os.environ.setdefault("PYSPARK_PYTHON", python)
     # Else Spark looks the host's name up, and warns about what it finds.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

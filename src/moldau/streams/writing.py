@@ -19,12 +19,24 @@ def topic_writer(app: App, flow: Flow, output: Output) -> WriteBatch:
     """What writes the flow's micro-batches."""
     from pyspark_moldau.micro_batches import micro_batch_writer
 
+    return micro_batch_writer(written_options(app, flow, output))
+
+
+def written_options(app: App, flow: Flow, output: Output) -> dict[str, str]:
+    """The options with which a flow's topic is written; the app's own, without those of consumers."""
+    from moldau.streams.places import kafka_name
+    from pyspark_moldau.sink_options import CONSUMER_SETTINGS
+
     options = {
-        **{name: value for name, value in app.options.items() if name.startswith("kafka.")},
+        **{
+            name: value
+            for name, value in app.options.items()
+            if kafka_name(name) and kafka_name(name) not in CONSUMER_SETTINGS
+        },
         "kafka.bootstrap.servers": app.bootstrap_servers,
         "topic": output.topic,
         "delivery": app.delivery,
     }
     if app.delivery == "exactly-once":
         options["transactionalId"] = flow.group
-    return micro_batch_writer(options)
+    return options

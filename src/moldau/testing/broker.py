@@ -34,7 +34,7 @@ DEFAULTS: Mapping[str, str] = {
 Groups form at once, and few internal partitions are made.
 """
 
-START_TIMEOUT_SECONDS = 30.0
+START_TIMEOUT_SECONDS = 120.0
 _LOOPBACK = "127.0.0.1"
 
 

@@ -14,7 +14,7 @@ from typing import IO
 
 from moldau.testing.broker import START_TIMEOUT_SECONDS, Addresses
 
-STOP_TIMEOUT_SECONDS = 20.0
+STOP_TIMEOUT_SECONDS = 60.0
 LOG_TAIL_BYTES = 4_000
 
 
@@ -60,10 +60,9 @@ class ProcessHost:
         while not line.endswith(b"\n"):
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([child.stdout], [], [], left)[0]:
+                said = self._tail()  # `kill` closes the file
                 self.kill()
-                raise BrokerDidNotStart(
-                    f"the broker was not ready after {START_TIMEOUT_SECONDS:.0f} s{self._tail()}"
-                )
+                raise BrokerDidNotStart(f"the broker was not ready after {START_TIMEOUT_SECONDS:.0f} s{said}")
             piece = child.stdout.readline()
             if not piece:
                 code = child.wait()

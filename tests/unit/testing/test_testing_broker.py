@@ -125,3 +125,15 @@ def test_the_session_fixture_gives_one_broker(moldau_session_broker: Broker) -> 
 def test_installing_moldau_imports_no_broker_into_other_test_suites() -> None:
     program = "import sys, moldau.testing.plugin; sys.exit('moldau.node' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_one_that_is_not_ready_in_time_is_named_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho recovering 1 of 9 >&2\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("moldau.testing.in_process.sys.executable", str(program))
+    monkeypatch.setattr("moldau.testing.in_process.START_TIMEOUT_SECONDS", 1.0)
+    with pytest.raises(BrokerDidNotStart, match=r"not ready after 1 s(:\nrecovering 1 of 9)?"):
+        Broker(process=True).start()
