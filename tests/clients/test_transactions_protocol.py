@@ -267,6 +267,38 @@ def test_a_marker_for_a_producer_that_the_partition_never_saw(raw: RawClient, pl
     assert fetch(raw, places[0]).aborted_transactions in (None, ())
 
 
+@pytest.mark.parametrize("state", ["nothing", "ongoing", "ended"])
+def test_whose_markers_a_partition_takes(state: str, raw: RawClient, make_places: MakePlaces) -> None:
+    """By the producer's epoch (older, present, newer) and the coordinator's (none, the same, later)."""
+    rows = [(epoch, term, 1) for epoch in (-1, 0, 1) for term in (-1, 0, 5)]
+    rows += [(epoch, 0, 2) for epoch in (-1, 0, 1)]
+    for place, (epoch, term, version) in zip(make_places(len(rows)), rows, strict=True):
+        one = RawProducer(raw, f"{place[0]}-{place[1]}")
+        assert [one.init() for _ in range(2)] == ["none"] * 2
+        if state != "nothing":
+            assert one.add(place) == "none"
+            assert one.produce(place, b"x") == "none"
+        if state == "ended":
+            one.finish(True)
+        told = "none"
+        if state != "nothing" and epoch < 0:
+            told = EPOCH
+        elif state == "ended" and term < 0:
+            told = "transaction_coordinator_fenced"
+        marker = {"producer_id": one.producer_id, "producer_epoch": one.producer_epoch + epoch}
+        answer = write_marker(
+            raw, [place], version, coordinator_epoch=term, transaction_result=False, **marker
+        )
+        assert answer == told, (epoch, term, version)
+
+
+def test_a_marker_of_an_epoch_that_cannot_be(raw: RawClient, places: list[Place]) -> None:
+    told = "unknown_server_error" if KIND == "kafka" else EPOCH
+    assert write_marker(raw, places[:1], producer_id=5, producer_epoch=-1) == told
+    assert ends(raw, places[0]) == [(0, 0)]
+    assert active_producers(raw, places[0]) == []
+
+
 def test_offsets_of_a_stale_member_of_a_classic_group(
     ongoing: RawProducer, places: list[Place], group: str
 ) -> None:

@@ -3,7 +3,8 @@ leads.
 
     v1  flexible    v2  transaction version (KIP-1228)
 Also how an operator frees a partition of a transaction that no coordinator remembers (KIP-664). A producer or
-coordinator that has been replaced is refused by the partition's own log, and so nothing changes there.
+coordinator that has been replaced is refused by the partition's own log, and so nothing changes there. An id
+or epoch below 0 is nobody's and never written (Kafka answers UNKNOWN_SERVER_ERROR).
 Not here: bringing markers to other brokers (coordinator/transaction/).
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Awaitable, Generator
 from moldau.coordinator.markers import Marker, TopicPartition
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -43,7 +45,10 @@ async def _write(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMar
             row.transaction_version,
         )
         partitions = await slices.run(_partitions(row))
-        codes = await broker.markers.write(marker, partitions)
+        if row.producer_id < 0 or row.producer_epoch < 0:
+            codes = dict.fromkeys(partitions, int(ErrorCode.INVALID_PRODUCER_EPOCH))
+        else:
+            codes = await broker.markers.write(marker, partitions)
         topics = await slices.run(_topics(row, codes))
         results.append(WritableTxnMarkerResult(producer_id=row.producer_id, topics=topics))
     return WriteTxnMarkersResponse(markers=results)
