@@ -158,18 +158,20 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 assert SESSION_MS >= 6000, "shorter ones are refused by a broker with default settings"
 
 
-def compare_schedules(seed: int, memory: MemoryPort, wire: WirePort, steps: int = 120) -> tuple[int, str]:
+def compare_schedules(
+    seed: int, memory: MemoryPort, wire: WirePort, *, same_assignor: bool, steps: int = 120
+) -> tuple[int, str]:
     """Run a random schedule in memory and against the broker, drawing the same lines from the same seed: how
     many steps were compared, and the first one that is answered otherwise, with what went before (empty:
     none).
 
-    Which of several members gets a partition depends on their ids, which are random. Once the two have chosen
-    differently, a member may have something to give up on one side only; the schedule ends at the first step
-    whose answers differ by that.
+    Which of several members gets a partition depends on their ids, which are random, and on the assignor.
+    Once the two have chosen differently, a member may have something to give up on one side only; the
+    schedule ends at the first step whose answers differ by that.
     """
     first = Schedule(seed, Script(memory))
     second = Schedule(seed, Script(wire))
-    drifted = False
+    drifted = not same_assignor
     for number in range(steps):
         before, broker_before = len(first.log), len(second.log)
         mine = first.prompt_step()

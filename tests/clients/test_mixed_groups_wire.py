@@ -97,7 +97,7 @@ def converse(transcript: Transcript, port: WirePort) -> None:
 def test_a_random_schedule_is_answered_as_in_memory(seed: int, coordinator: str, group: str) -> None:
     memory = MemoryPort(TOPICS)
     wire = WirePort(coordinator, group, TOPICS)
-    steps, difference = compare_schedules(seed, memory, wire)
+    steps, difference = compare_schedules(seed, memory, wire, same_assignor=KIND == "moldau")
     print(f"seed {seed}: {steps} steps compared")
     memory.close()
     wire.close()

@@ -35,7 +35,7 @@ _SHARE = re.compile(rf"(?<![a-z0-9]){TOPIC}[0-9a-f]+(?![a-z0-9])")
 def masked(text: str) -> str:
     """A line or an answer without what coordinators may choose: which partitions (not how many) a member
     gets, and who leads a classic group that was a consumer group."""
-    text = re.sub(r" leads \S+", "", text)
+    text = re.sub(r" leads [^ ;]+", "", text)
     return _SHARE.sub(lambda match: f"{TOPIC}*{len(match[0]) - 1}", text)
 
 

@@ -333,3 +333,37 @@ def test_an_old_client_joins_without_asking_for_an_id_first(script: Script) -> N
     assert script.run("m 2 has=a012345") == "3"
     assert script.run("A join version=2") == "3"
     assert script.run("A sync") == "a6789ab"
+
+
+def test_a_classic_member_commits_in_transactions_with_its_generation(
+    port: MemoryPort, script: Script
+) -> None:
+    script.run("m 0")
+    script.run("A join")
+    script.run("m 2")
+    script.run("m 2 has=a012345")
+    script.run("A join")  # generation 3, with a6789ab since then
+    member_id = script.speakers["A"].member_id
+
+    def commit(generation: int, partition: int) -> ErrorCode | None:
+        call = port.world.commit_pending(
+            5, group="crew", topic="a", partition=partition, member_id=member_id, generation=generation
+        )
+        return port.world.committed(call)
+
+    assert commit(3, 6) == ErrorCode.NONE
+    assert commit(2, 6) == ErrorCode.ILLEGAL_GENERATION
+    assert commit(4, 6) == ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize(("name", "error"), [("m", "STALE_MEMBER_EPOCH"), ("A", "ILLEGAL_GENERATION")])
+def test_offsets_are_fetched_in_the_members_own_epoch(
+    port: MemoryPort, script: Script, name: str, error: str
+) -> None:
+    script.run("m 0")
+    script.run("A join")
+    group = port.world.shard.groups[port.group_id]
+    member_id = script.speakers["A"].member_id if name == "A" else "m"
+    epoch = 3 if name == "A" else 2
+    assert group.validate_offset_fetch(member_id, epoch) == ErrorCode.NONE
+    assert ErrorCode(group.validate_offset_fetch(member_id, epoch + 1)).name == error
