@@ -18,6 +18,7 @@ from moldau.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from moldau.protocol.release import release
 from moldau.protocol.wire import MalformedMessage, uvarint
 
 PAIRS = pairs()
@@ -146,3 +147,31 @@ def test_an_answer_about_one_topic_with_many_partitions_is_written_in_slices():
         chunks, pauses = run(answer.encode_in_slices(version))
         assert b"".join(chunks) == answer.encode(version)
         assert pauses >= 5_000 // CHUNK_ELEMENTS_MAX
+
+
+def test_a_large_message_is_released_in_steps():
+    flat = MetadataRequest(topics=[MetadataRequestTopic(name="") for _ in range(10_000)])
+    rows = [CreatableTopic(name="t", assignments=[CreatableReplicaAssignment()] * 5_000) for _ in range(2)]
+    for message, elements in ((flat, 10_000), (CreateTopicsRequest(topics=rows), 10_000)):
+        _, pauses = run(release(message))
+        assert pauses >= elements // 256 - 1
+    assert not flat.topics
+    assert not rows[0].assignments
+    few = MetadataRequest(topics=[MetadataRequestTopic(name="")] * 10)
+    run(release(few))
+    assert len(few.topics) == 10  # short lists are freed with the message
+
+
+def test_what_was_read_of_a_refused_frame_is_released_in_steps():
+    data = MetadataRequest(topics=[MetadataRequestTopic(name="") for _ in range(20_000)]).encode(9)
+    steps = MetadataRequest.decode_in_slices(data, 9, 0, 10_000)
+    pauses = 0
+
+    def counting():
+        nonlocal pauses
+        for _ in steps:
+            pauses += 1
+
+    with pytest.raises(MalformedMessage):
+        counting()
+    assert pauses >= 10_000 // SLICE_ELEMENTS_MAX + 10_000 // 256 - 1

@@ -26,6 +26,7 @@ from moldau.protocol.hot_fetch import (
     encode_fetch_response_in_slices,
 )
 from moldau.protocol.messages.fetch import FetchRequest
+from moldau.protocol.release import release
 from moldau.replication.fetch_session import TARGETS_MAX, FetchTarget, update
 from moldau.replication.partition import UNKNOWN_BYTES
 
@@ -82,6 +83,7 @@ async def serve_large(broker: Broker, context: RequestContext, request: FetchReq
     if error_code:
         return many.framed(encode_fetch_response(context.api_version, (), error_code=error_code))
     max_wait_ms = request.max_wait_ms
+    await slices.run(release(request))
     del request
     return await many.serve(max_wait_ms)
 

@@ -29,6 +29,7 @@ from struct import error, unpack_from
 from typing import Any, NoReturn
 
 from moldau.protocol.declare import IMPLICIT, Fixed, Message, Sized, Struct
+from moldau.protocol.release import release_rows
 from moldau.protocol.schema import Array, Column, Nested, WireType, columns, holds_records, min_size_bytes
 from moldau.protocol.source import SourceWriter
 from moldau.protocol.wire import (
@@ -79,6 +80,7 @@ class _DecoderWriter(SourceWriter):
             skip_tags=skip_tags,
             skip_tags_in_slices=skip_tags_in_slices,
             too_many=_too_many,
+            release_rows=release_rows,
             unpack_from=unpack_from,
             damage=(error, IndexError, UnicodeDecodeError),
             Malformed=MalformedMessage,
@@ -221,14 +223,16 @@ class _DecoderWriter(SourceWriter):
                 self.value(element, False, name)
             self.flush()
             self.line(f"add{name}({name})")
-            self.pause()
+            self.pause(target)
 
-    def pause(self) -> None:
-        """Count one element, and let others run now and then."""
+    def pause(self, rows: str = "()") -> None:
+        """Count one element of the list `rows`, and let others run now and then."""
         if self.sliced:
             self.line("k += 1")
             with self.block(f"if not k & {_PAUSE_MASK}:"):
-                self.line("if k > most: too_many(most)")
+                with self.block("if k > most:"):
+                    self.line(f"yield from release_rows({rows}, m)")
+                    self.line("too_many(most)")
                 self.line("yield")
 
     def integers(self, element: Fixed, target: str) -> None:

@@ -36,6 +36,7 @@ from moldau.handlers.registry import TABLE, Entry, FrameHandler
 from moldau.protocol.declare import Message, is_long
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.frames import RequestHeader, frame_response, parse_request_header, response_start
+from moldau.protocol.release import release
 from moldau.protocol.wire import MalformedMessage
 from moldau.server.connection import Connection, Parts, PeerError
 
@@ -185,10 +186,10 @@ class Dispatch:
 
         # A long poll ends with its client; anything else is finished, as it may change something.
         def lost() -> None:
-            if asked.entry.raw is not None:
-                task.cancel()
+            task.cancel()
 
-        slot = asked.connection.park(blocking=True, on_lost=lost)
+        on_lost = lost if asked.entry.raw is not None else None
+        slot = asked.connection.park(blocking=True, on_lost=on_lost)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._finish(done, slot, asked))
 
@@ -210,7 +211,10 @@ class Dispatch:
             return answer  # a whole frame
         if not isinstance(answer, Message):
             return self._encode(asked.entry, asked.version, asked.correlation_id, answer)
-        chunks = await slices.run(answer.encode_in_slices(asked.version), asked.is_wanted)
+        try:
+            chunks = await slices.run(answer.encode_in_slices(asked.version), asked.is_wanted)
+        finally:
+            await slices.run(release(answer))
         size_bytes = sum(map(len, chunks))
         return [response_start(asked.correlation_id, asked.flexible_header, size_bytes), *chunks]
 
@@ -235,7 +239,10 @@ class Dispatch:
             elif inspect.isawaitable(answer):
                 if entry.api_key in _PARKING:
                     taken = self._give_back(taken)
+                    request, frame = None, b""  # the handler drops them sooner
                 answer = await answer
+            if request is not None:
+                await slices.run(release(request))
             return await self._encode_long(asked, answer, slices)
         finally:
             self._give_back(taken)
