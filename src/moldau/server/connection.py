@@ -42,8 +42,8 @@ _FIRST_BYTES = 4096
 _GROWTH = 4
 _POOLED_BYTES = 2 * 1024 * 1024
 _POOL_MAX = 8
-_NO_SHORTCUT = bytearray()
 _EARNED_BYTES = 256 * 1024  # so much of a frame has to come before a new buffer for the pool is made
+_MAPPED_READ_BYTES = 512 * 1024  # of a large frame in one turn of the loop
 _LIFE_BYTES = 1024  # a read of less, which completes no frame, does not count as life
 _PARKED_MAX = (
     256  # answers of one connection that wait for this turn's write, before its next frames wait too
@@ -180,7 +180,9 @@ class Connection(asyncio.BufferedProtocol):
         if own is None:
             return _shared_view
         end, limit = self.own_end, self.own_limit
-        if end == limit:  # the transport reads although it was paused
+        if type(own) is mmap.mmap:
+            limit = min(limit, end + _MAPPED_READ_BYTES)
+        if end == self.own_limit:  # the transport reads although it was paused
             own = self._enlarge(self._wanted_bytes(own, end))
             limit = self.own_limit
         if end >= 4:
@@ -193,13 +195,17 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self.own is None:
             self.idle_tick = self.listener.tick
-            used = self._consume(_shared, _shared_view, nbytes)
+            used = self._consume(_shared_view, nbytes)
             if used < nbytes and not self.closed:
                 self._keep(_shared_view[used:nbytes])
         else:
             if nbytes >= _LIFE_BYTES:
                 self.idle_tick = self.listener.tick
             self.own_end += nbytes
+            if type(self.own) is mmap.mmap:
+                # Large frames of many connections are read one after the other: nobody waits for them all.
+                self._pause()
+                self.listener.turns.line_up(self._read_on)
             self._consume_own()
 
     def eof_received(self) -> bool:
@@ -216,8 +222,8 @@ class Connection(asyncio.BufferedProtocol):
 
     # Frames
 
-    def _consume(self, buffer: bytearray, view: memoryview, end: int) -> int:
-        """Handle the whole frames in `view[:end]`, of `buffer`; the count of bytes used up."""
+    def _consume(self, view: memoryview, end: int) -> int:
+        """Handle the whole frames in `view[:end]`; the count of bytes used up."""
         position = 0
         ends_seconds = 0.0
         queue = self.queue
@@ -306,7 +312,7 @@ class Connection(asyncio.BufferedProtocol):
         own, end = self.own, self.own_end
         if own is None:
             return
-        used = self._consume(own if type(own) is bytearray else _NO_SHORTCUT, memoryview(own)[:end], end)
+        used = self._consume(memoryview(own)[:end], end)
         if self.closed:
             return
         if used:
@@ -322,6 +328,10 @@ class Connection(asyncio.BufferedProtocol):
             self._pause()  # a whole frame, which waits behind a blocked one or behind answers not taken
         elif end == self.own_limit and not self.starved:
             self._grow(own, end)
+
+    def _read_on(self) -> None:
+        if self.own is not None and self.own_end < self.own_limit:
+            self._resume()
 
     # The buffer of a frame that has not come whole
 

@@ -226,3 +226,26 @@ def test_a_large_frame_may_be_kept_for_longer_than_its_call() -> None:
     feed(connection, framed(*contents))
     assert [bytes(each) for each in kept] == contents
     assert [type(each) for each in kept] == [memoryview, bytes, memoryview, bytes]
+
+
+def test_large_frames_of_many_connections_are_read_one_a_turn() -> None:
+    listener = FakeListener()
+    worlds = [start(listener) for _ in range(5)]
+    content = b"e" * 10_000_000
+    frame = framed(content)
+    for connection, transport, _, _ in worlds:
+        feed(connection, frame[:1_500_000])
+        assert not transport.reading
+    turns = 0
+    while not all(script.seen for _, _, script, _ in worlds):
+        listener.turns._next()
+        turns += 1
+        able = [each for each in worlds if each[1].reading and not each[2].seen]
+        assert len(able) <= 1
+        for connection, _, _, _ in able:
+            buffer = connection.get_buffer(-1)
+            assert len(buffer) <= 512 * 1024
+            buffer[:] = b"e" * len(buffer)
+            connection.buffer_updated(len(buffer))
+        assert turns < 1000
+    assert [script.seen for _, _, script, _ in worlds] == [[content]] * 5

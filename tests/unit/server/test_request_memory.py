@@ -19,11 +19,12 @@ def half_frame(size_bytes: int, sent_bytes: int) -> bytes:
 
 def feed_while_read(world: World, data: bytes) -> bytes:
     """Give the connection what it reads; what is left when it stops to."""
-    connection, transport, _, _ = world
+    connection, transport, _, listener = world
     while data and transport.reading and not connection.closed:
         count = min(len(data), 50_000)
         feed(connection, data[:count])
         data = data[count:]
+        listener.timers.advance(0)  # the next turn of the loop
     return data
 
 
