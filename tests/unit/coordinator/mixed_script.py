@@ -241,7 +241,9 @@ class Script:
         """A member leaves; `for=m` names another one, of either protocol, as an administrator does."""
         options = dict(word.partition("=")[::2] for word in words)
         speaker = self.speakers.get(caller, Speaker())
-        member_id = options.get("for", speaker.member_id)
+        named = options.get("for", caller)
+        member_id = self.speakers[named].member_id if named in self.speakers else named
+        member_id = speaker.member_id if named == caller else member_id
         identity = MemberIdentity(member_id=member_id, group_instance_id=speaker.instance_id)
         request = LeaveGroupRequest(group_id=self.port.group_id, members=[identity])
         return self._call(caller, request, 5, awaited)

@@ -10,6 +10,12 @@ stands behind a bar:
       kafka: INCONSISTENT_   sender is to join again, not to fail (consumer_classic.py)
     UNKNOWN_MEMBER_ID        to a member that was removed before the group became classic: it may join again,
       kafka: GROUP_ID_NOT_   where Kafka's answer ends it (consumer_service.py)
+    3 -                      what A still consumes, though the rebalance has taken its assignment back, is its
+      kafka: 3 a012          own (upgrade.py)
+    UNKNOWN_MEMBER_ID        to a removed member that brings along what others have (consumer_classic.py)
+      kafka: 5
+    PreparingRebalance       another member has not got what it waits for (consumer_classic.py)
+      kafka: Stable
     REBALANCE_IN_PROGRESS    a target is due and only classic members are left, whom Kafka does not tell
       kafka: ok              (consumer_classic.py)
     3 -                      A has not given up what it is to give up, so nobody else gets it (downgrade.py)
@@ -455,6 +461,47 @@ TRANSCRIPTS = (
         wait 8000                            -> ok
         A beat                               -> UNKNOWN_MEMBER_ID
         group                                -> consumer Assigning epoch 4 0 classic 1 consumer
+        """,
+    ),
+    Transcript(
+        "what a cooperative member consumes in a rebalance",
+        {},
+        """
+        A join                               -> 1 leads A
+        A sync A=a0123456789ab               -> a0123456789ab
+        B join                               -> ...
+        A join has=a0123456789ab             -> 2 leads A,B; B: 2
+        C join                               -> ...
+        m 0 -> 3 -; C: REBALANCE_IN_PROGRESS | kafka: 3 a012; C: REBALANCE_IN_PROGRESS
+        A sync A=a012345 B=-                 -> REBALANCE_IN_PROGRESS
+        A join has=a0123456789ab             -> 2 | kafka: 3
+        """,
+    ),
+    Transcript(
+        "a removed member brings partitions along",
+        {},
+        """
+        m 0                                  -> 2 a0123456789ab
+        A join                               -> 3
+        m 2                                  -> 2 a012345
+        m 2 has=a012345                      -> 3
+        A join                               -> 3
+        A sync                               -> a6789ab
+        X leave for=A                        -> ok
+        m 3                                  -> 4 a0123456789ab
+        A join has=a6789ab                   -> UNKNOWN_MEMBER_ID | kafka: 5
+        """,
+    ),
+    Transcript(
+        "static member takes over while another waits for its share",
+        {},
+        """
+        s 0 as=i1                            -> 2 a0123456789ab
+        B join as=i2                         -> 3
+        B sync                               -> -
+        C join as=i1                         -> 3
+        group -> classic PreparingRebalance 2 members | kafka: classic Stable 2 members
+        B beat                               -> REBALANCE_IN_PROGRESS | kafka: ok
         """,
     ),
 )
