@@ -35,7 +35,7 @@ from moldau.log.compaction.job import (
 )
 from moldau.log.compaction.kernel import KeyMap, choose_kernel
 from moldau.log.compaction.pace import CLEANING, JobPace
-from moldau.log.compaction.rewrite import payload_of
+from moldau.log.compaction.rewrite import Payload, with_payload
 from moldau.log.compaction.source import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -135,17 +135,20 @@ class _Cleaning:
         return job.first_uncleanable_offset
 
     def _map_batch(self, keys: KeyMap, batch: Batch, path: str) -> int | None:
-        header = batch[0]
-        first_offset = self._job.first_dirty_offset
-        try:
-            full_at, keyless = self._kernel.map_keys(
+        header, kernel = batch[0], self._kernel
+
+        def put(payload: Payload) -> tuple[int | None, int]:
+            return kernel.map_keys(
                 keys,
-                *payload_of(batch, self._kernel.as_payload),
+                *payload,
                 header[COUNT],
                 header[BASE_OFFSET],
                 header[LAST_OFFSET_DELTA],
-                first_offset,
+                self._job.first_dirty_offset,
             )
+
+        try:
+            full_at, keyless = with_payload(batch, kernel.as_payload, put)
         except CorruptBatch as error:
             raise _uncleanable(path, batch, error) from error
         self._mapped_records += header[COUNT]

@@ -21,7 +21,7 @@ from moldau.core.files import Buffer
 from moldau.log.compaction.job import NO_DATA_OFFSET, CleanJob, LastRecord
 from moldau.log.compaction.kernel import Kernel, KeyMap
 from moldau.log.compaction.offset_map import GONE, LATEST, LATEST_TOMBSTONE
-from moldau.log.compaction.rewrite import keep_none, keep_some, payload_of
+from moldau.log.compaction.rewrite import Payload, keep_none, keep_some, with_payload
 from moldau.log.compaction.source import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -89,7 +89,7 @@ class BatchFilter:
     # -- data --------------------------------------------------------------------------------------
 
     def _judge_data(self, batch: Batch, last_offset: int) -> Buffer | None:
-        header, kernel = batch[0], self._kernel
+        header = batch[0]
         base_offset, count = header[BASE_OFFSET], header[COUNT]
         if base_offset >= self._map_end:
             return self._whole(batch)
@@ -97,8 +97,8 @@ class BatchFilter:
         has_horizon = bool(header[ATTRIBUTES] & DELETE_HORIZON)
         horizon_is_due = covered and not has_horizon
         tombstones_go = covered and has_horizon and header[BASE_TIMESTAMP] <= self._now_ms
-        payload = None
-        if self._map_start <= base_offset and last_offset < self._window_end:
+        in_window = self._map_start <= base_offset and last_offset < self._window_end
+        if in_window:
             window = self._keys.window
             first, stop = base_offset - self._map_start, last_offset + 1 - self._map_start
             latest = window.count(LATEST, first, stop)
@@ -108,20 +108,27 @@ class BatchFilter:
                 return self._empty(batch, last_offset)
             if remaining == count and not (tombstones and horizon_is_due):
                 return self._whole(batch)
-            payload = payload_of(batch, kernel.as_payload)
-            verdicts = kernel.verdicts_by_offset(
-                window, self._map_start, *payload, count, base_offset, last_offset - base_offset
-            )
+
+        def judge(payload: Payload) -> Buffer | None:
+            return self._judge_records(batch, payload, in_window, horizon_is_due, tombstones_go)
+
+        return with_payload(batch, self._kernel.as_payload, judge)
+
+    def _judge_records(
+        self, batch: Batch, payload: Payload, in_window: bool, horizon_is_due: bool, tombstones_go: bool
+    ) -> Buffer | None:
+        header, kernel = batch[0], self._kernel
+        count = header[COUNT]
+        place = (*payload, count, header[BASE_OFFSET], header[LAST_OFFSET_DELTA])
+        if in_window:
+            verdicts = kernel.verdicts_by_offset(self._keys.window, self._map_start, *place)
         else:
-            payload = payload_of(batch, kernel.as_payload)
-            verdicts = kernel.judge_keys(
-                self._keys, *payload, count, base_offset, last_offset - base_offset, self._map_end
-            )
+            verdicts = kernel.judge_keys(self._keys, *place, self._map_end)
         if tombstones_go:
             verdicts = verdicts.translate(_WITHOUT_TOMBSTONES)
         remaining = count - verdicts.count(GONE)
         if not remaining:
-            return self._empty(batch, last_offset)
+            return self._empty(batch, header[BASE_OFFSET] + header[LAST_OFFSET_DELTA])
         sets_horizon = horizon_is_due and LATEST_TOMBSTONE in verdicts
         if remaining == count and not sets_horizon:
             return self._whole(batch)
@@ -139,13 +146,16 @@ class BatchFilter:
         if not header[ATTRIBUTES] & DELETE_HORIZON:
             if not header[COUNT]:
                 return self._empty(batch, last_offset)
-            payload = payload_of(batch, self._kernel.as_payload)
-            self.records_out += header[COUNT]
-            verdicts = bytes([LATEST]) * header[COUNT]
-            return keep_some(batch, payload, verdicts, self._horizon_ms, self._kernel.keep_records)
+            return with_payload(batch, self._kernel.as_payload, lambda payload: self._dated(batch, payload))
         if header[BASE_TIMESTAMP] > self._now_ms or self._marker_must_stay(header, last_offset):
             return self._whole(batch)
         return None
+
+    def _dated(self, batch: Batch, payload: Payload) -> Buffer:
+        """The marker with its delete horizon."""
+        count = batch[0][COUNT]
+        self.records_out += count
+        return keep_some(batch, payload, bytes([LATEST]) * count, self._horizon_ms, self._kernel.keep_records)
 
     def _marker_must_stay(self, header: tuple[int, ...], last_offset: int) -> bool:
         """Whether the marker is the last sign of a live producer's epoch, or of where the round ends."""

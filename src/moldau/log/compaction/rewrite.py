@@ -15,7 +15,7 @@ Not here: the loop over the records (scanning.py, or its compiled twin).
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from moldau.log.compaction.source import ATTRIBUTES, BASE_TIMESTAMP, COUNT, MAX_TIMESTAMP, Batch
 from moldau.records.batch import (
@@ -29,13 +29,13 @@ from moldau.records.batch import (
     NO_TIMESTAMP,
     RECORD_BYTES_MIN,
     TRANSACTIONAL,
-    BatchView,
     CorruptBatch,
     Readable,
     seal,
 )
-from moldau.records.compression import compress
+from moldau.records.compression import CompressionFailure, compress, unpacked
 
+Result = TypeVar("Result")
 Payload: TypeAlias = tuple[Any, int, int]
 """Readable bytes, and where in them the records begin and end."""
 KeepRecords: TypeAlias = Callable[..., tuple[bytearray, int]]
@@ -43,19 +43,27 @@ KeepRecords: TypeAlias = Callable[..., tuple[bytearray, int]]
 _TIMESTAMP_MAX = (1 << 63) - 1
 
 
-def payload_of(batch: Batch, as_payload: Callable[[Readable], Readable]) -> Payload:
-    """The batch's records, decompressed: they are `data[start:end]`. CorruptBatch when they cannot be, or
-    cannot be as many as the header counts.
+def with_payload(
+    batch: Batch, as_payload: Callable[[Readable], Readable], use: Callable[[Payload], Result]
+) -> Result:
+    """What `use` makes of the batch's records, decompressed, which it must not keep: `data[start:end]`.
+    CorruptBatch when they cannot be decompressed, or cannot be as many as the header counts.
 
-    `as_payload` makes of what was unpacked what the loops over records take.
+    `as_payload` makes of what was unpacked what the loops over records take. It takes as much memory as the
+    records do, until `use` is through, and `DECOMPRESSED_BYTES_MAX` at most.
     """
     header, data, start, end = batch
-    payload: Readable = data
-    if header[ATTRIBUTES] & CODEC_MASK:
-        payload = as_payload(BatchView(memoryview(data)[start:end]).payload())
-        start, end = 0, len(payload)
-    else:
-        start += HEADER_BYTES
+    codec = header[ATTRIBUTES] & CODEC_MASK
+    if not codec:
+        return use(_counted(header, data, start + HEADER_BYTES, end))
+    try:
+        with unpacked(codec, memoryview(data)[start + HEADER_BYTES : end]) as payload:
+            return use(_counted(header, as_payload(payload), 0, len(payload)))
+    except CompressionFailure as error:
+        raise CorruptBatch(f"the records cannot be decompressed: {error}") from error
+
+
+def _counted(header: tuple[int, ...], payload: Readable, start: int, end: int) -> Payload:
     if not 0 <= header[COUNT] * RECORD_BYTES_MIN <= end - start:
         raise CorruptBatch(f"the header counts {header[COUNT]} records in {end - start} bytes")
     return payload, start, end

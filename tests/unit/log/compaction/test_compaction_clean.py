@@ -1,11 +1,16 @@
 """The rules of cleaning, one by one, on segments written by hand."""
 
 import errno
+import subprocess
+import sys
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from moldau.core.simulated_files import SimulatedFiles
+from moldau.log.compaction import rewrite
 from moldau.log.compaction.clean import clean
 from moldau.log.compaction.job import (
     NO_DATA_OFFSET,
@@ -544,6 +549,52 @@ def test_no_step_touches_a_source() -> None:
     bench.clean(aborted=(ABORTED,))
     assert touched
     assert all(path.endswith(".cleaned") for path in touched)
+
+
+def test_a_batch_that_unpacks_to_too_much_fails_the_job_and_names_the_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rewrite, "unpacked", partial(rewrite.unpacked, size_max=100_000))
+    bench = Bench()
+    bench.segment(batch(0, (b"a", b"1")), batch(1, (b"b", bytes(200_000)), compression="zstd"))
+    with pytest.raises(Uncleanable, match=r"0\.log: the batch with offset 1 .* unpacks to more than 100000"):
+        bench.clean()
+    assert bench.cleaned_names() == []
+
+
+BOMB = """
+import sys
+from pathlib import Path
+from moldau.core.files import OsFiles
+from moldau.log.compaction.clean import clean
+from moldau.log.compaction.job import CleanJob, Source
+
+def peak_kb():
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+directory, size_bytes, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+before_kb = peak_kb()
+job = CleanJob(directory, "t", 0, (Source(0, count, size_bytes),), 0, count, 0, 0)
+assert clean(OsFiles(), job).statistics.records_out == 1
+print((peak_kb() - before_kb) * 1024)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_a_small_batch_of_many_equal_records_takes_the_memory_of_its_records_once(
+    compression: str, tmp_path: Path, compaction_kernel: str
+) -> None:
+    count = 140_000  # a buffer that is grown fourfold would end at 256 MiB
+    pairs = [(b"key", bytes(500))] * count
+    data = batch(0, *pairs, compression=compression)
+    (tmp_path / f"{0:020d}.log").write_bytes(data)
+    unpacked_bytes = count * 512
+    command = [sys.executable, "-c", BOMB, str(tmp_path), str(len(data)), str(count)]
+    grown_bytes = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    copies = 1 if compaction_kernel == "compiled" else 2  # (Python's loops want `bytes`.)
+    assert grown_bytes < copies * unpacked_bytes + (16 << 20)
 
 
 # -- pace ------------------------------------------------------------------------------------------
