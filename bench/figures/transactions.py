@@ -3,14 +3,16 @@
 The same librdkafka producer (`native/rdload.c`, records of 1 KiB, linger 50 ms, one partition) writes with
 idempotence alone and in transactions, in turn against one broker, so that the share does not depend on
 the moment. Single commits are transactions of one record each, one after the other. The broker's CPU is
-given for both streams.
+given for both streams. What of the loss is the broker's own shows a producer on a raw socket that sends on as
+soon as it may (`transactional_load.py`): its pause between the last answer of one transaction and the first
+batch of the next is two answers long, and nothing of a client library is in it.
 """
 
 from __future__ import annotations
 
 import statistics
 
-from bench import native
+from bench import native, transactional_load
 from bench.brokers import BrokerProcess
 from bench.client import Connection
 from bench.figures import Figure, Row, Start, Values
@@ -22,6 +24,9 @@ LINGER_MS = 50
 INTERVAL_MS = 100
 SINGLE_COMMITS = 1_000
 TURNS = 3
+RAW_VALUES = [bytes(RECORD_BYTES)] * 950
+RAW_BYTES = 300_000_000
+RAW_TURNS = 5
 WITHOUT, WITH = -1, INTERVAL_MS
 
 
@@ -42,6 +47,7 @@ def measure(start: Start) -> Values:
             transactional.append(_stream(broker, "stream", RECORDS, WITH))
         shares = [two["mb_per_s"] / one["mb_per_s"] for one, two in zip(plain, transactional, strict=True)]
         single = native.run("transact", broker.address, "single", SINGLE_COMMITS, 100, 0, 0)
+        raw = _raw(broker)
         middle = {name: statistics.median(one[name] for one in transactional) for name in transactional[0]}
         return {
             "plain_mb_per_s": statistics.median(one["mb_per_s"] for one in plain),
@@ -54,7 +60,33 @@ def measure(start: Start) -> Values:
             "commit_p50_ms": single["commit_p50_ms"],
             "commit_p99_ms": single["commit_p99_ms"],
             "transactions_per_s": SINGLE_COMMITS / single["seconds"],
+            **raw,
         }
+
+
+def _raw(broker: BrokerProcess) -> Values:
+    """The producer on a raw socket, with and without transactions in turn."""
+    shares: list[float] = []
+    rates: list[float] = []
+    pauses_s: list[float] = []
+    with Connection(broker.port) as connection:
+        connection.create_topic("raw")
+    for number in range(RAW_TURNS + 1):
+        plain, transactional = (
+            transactional_load.stream(
+                broker.port, "raw", RAW_VALUES, RAW_BYTES, transactional_id=name, interval_s=INTERVAL_MS / 1e3
+            )
+            for name in (None, "raw")
+        )
+        if number:  # the first warms up
+            shares.append(plain.seconds / transactional.seconds)
+            rates.append(transactional.payload_bytes / transactional.seconds / 1e6)
+            pauses_s += transactional.pauses_s
+    return {
+        "raw_mb_per_s": statistics.median(rates),
+        "raw_share": statistics.median(shares),
+        "raw_pause_p50_ms": statistics.median(pauses_s) * 1e3 if pauses_s else 0.0,
+    }
 
 
 def _stream(broker: BrokerProcess, topic: str, records: int, interval_ms: int) -> Values:
@@ -84,5 +116,8 @@ FIGURE = Figure(
         Row("commit_p50_ms", "commit of one record, median", "ms", 2),
         Row("commit_p99_ms", "commit of one record, 99 %", "ms", 2),
         Row("transactions_per_s", "transactions of one record, one after the other", "1/s", 0),
+        Row("raw_mb_per_s", "raw socket, 1 MB batches, a commit every 100 ms", "MB/s", 0),
+        Row("raw_share", "share of its throughput without transactions", "", 2),
+        Row("raw_pause_p50_ms", "its pause for a commit and the next transaction, median", "ms", 2),
     ),
 )
