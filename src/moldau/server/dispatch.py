@@ -23,6 +23,7 @@ import inspect
 import logging
 import struct
 from collections.abc import Awaitable, Coroutine, Generator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from time import perf_counter_ns
 from types import GeneratorType
@@ -222,6 +223,8 @@ class Dispatch:
         entry, version = asked.entry, asked.version
         elements_max = self._broker.settings.moldau_request_elements_max
         taken = await self._allowance.take(len(frame) // _ELEMENT_BYTES_MIN, elements_max)
+        rows_live = ExitStack()
+        rows_live.enter_context(self._broker.slow_lane.paused_collector())
         try:
             slices = self._broker.slow_lane.slices()
             await slices.next_slice()
@@ -239,12 +242,14 @@ class Dispatch:
             elif inspect.isawaitable(answer):
                 if entry.api_key in _PARKING:
                     taken = self._give_back(taken)
+                    rows_live.close()
                     request, frame = None, b""  # the handler drops them sooner
                 answer = await answer
             if request is not None:
                 await slices.run(release(request))
             return await self._encode_long(asked, answer, slices)
         finally:
+            rows_live.close()
             self._give_back(taken)
 
     def _give_back(self, taken: int) -> int:
