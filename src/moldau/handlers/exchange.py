@@ -15,6 +15,10 @@ from typing import Protocol
 AnswerFrame = bytes | list[bytes | memoryview]
 
 
+class EndConnection(Exception):
+    """A request that is not answered has failed: only the end of its connection can tell its client."""
+
+
 class Shortcut(Protocol):
     """Handles frames that begin as an earlier one did."""
 

@@ -10,48 +10,42 @@ tell the client.
 
 Hot for requests to several partitions; a producer's repeated ones take the shortcut (produce_repeat.py).
 Not here: what becomes of a row (produce_request.py); a request that takes longer than a slice of the loop's
-time (produce_later.py); a batch that opens a transaction in its partition (produce_transactional.py).
+time (produce_later.py) or has hundreds of rows (produce_many.py); a batch that opens a transaction in its
+partition (produce_transactional.py).
 """
 
 from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import AnswerFrame, Exchange
 from moldau.handlers.produce_later import go_on_later
+from moldau.handlers.produce_many import produce_many
 from moldau.handlers.produce_repeat import remember
-from moldau.handlers.produce_request import ProduceInHand
+from moldau.handlers.produce_request import ProduceInHand, begin
 from moldau.handlers.produce_transactional import producer_of
 from moldau.handlers.registry import serves_frames
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_produce import PartitionAnswer, ProduceTopic, decode_produce
 from moldau.protocol.messages.produce import ProduceRequest
 
-_TOPIC_ID_FROM = 13
 _LOOKED_AT_EVERY = 4  # rows: how often the clock is asked whether the slice is spent
 
 
-@serves_frames(ProduceRequest)
+@serves_frames(ProduceRequest, many_rows=produce_many)
 def produce(
     broker: Broker, exchange: Exchange, view: memoryview, body: int, version: int, correlation_id: int
 ) -> AnswerFrame | None:
     transactional_id, acks, _timeout_ms, topics = decode_produce(view, body, version)
     refused = 0
-    if not -1 <= acks <= 1:
-        refused = ErrorCode.INVALID_REQUIRED_ACKS
-    elif transactional_id is None and any(
+    if transactional_id is None and any(
         producer_of(records) for _, rows in topics for _, records in rows if records is not None
     ):
         refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    lookup = broker.replicas.by_topic_id if version >= _TOPIC_ID_FROM else broker.replicas.by_name_bytes
-    unknown = (
-        ErrorCode.UNKNOWN_TOPIC_ID if version >= _TOPIC_ID_FROM else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    )
-    request = ProduceInHand(
-        broker, exchange, version, correlation_id, transactional_id, acks, refused, lookup, unknown
-    )
+    request = begin(ProduceInHand, broker, exchange, version, correlation_id, transactional_id, acks, refused)
     if not _take_rows(request, topics):
         return None
     answers = request.answers
     if len(answers) == 1 and len(answers[0][1]) == 1 and not request.failed:
         transactional = transactional_id is not None
+        lookup = request.lookup
         remember(broker, exchange, view, version, topics[0], lookup, acks, transactional=transactional)
     request.verify()
     if request.slot is not None:

@@ -75,7 +75,7 @@ async def _take_all(request: ProduceInHand, rest: Sequence[_Row], put_off: PutOf
     slices = broker.slow_lane.slices()
     budget = UnpackBudget()
     if put_off is not None:
-        await _inspect(request, put_off, budget)
+        await request.inspect(put_off, budget)
     for key, rows, index, records in rest:
         if slices.spent():
             await slices.next_slice()
@@ -83,15 +83,8 @@ async def _take_all(request: ProduceInHand, rest: Sequence[_Row], put_off: PutOf
         view = None if records is None else memoryview(records)
         put_off = request.take(key, request.lookup.get(key), rows, index, view)
         if put_off is not None:
-            await _inspect(request, put_off, budget)
+            await request.inspect(put_off, budget)
     request.verify()
-
-
-async def _inspect(request: ProduceInHand, put_off: PutOff, budget: UnpackBudget) -> None:
-    inspection = put_off.inspection
-    await request.broker.side_worker.run(lambda: inspection.run(budget), request.exchange)
-    request.now_ms = request.broker.clock.now_ms()
-    request.take_inspected(put_off)
 
 
 def _ended(task: "asyncio.Task[None]", request: ProduceInHand, barrier: Slot) -> None:

@@ -12,7 +12,7 @@ Not here: the order in which rows are taken (produce.py, produce_later.py).
 
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import Exchange, Slot
@@ -22,9 +22,11 @@ from moldau.log.log import AppendResult, Deferred
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_produce import PartitionAnswer, RecordsRefused, encode_produce_response
 from moldau.protocol.hot_wire import frame_answer
+from moldau.records.unpack_budget import UnpackBudget
 from moldau.replication.partition import Partition
 
 _FLEXIBLE_FROM = 9
+_TOPIC_ID_FROM = 13
 TAKEN_BACK = "the write failed and was taken back: see the broker's log and its /health page"
 RECORD_ERRORS_MAX = 1000
 """So many records are named in one answer; the rows after them say in a sentence what is wrong."""
@@ -136,6 +138,13 @@ class ProduceInHand:
                 self._await_commit(partition, result)
         return None
 
+    async def inspect(self, put_off: PutOff, budget: UnpackBudget) -> None:
+        """Have the batch's records looked at beside the loop, then append it."""
+        inspection = put_off.inspection
+        await self.broker.side_worker.run(lambda: inspection.run(budget), self.exchange)
+        self.now_ms = self.broker.clock.now_ms()
+        self.take_inspected(put_off)
+
     def take_inspected(self, put_off: PutOff) -> None:
         """Append the batch, if its inspection and what has happened to its partition meanwhile allow it."""
         partition, inspection, key, rows, at = put_off
@@ -235,6 +244,29 @@ class ProduceInHand:
         for key, rows in self.answers:
             if key in names:
                 rows[:] = [lost if row[0] == partition.index and not row[1] else row for row in rows]
+
+
+InHand = TypeVar("InHand", bound=ProduceInHand)
+
+
+def begin(
+    kind: type[InHand],
+    broker: Broker,
+    exchange: Exchange,
+    version: int,
+    correlation_id: int,
+    transactional_id: bytes | None,
+    acks: int,
+    refused: int,
+) -> InHand:
+    """A request with no rows yet; `refused` is why none of them will be appended, or 0."""
+    if not -1 <= acks <= 1:
+        refused = ErrorCode.INVALID_REQUIRED_ACKS
+    lookup: Lookup = broker.replicas.by_name_bytes
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if version >= _TOPIC_ID_FROM:
+        lookup, unknown = broker.replicas.by_topic_id, ErrorCode.UNKNOWN_TOPIC_ID
+    return kind(broker, exchange, version, correlation_id, transactional_id, acks, refused, lookup, unknown)
 
 
 def refusal_of(broker: Broker, partition: Partition) -> int:

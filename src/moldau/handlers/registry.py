@@ -37,6 +37,7 @@ class Entry:
     request_type: type[Any]
     handler: Any
     raw: Any = None
+    many_rows: Any = None
 
 
 TABLE: dict[int, Entry] = {}
@@ -53,20 +54,20 @@ def handles(request_type: type[Any]) -> Callable[[HandlerT], HandlerT]:
 
 
 def serves_frames(
-    request_type: type[Any], large: Callable[..., Any] | None = None
+    request_type: type[Any], large: Callable[..., Any] | None = None, many_rows: Handler | None = None
 ) -> Callable[[HandlerT], HandlerT]:
     """Register the decorated function as one that decodes and encodes `request_type` by itself. Large frames
     are decoded in slices, and `large` gives an awaitable of their whole answer frame; it is cancelled if the
-    client goes."""
+    client goes. `many_rows` is the handler of a request for which the function raises ManyRows."""
 
     def register(function: HandlerT) -> HandlerT:
-        _add(request_type, handler=large, raw=function)
+        _add(request_type, handler=large, raw=function, many_rows=many_rows)
         return function
 
     return register
 
 
-def _add(request_type: type[Any], *, handler: Any, raw: Any) -> None:
+def _add(request_type: type[Any], *, handler: Any, raw: Any, many_rows: Any = None) -> None:
     api_key, (low, high) = request_type.KEY, request_type.VERSIONS
     if api_key in TABLE:
         raise ValueError(f"two handlers for API {api_key}: {TABLE[api_key]} and {handler or raw}")
@@ -80,4 +81,5 @@ def _add(request_type: type[Any], *, handler: Any, raw: Any) -> None:
         request_type,
         handler,
         raw,
+        many_rows,
     )

@@ -30,13 +30,20 @@ ProduceTopic = tuple[bytes, list[PartitionRecords]]
 ProduceBody = tuple[bytes | None, int, int, list[ProduceTopic]]
 
 _TOPIC_ID_BYTES = 16
+ROWS_MAX = 500
+"""More topics and partitions than that are for the compiled decoder, which works in slices."""
 _PRODUCE_MIN_PARTITION_BYTES = 5  # an index and at least one byte of length
+
+
+class ManyRows(Exception):
+    """The request has more rows than are decoded at once; nothing of it has been used."""
 
 
 def decode_produce(view: memoryview, position: int, version: int) -> ProduceBody:
     """A Produce body that starts at `position`: (transactional id, acks, timeout in ms, topics).
 
-    A topic is keyed by its name as UTF-8, or from version 13 by its 16-byte id. Raises MalformedMessage.
+    A topic is keyed by its name as UTF-8, or from version 13 by its 16-byte id. Raises MalformedMessage, and
+    ManyRows beyond `ROWS_MAX` of them.
     """
     try:
         if version >= 9:
@@ -57,6 +64,7 @@ def _decode_produce_classic(view: memoryview, position: int) -> ProduceBody:
     acks, timeout_ms, topic_count = _ACKS_TIMEOUT_COUNT(view, position)
     position += 10
     topics: list[ProduceTopic] = []
+    rows_left = ROWS_MAX
     for _ in range(checked_count(topic_count, end - position, 6)):
         (size_bytes,) = _I16(view, position)
         position += 2
@@ -66,6 +74,9 @@ def _decode_produce_classic(view: memoryview, position: int) -> ProduceBody:
         position += size_bytes
         (partition_count,) = _I32(view, position)
         position += 4
+        rows_left -= partition_count if partition_count > 1 else 1
+        if rows_left < 0:
+            raise ManyRows
         partitions: list[PartitionRecords] = []
         for _ in range(checked_count(partition_count, end - position, 8)):
             index, size_bytes = _INDEX_LENGTH(view, position)
@@ -94,6 +105,7 @@ def _decode_produce_flexible(view: memoryview, position: int, by_id: bool) -> Pr
     acks, timeout_ms = _ACKS_TIMEOUT(view, position)
     topic_count, position = uvarint(view, position + 6)
     topics: list[ProduceTopic] = []
+    rows_left = ROWS_MAX
     for _ in range(checked_count(topic_count - 1, end - position, 3)):
         if by_id:
             name = bytes(view[position : position + _TOPIC_ID_BYTES])
@@ -105,6 +117,9 @@ def _decode_produce_flexible(view: memoryview, position: int, by_id: bool) -> Pr
             name = bytes(view[position : position + size_bytes - 1])
             position += size_bytes - 1
         partition_count, position = uvarint(view, position)
+        rows_left -= partition_count - 1 if partition_count > 2 else 1
+        if rows_left < 0:
+            raise ManyRows
         partitions: list[PartitionRecords] = []
         for _ in range(checked_count(partition_count - 1, end - position, _PRODUCE_MIN_PARTITION_BYTES)):
             (index,) = _I32(view, position)

@@ -32,11 +32,12 @@ from typing import Any
 from moldau.core.slow_lane import NotWanted, Slices
 from moldau.handlers.api_versions import advertised
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.exchange import Slot
-from moldau.handlers.registry import TABLE, Entry, FrameHandler
+from moldau.handlers.exchange import EndConnection, Slot
+from moldau.handlers.registry import TABLE, Entry, FrameHandler, Handler
 from moldau.protocol.declare import Message, is_long
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.frames import RequestHeader, frame_response, parse_request_header, response_start
+from moldau.protocol.hot_produce import ManyRows
 from moldau.protocol.release import release
 from moldau.protocol.wire import MalformedMessage
 from moldau.server.connection import Connection, Parts, PeerError
@@ -113,6 +114,10 @@ class Dispatch:
                 raise PeerError(
                     "malformed", f"{entry.name} v{version} that does not parse: {error}"
                 ) from error
+            except ManyRows:
+                asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
+                self._later(asked, self._serve_large(asked, connection.kept(view), entry.many_rows))
+                return None
         return self._general(connection, view, api_key, version, correlation_id)
 
     @staticmethod
@@ -181,7 +186,7 @@ class Dispatch:
 
     # What takes longer than a call
 
-    def _later(self, asked: "_Asked", parts: Coroutine[Any, Any, Parts]) -> None:
+    def _later(self, asked: "_Asked", parts: Coroutine[Any, Any, Parts | None]) -> None:
         """Keep the answer's place until it is there."""
         task = asyncio.ensure_future(parts)
 
@@ -219,7 +224,9 @@ class Dispatch:
         size_bytes = sum(map(len, chunks))
         return [response_start(asked.correlation_id, asked.flexible_header, size_bytes), *chunks]
 
-    async def _serve_large(self, asked: "_Asked", frame: bytes | memoryview) -> Parts:
+    async def _serve_large(
+        self, asked: "_Asked", frame: bytes | memoryview, handler: Handler | None = None
+    ) -> Parts | None:
         entry, version = asked.entry, asked.version
         elements_max = self._broker.settings.moldau_request_elements_max
         taken = await self._allowance.take(len(frame) // _ELEMENT_BYTES_MIN, elements_max)
@@ -236,7 +243,8 @@ class Dispatch:
                 request = await slices.run(steps, asked.is_wanted)
             except MalformedMessage as error:
                 raise asked.malformed(error) from error
-            answer = entry.handler(self._broker, self._context(asked, header), request)
+            serve = handler or entry.handler
+            answer = serve(self._broker, self._context(asked, header), request)
             if type(answer) is GeneratorType:
                 answer = await slices.run(answer, asked.is_wanted)
             elif inspect.isawaitable(answer):
@@ -247,7 +255,7 @@ class Dispatch:
                 answer = await answer
             if request is not None:
                 await slices.run(release(request))
-            return await self._encode_long(asked, answer, slices)
+            return None if answer is None else await self._encode_long(asked, answer, slices)
         finally:
             rows_live.close()
             self._give_back(taken)
@@ -256,7 +264,7 @@ class Dispatch:
         self._allowance.give_back(taken)
         return 0
 
-    def _finish(self, done: asyncio.Future[Parts], slot: Slot, asked: "_Asked") -> None:
+    def _finish(self, done: asyncio.Future[Parts | None], slot: Slot, asked: "_Asked") -> None:
         self._tasks.discard(done)
         asked.connection.end_handling()
         entry, version = asked.entry, asked.version
@@ -269,6 +277,8 @@ class Dispatch:
             slot.fill(done.result())
         elif isinstance(error, PeerError):
             asked.connection.refuse(error)
+        elif isinstance(error, EndConnection):
+            slot.exchange.close()
         elif not isinstance(error, NotWanted):
             log.error("the handler of %s v%d failed: this is a bug", entry.name, version, exc_info=error)
             parts = self._failure(entry, version, asked.correlation_id)

@@ -21,6 +21,7 @@ from moldau.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
+    ProduceResponse,
     TopicProduceData,
 )
 from moldau.records import unpack_budget
@@ -210,8 +211,6 @@ def test_the_answer_names_the_records_at_fault(tmp_path: Path, codec: str, count
                 break
             await asyncio.sleep(0.001)
         (size,) = struct.unpack_from(">i", sent)
-        from moldau.protocol.messages.produce import ProduceResponse
-
         answer = ProduceResponse.decode(bytes(sent[8 + (version >= 9) : 4 + size]), version)
         (row,) = partition_rows(answer)
         assert (row.error_code, row.base_offset) == (ErrorCode.INVALID_RECORD, -1)
@@ -488,5 +487,82 @@ def test_a_transaction_s_refused_records_are_named(tmp_path: Path) -> None:
             client.feed(frame(("a", 0, data), transactional_id="t"))
         rows = await answered(client, 2)
         assert [[each.batch_index for each in row.record_errors] for row in rows] == [[4], [4]]
+
+    on_a_compacted_node(scene, tmp_path)
+
+
+async def when(condition: Callable[[], bool]) -> None:
+    for _ in range(5000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it did not come to that")
+
+
+@pytest.mark.parametrize("version", [5, 9])
+def test_more_rows_than_are_decoded_at_once_are_answered_alike(tmp_path: Path, version: int) -> None:
+    async def scene(node: Node, client: Client) -> None:
+        culprit = batch(3, keyless=(1,))
+        rows: list[tuple[str, int, bytes | None]] = [("a", 0, SHORT)] * 600
+        rows += [("a", 1, LONG), ("nowhere", 0, SHORT), ("b", 0, culprit), ("b", 1, None), ("b", 1, SHORT)]
+        client.feed(frame(*rows, version=version))
+        client.feed(frame(("a", 0, SHORT), version=version))
+        sent = client.transport.sent
+        await when(lambda: len(sent) > 4 and len(sent) > 4 + struct.unpack_from(">i", sent)[0])
+        await asyncio.sleep(0.01)
+        answers, data = [], bytes(sent)
+        while data:
+            (size,) = struct.unpack_from(">i", data)
+            answers.append(ProduceResponse.decode(data[8 + (version >= 9) : 4 + size], version))
+            data = data[4 + size :]
+        first, second = (list(partition_rows(each)) for each in answers)
+        assert [row.base_offset for row in first[:601]] == [*range(600), 0]
+        codes = [row.error_code for row in first[600:]]
+        assert codes == [
+            0,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.INVALID_RECORD,
+            ErrorCode.INVALID_RECORD,
+            0,
+        ]
+        assert [each.batch_index for each in first[602].record_errors] == ([1] if version >= 8 else [])
+        assert [row.base_offset for row in second] == [600]
+
+    on_a_compacted_node(scene, tmp_path)
+
+
+def test_many_rows_without_acks_and_with_an_error_end_the_connection(tmp_path: Path) -> None:
+    async def scene(node: Node, client: Client) -> None:
+        client.feed(frame(*[("a", 0, SHORT)] * 600, acks=0))
+        client.feed(frame(("a", 0, SHORT)))
+        assert [row.base_offset for row in await answered(client)] == [600]
+        client.feed(frame(*[("a", 0, SHORT)] * 600, ("nowhere", 0, SHORT), acks=0))
+        await when(lambda: client.transport.closed)
+        assert partition_of(node, "a").log.log_end_offset == 1201
+
+    on_a_compacted_node(scene, tmp_path)
+
+
+def test_many_rows_of_a_transaction_ask_its_coordinator(tmp_path: Path) -> None:
+    async def scene(node: Node, client: Client) -> None:
+        node.broker.make_transactions = Agreeing  # type: ignore[assignment]
+        first = [("a", 0, in_transaction(sequence, 1)) for sequence in range(600)]
+        client.feed(frame(*first, transactional_id="t"))
+        rows = await answered(client)
+        assert [(row.error_code, row.base_offset) for row in rows] == [(0, each) for each in range(600)]
+        client.feed(frame(*[("a", 0, in_transaction(600 + each, 1)) for each in range(600)]))
+        codes = {row.error_code for row in (await answered(client, 2))[600:]}
+        assert codes == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+
+    on_a_compacted_node(scene, tmp_path)
+
+
+def test_many_rows_that_do_not_parse_append_nothing(tmp_path: Path) -> None:
+    async def scene(node: Node, client: Client) -> None:
+        whole = frame(*[("a", 0, SHORT)] * 600)
+        torn = struct.pack(">i", len(whole) - 4 - 5) + whole[4:-5]
+        client.feed(torn)
+        await when(lambda: client.transport.closed)
+        assert partition_of(node, "a").log.log_end_offset == 0
 
     on_a_compacted_node(scene, tmp_path)

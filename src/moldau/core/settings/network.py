@@ -90,9 +90,9 @@ class NetworkSettings(SettingsObject):
     )
     moldau_request_elements_max: int = integer(
         500_000,
-        "The most rows (array elements at all depths: topics, partitions, names, ids) that one request other "
-        "than Produce may have; one with more closes its connection. Rows of a few bytes take a "
-        "hundred times as much memory as on the wire, which socket.request.max.bytes alone does not bound.",
+        "The most rows (array elements at all depths: topics, partitions, names, ids) that one request may "
+        "have; one with more closes its connection. Rows of a few bytes take a hundred times as much memory "
+        "as on the wire, which socket.request.max.bytes alone does not bound.",
         at_least(1000),
         scope=_CLUSTER,
     )

@@ -1,0 +1,139 @@
+"""A Produce request of more rows than one slice of the loop decodes: decoded, taken and answered in slices.
+
+Dispatch has it decoded by its declaration and its answer encoded, both in slices, as any other large request;
+the connection's next frames wait meanwhile. Rows are taken as in produce_later.py, one budget for all.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.exchange import EndConnection, Exchange, Shortcut, Slot
+from moldau.handlers.produce_request import ProduceInHand, Rows, begin
+from moldau.handlers.produce_transactional import producer_of
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.hot_produce import PartitionAnswer, RecordsRefused
+from moldau.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from moldau.records.unpack_budget import UnpackBudget
+
+_TOPIC_ID_FROM = 13
+T = TypeVar("T")
+
+
+class _Unseen(Exchange):
+    """Stands for the connection, which has parked the whole request already."""
+
+    def __init__(self) -> None:
+        self.shortcut: Shortcut | None = None
+        self.queue: deque[Slot] = deque()
+
+    def park(self, *, blocking: bool, on_lost: Callable[[], None] | None = None) -> Slot:
+        return Slot(self)
+
+    def slot_filled(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _ManyInHand(ProduceInHand):
+    """Tells by a future that all rows are settled; the answer is encoded elsewhere."""
+
+    __slots__ = ("settled",)
+
+    settled: "asyncio.Future[None]"
+
+    def release(self) -> None:
+        self.left -= 1
+        if not self.left and not self.settled.done():
+            self.settled.set_result(None)
+
+
+async def produce_many(
+    broker: Broker, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | None:
+    """The answer; None with acks=0, and then EndConnection when a row has failed."""
+    version = context.api_version
+    slices = broker.slow_lane.slices()
+    refused = 0
+    if request.transactional_id is None:
+        async for topic in slices.each(request.topic_data):
+            async for partition in slices.each(topic.partition_data):
+                if partition.records is not None and producer_of(memoryview(partition.records)):
+                    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    transactional_id = None if request.transactional_id is None else request.transactional_id.encode()
+    in_hand = begin(
+        _ManyInHand,
+        broker,
+        _Unseen(),
+        version,
+        context.correlation_id,
+        transactional_id,
+        request.acks,
+        refused,
+    )
+    in_hand.settled = asyncio.get_running_loop().create_future()
+    budget = UnpackBudget()
+    async for topic in slices.each(request.topic_data):
+        key = topic.topic_id if version >= _TOPIC_ID_FROM else topic.name.encode()
+        rows: Rows = []
+        in_hand.answers.append((key, rows))
+        for partition in _used_up(topic.partition_data):
+            if slices.spent():
+                await slices.next_slice()
+                in_hand.now_ms = broker.clock.now_ms()
+            records = None if partition.records is None else memoryview(partition.records)
+            put_off = in_hand.take(key, in_hand.lookup.get(key), rows, partition.index, records)
+            if put_off is not None:
+                await in_hand.inspect(put_off, budget)
+    in_hand.verify()
+    in_hand.release()
+    await in_hand.settled
+    if not request.acks:
+        if in_hand.failed:
+            raise EndConnection
+        return None
+    answer = ProduceResponse()
+    async for key, rows in slices.each(in_hand.answers):
+        answered = TopicProduceResponse()
+        if version >= _TOPIC_ID_FROM:
+            answered.topic_id = key
+        else:
+            answered.name = key.decode()
+        async for row in slices.each(_used_up(rows)):
+            answered.partition_responses.append(_response(row))
+        answer.responses.append(answered)
+    return answer
+
+
+def _used_up(rows: list[T]) -> Iterator[T]:
+    """The rows, which are freed one by one: freeing them all at once would take longer than a slice."""
+    rows.reverse()
+    while rows:
+        yield rows.pop()
+
+
+def _response(row: PartitionAnswer) -> PartitionProduceResponse:
+    index, error_code, base_offset, log_append_time_ms, log_start_offset, message = row
+    response = PartitionProduceResponse(
+        index=index,
+        error_code=error_code,
+        base_offset=base_offset,
+        log_append_time_ms=log_append_time_ms,
+        log_start_offset=log_start_offset,
+    )
+    if isinstance(message, RecordsRefused):
+        message, record_errors = message
+        response.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=reason)
+            for batch_index, reason in record_errors
+        ]
+    response.error_message = message
+    return response
