@@ -20,6 +20,7 @@ import heapq
 import itertools
 import logging
 from collections import OrderedDict
+from functools import partial
 from typing import Protocol
 
 from moldau.core.clock import Clock
@@ -184,6 +185,7 @@ class RequestMemory:
     def _look(self) -> None:
         """While somebody waits: close connections that hold memory and make no progress."""
         self._timer = self._timers.call_later(_LOOK_EVERY_MS, self._look)
+        closed_count = 0
         for frame in [*self._frames.values(), *self._kept.values()]:
             if frame.wanted_bytes or not frame.held_bytes:
                 continue
@@ -192,12 +194,19 @@ class RequestMemory:
             frame.seen_end = end
             kept = frame.connection in self._kept
             if frame.looks >= (_LOOKS_KEPT_MAX if kept else _LOOKS_SENDING_MAX):
-                self.closed_count += 1
-                what = "let requests wait behind earlier ones" if kept else "sent next to nothing"
-                frame.connection.held_too_long(
-                    f"it {what} for {frame.looks * _LOOK_EVERY_MS / 1000:.0f} s, with {end:,} bytes of a "
-                    f"request here, while queued.max.request.bytes={self.limit_bytes} was used up"
-                )
+                # One a millisecond: to give large buffers back to the system takes some time for each.
+                self._timers.call_later(closed_count, partial(self._close, frame, kept))
+                closed_count += 1
+
+    def _close(self, frame: _Frame, kept: bool) -> None:
+        if (self._kept if kept else self._frames).get(frame.connection) is not frame:
+            return  # it has ended meanwhile
+        self.closed_count += 1
+        what = "let requests wait behind earlier ones" if kept else "sent next to nothing"
+        frame.connection.held_too_long(
+            f"it {what} for {frame.looks * _LOOK_EVERY_MS / 1000:.0f} s, with {frame.connection.own_end:,} "
+            f"bytes of a request here, while queued.max.request.bytes={self.limit_bytes} was used up"
+        )
 
     def stop(self) -> None:
         """No more timers."""
