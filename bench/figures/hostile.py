@@ -188,12 +188,23 @@ def _table(figures: Sequence[Figure], results: Mapping[str, Any]) -> str:
                     if name.startswith(prefix)
                 }
                 lines.append(_line("the same: a probe of `/health`", [of_probe, None]))
-    versions = sorted(
-        f"{_KINDS[kind]} {one['version']}, {one['measured'][:10]}"
-        for figure in figures
-        for kind, one in results.get(figure.name, {}).items()
-    )
-    return "\n".join(lines) + f"\n\n{_NOTE}\n\n{'; '.join(dict.fromkeys(versions))}.\n"
+    return "\n".join(lines) + f"\n\n{_NOTE}\n\n{_circumstances(figures, results)}.\n"
+
+
+def _circumstances(figures: Sequence[Figure], results: Mapping[str, Any]) -> str:
+    """What was measured, when, and how fast the machine was meanwhile."""
+    parts = []
+    for kind, title in _KINDS.items():
+        found = [results[each.name][kind] for each in figures if kind in results.get(each.name, {})]
+        if found:
+            versions = ", ".join(sorted({one["version"] for one in found}))
+            spins = [one["median"]["spin_ms"] for one in found]
+            days = sorted({one["measured"][:10] for one in found})
+            parts.append(
+                f"{title} {versions}: {' to '.join(dict.fromkeys((days[0], days[-1])))}, "
+                f"spin loop {min(spins):.0f} to {max(spins):.0f} ms"
+            )
+    return "; ".join(parts)
 
 
 def _quiet(figures: Sequence[Figure], results: Mapping[str, Any], kind: str) -> Values | None:
