@@ -98,14 +98,17 @@ async def by_rows(
     return list(together.values())
 
 
-async def by_ids(lane: SlowLane, ids: Iterable[str], ask: Callable[[list[str]], Any]) -> list[Any]:
+async def by_ids(lane: SlowLane, ids: Sequence[str], ask: Callable[[list[str]], Any]) -> list[Any]:
     """Ask for each id once, some at a time; `ask` gives the list that belongs to its ids, or an awaitable."""
     slices = lane.slices()
-    each_once = list(dict.fromkeys(ids))
+    asked: set[str] = set()
     outcomes = []
     with lane.paused_collector():
-        for start in range(0, len(each_once), ROWS_AT_ONCE):
-            outcomes.append(ask(each_once[start : start + ROWS_AT_ONCE]))
+        for start in range(0, len(ids), ROWS_AT_ONCE):
+            piece = [each for each in dict.fromkeys(ids[start : start + ROWS_AT_ONCE]) if each not in asked]
+            asked.update(piece)
+            if piece:
+                outcomes.append(ask(piece))
             if slices.spent():
                 await slices.next_slice()
     together: list[Any] = []

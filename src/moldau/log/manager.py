@@ -14,8 +14,10 @@ Not here: what is done again and again (housekeeping.py), opening (loading.py), 
 
 import errno
 import logging
+import math
 import os
 import random
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from moldau.log.compaction.report import CompactionReport
 
 _NAME_BYTES_MAX = 255
+_REMOVED_AT_ONCE = 64
 _CLOSING_THREADS = 8
 """Forcing many small files to the disk is faster together: the file system writes its journal for several at
 once.
@@ -109,6 +112,8 @@ class LogManager:
         """Logs that are being compacted: retention leaves them alone meanwhile."""
         self.on_removed: Callable[[Log], None] = lambda log: None
         """Told of each log that is taken away, before its files are."""
+        self._removals: dict[int, deque[tuple[float, str]]] = {}
+        """Directories to be removed: by delay, when each is due."""
         self._writing: dict[
             tuple[LogDirectory, str],
             tuple[Mapping[tuple[str, int], int], list[Callable[[bool], None]]] | None,
@@ -395,13 +400,35 @@ class LogManager:
         return target
 
     def _remove_later(self, path: str, delay_ms: int) -> None:
-        def done(error: BaseException | None) -> None:
-            if error is not None:
-                logger.warning("%s could not be removed: %s", path, error)
+        """Remove the directory after the delay: thousands may go at once, and are removed some at a time."""
+        waiting = self._removals.setdefault(delay_ms, deque())
+        waiting.append((self.clock.monotonic_ms() + delay_ms, path))
+        if len(waiting) == 1:
+            self.timers.call_later(delay_ms, lambda: self._remove_due(delay_ms))
 
-        self.timers.call_later(
-            delay_ms, lambda: self.background.run(lambda: self._files.remove_tree(path), done)
-        )
+    def _remove_due(self, delay_ms: int) -> None:
+        waiting = self._removals[delay_ms]
+        now_ms = self.clock.monotonic_ms()
+        due: list[str] = []
+        while waiting and waiting[0][0] <= now_ms and len(due) < _REMOVED_AT_ONCE:
+            due.append(waiting.popleft()[1])
+
+        def remove() -> None:
+            for path in due:
+                try:
+                    self._files.remove_tree(path)
+                except OSError as error:
+                    logger.warning("%s could not be removed: %s", path, error)
+
+        def go_on(_: BaseException | None) -> None:
+            if waiting:
+                rest_ms = max(0, math.ceil(waiting[0][0] - self.clock.monotonic_ms()))
+                self.timers.call_later(rest_ms, lambda: self._remove_due(delay_ms))
+
+        if due:
+            self.background.run(remove, go_on)
+        else:
+            go_on(None)
 
     def remove_files_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Remove these files (of segments that retention has taken out) after the delay."""

@@ -13,6 +13,7 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.simulated_files import SimulatedFiles
 from moldau.core.timers import ManualTimers
+from moldau.log.background import Done
 from moldau.log.checkpoints import read_offsets
 from moldau.log.directory import DirectoryUnusable
 from moldau.log.housekeeping import Housekeeping
@@ -408,3 +409,44 @@ def test_a_topic_deleted_and_made_again_during_a_sync_does_no_harm() -> None:
             done(None)
     assert manager.offline_dirs == []
     assert append(fresh, disk.clock) == 0
+
+
+def test_many_deleted_folders_are_removed_some_at_a_time_and_none_before_its_time(tmp_path: Path) -> None:
+    class Jobs:
+        """Background work that waits to be run."""
+
+        def __init__(self) -> None:
+            self.waiting: list[tuple[Callable[[], None], Done]] = []
+
+        def run(self, work: Callable[[], None], done: Done) -> None:
+            self.waiting.append((work, done))
+
+    clock = ManualClock()
+    timers = ManualTimers(clock)
+    jobs = Jobs()
+    logs = LogManager(BrokerSettings(log_dirs=(str(tmp_path),)), clock=clock, timers=timers, background=jobs)
+    logs.load("cluster", 1, lambda topic: TopicSettings())
+    settings = TopicSettings(file_delete_delay_ms=1000)
+    for index in range(200):
+        logs.create("many", index, bytes(16), settings)
+    for index in range(150):
+        logs.delete_async("many", index)
+    timers.advance(500)
+    for index in range(150, 200):
+        logs.delete_async("many", index)
+    timers.advance(499)
+    assert not jobs.waiting
+    timers.advance(1)
+    left = []
+    while jobs.waiting:
+        ((work, done),) = jobs.waiting
+        jobs.waiting.clear()
+        work()
+        done(None)
+        timers.advance(0)
+        left.append(len(list(tmp_path.glob("*-delete"))))
+    assert left == [136, 72, 50]
+    timers.advance(500)
+    ((work, done),) = jobs.waiting
+    work()
+    assert not list(tmp_path.glob("*-delete"))
