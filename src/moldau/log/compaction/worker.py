@@ -102,7 +102,10 @@ class Worker:
 
 def main() -> None:
     """The process's whole life."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-c in a terminal is the broker's to handle
+    # Ctrl-c in a terminal and the stop of a systemd unit reach every process. They are for the broker, which
+    # would log a job as failed whose process was quicker to end.
+    for meant_for_the_broker in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(meant_for_the_broker, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:

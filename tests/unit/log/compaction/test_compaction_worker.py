@@ -63,6 +63,7 @@ class Harness:
         self.loop = asyncio.get_running_loop()
         self.worker = ProcessWorker(self.loop, idle_seconds=idle_seconds)
         self.progress: list[Progress] = []
+        self.progressed = asyncio.Event()
         self.outcomes = 0
 
     def begin(self, job: CleanJob) -> "asyncio.Future[CleanResult | Exception]":
@@ -72,7 +73,11 @@ class Harness:
             self.outcomes += 1
             future.set_result(outcome)
 
-        self.worker.run(job, self.progress.append, done)
+        def progressed(progress: Progress) -> None:
+            self.progress.append(progress)
+            self.progressed.set()
+
+        self.worker.run(job, progressed, done)
         return future
 
 
@@ -150,7 +155,24 @@ def test_a_cancelled_job_stops_and_cleans_up_and_the_process_goes_on(tmp_path: P
     on_loop(story)
 
 
-@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("meant_for_the_broker", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_a_terminal_or_systemd_sends_to_all_does_not_fail_the_job(
+    tmp_path: Path, meant_for_the_broker: signal.Signals
+) -> None:
+    async def story(harness: Harness) -> None:
+        running = harness.begin(job_in(tmp_path, io_bytes_per_second=1000.0))
+        process_id = harness.worker.process_id
+        assert process_id
+        await harness.progressed.wait()
+        os.kill(process_id, meant_for_the_broker)
+        assert isinstance(await running, CleanResult)
+        assert isinstance(await harness.begin(job_in(tmp_path)), CleanResult)
+        assert harness.worker.process_id == process_id
+
+    on_loop(story)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGABRT])
 def test_a_worker_that_is_killed_fails_its_job_and_the_next_gets_a_new_one(
     tmp_path: Path, ending: signal.Signals
 ) -> None:
