@@ -234,10 +234,16 @@ EAGER, COOPERATIVE = "range", "cooperative-sticky"
 
 
 @pytest.mark.parametrize("strategy", [EAGER, COOPERATIVE])
-@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+@pytest.mark.parametrize("manner", ["dynamic", "static", "surge"])
 def test_an_application_is_upgraded_and_downgraded_while_it_runs(
-    strategy: str, static: bool, bootstrap: str, topic: str, group: str
+    strategy: str, manner: str, bootstrap: str, topic: str, group: str
 ) -> None:
+    """One instance after the other is stopped and started again, dynamic or static members; with `surge` the
+    new one is started first, and so joins a stable group."""
+    if KIND == "kafka" and strategy == COOPERATIVE:
+        pytest.skip(
+            "Kafka refuses groups of librdkafka's cooperative-sticky, with an error that ends the client"
+        )
     create_topic(bootstrap, topic, PARTITIONS)
     client = ConfluentClient(bootstrap)
 
@@ -245,7 +251,7 @@ def test_an_application_is_upgraded_and_downgraded_while_it_runs(
         config: dict[str, Any] = {"group.protocol": protocol}
         if protocol == "classic":
             config["partition.assignment.strategy"] = strategy
-        if static:
+        if manner == "static":
             config["group.instance.id"] = f"instance-{number}"
         return CountingMember(bootstrap, group, topic, **config)
 
@@ -257,16 +263,21 @@ def test_an_application_is_upgraded_and_downgraded_while_it_runs(
         feed = Feed(client, topic)
         for protocol in ("consumer", "classic"):
             for number in range(3):
-                members[number].close()
-                members[number] = opened(number, protocol)
-                every.append(members[number])
+                if manner == "surge":
+                    every.append(opened(number, protocol))
+                    eventually(lambda: complete([*members, every[-1]]), SETTLE_S)
+                    members[number].close()
+                else:
+                    members[number].close()
+                    every.append(opened(number, protocol))
+                members[number] = every[-1]
                 eventually(lambda: complete(members), SETTLE_S)
                 mixed = number < 2 or protocol == "consumer"
                 assert kind_of(bootstrap, group) == ("consumer" if mixed else "classic")
         rounds = feed.stop()
         eventually(lambda: sum(len(one.counted) for one in every) >= rounds * PARTITIONS, SETTLE_S)
     finally:
-        for member in members:
+        for member in every:
             member.close()
     counted = sorted(row for member in every for row in member.counted)
     assert counted == [(number, offset) for number in range(PARTITIONS) for offset in range(rounds)]

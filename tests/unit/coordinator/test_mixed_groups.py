@@ -248,18 +248,29 @@ def test_a_cooperative_member_that_has_not_heard_yet_keeps_what_it_has_to_give_u
     assert group.held_partition_count() == 12
 
 
-def test_an_assignors_own_data_forbids_the_upgrade(
-    port: MemoryPort, script: Script, caplog: pytest.LogCaptureFixture
-) -> None:
-    script.run("A join")
+def with_user_data(script: Script) -> None:
+    """Let leaders leave data with the assignments."""
     message = ConsumerProtocolAssignment(
         assigned_partitions=[TopicPartition(topic="a", partitions=[0])], user_data=b"mine"
     )
     script._assignment = lambda share: b"\x00\x01" + message.encode(1)  # type: ignore[method-assign]
+
+
+def test_an_assignors_own_data_forbids_the_upgrade(script: Script, caplog: pytest.LogCaptureFixture) -> None:
+    with_user_data(script)
+    script.run("A join by=my-assignor")
     script.run("A sync A=a0")
     assert script.run("m 0") == "GROUP_ID_NOT_FOUND"
-    assert "keeps data in the assignments" in caplog.text
+    assert "its assignor 'my-assignor' keeps data of its own in the assignments" in caplog.text
     assert script.run("A beat") == "ok"
+
+
+def test_the_note_that_librdkafkas_sticky_assignor_leaves_does_not(port: MemoryPort, script: Script) -> None:
+    with_user_data(script)
+    script.run("A join by=cooperative-sticky")
+    script.run("A sync A=a0")
+    assert script.run("m 0").startswith("2 a")
+    assert kind(port) is GroupKind.CONSUMER
 
 
 def test_a_partition_that_a_leader_gave_to_two_members_has_one_owner(

@@ -18,8 +18,8 @@ stable group the rest counts as to be revoked; in one that is being rebalanced t
 the new target is made, and a hash that fits no topics sees to it that one is made.
 
 Refused, with a line in the log: `group.consumer.migration.policy` does not allow it; the members are no
-consumers, or too many; what they sent cannot be read; a leader's own assignor left data with the assignments,
-which would be lost. The group then stays as it is.
+consumers, or too many; what they sent cannot be read; an assignor of the user's own left data with the
+assignments, which would be lost. The group then stays as it is.
 
 Records: the classic group's tombstone, the members, the group epoch, the targets, their epoch, and what each
 member has, in Kafka's order. Not here: the way back (downgrade.py), groups without members
@@ -51,6 +51,11 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.protocol.errors import ErrorCode
 
 UPGRADE_POLICIES = ("bidirectional", "upgrade")
+
+CLIENTS_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""Assignors that every client has. What they leave with an assignment is a note of who had what, which nobody
+misses: librdkafka's cooperative-sticky does that. (Kafka refuses such a group, which ends the joining
+client.)"""
 
 _log = logging.getLogger(__name__)
 
@@ -157,7 +162,8 @@ def _possessions(
     """
     taken: set[tuple[bytes, int]] = set()
     assigned = {
-        member.member_id: _take(_assignment_of(member, image), taken) for member in classic.members.values()
+        member.member_id: _take(_assignment_of(member, classic.protocol_name, image), taken)
+        for member in classic.members.values()
     }
     kept = {}
     for member_id in sorted(subscriptions, key=lambda member_id: -subscriptions[member_id].generation):
@@ -165,7 +171,7 @@ def _possessions(
     return assigned, kept
 
 
-def _assignment_of(member: ClassicMember, image: Topics) -> Assignment:
+def _assignment_of(member: ClassicMember, protocol_name: str | None, image: Topics) -> Assignment:
     """What the member is assigned; nothing if the leader has yet to assign."""
     if not member.assignment:
         return {}
@@ -173,8 +179,8 @@ def _assignment_of(member: ClassicMember, image: Topics) -> Assignment:
         partitions, has_user_data = read_assignment(member.assignment)
     except Malformed as error:
         raise _Unfit(f"the assignment of member {member.member_id} cannot be read, {error}") from None
-    if has_user_data:
-        raise _Unfit("its assignor, which is not one of Kafka's own, keeps data in the assignments")
+    if has_user_data and protocol_name not in CLIENTS_ASSIGNORS:
+        raise _Unfit(f"its assignor {protocol_name!r} keeps data of its own in the assignments")
     return with_topic_ids(partitions, image)
 
 
