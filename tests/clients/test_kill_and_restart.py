@@ -170,3 +170,40 @@ def test_a_clean_stop_and_start_keeps_all(private_broker: StartBroker, topic: st
     broker.start()
     found = client.read({topic: 1000})[topic]
     assert [one.value for one in found] == [str(i).encode() for i in range(1000)]
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+def test_one_damaged_partition_costs_the_others_nothing(
+    clean: bool, private_broker: StartBroker, topic: str
+) -> None:
+    broker = private_broker()
+    if broker.name != "Moldau":
+        pytest.skip("a broker of Apache Kafka's does not start then, or deletes the records")
+    names = [f"{topic}-{what}" for what in ("sound", "tail", "id", "segment")]
+    client = ConfluentClient(broker.address)
+    for name in names:
+        create_topic(broker.address, name)
+        client.produce(name, [Message(None, str(i).encode(), partition=0) for i in range(50)])
+    time.sleep(0.1)
+    broker.stop() if clean else broker.kill()
+    folders = [next(broker.data_dir.rglob(f"{name}-0")) for name in names]
+    _, tail, identity, segment = folders
+    with (tail / f"{0:020d}.log").open("ab") as file:
+        file.write(b"\xa5" * 700)
+    text = (identity / "partition.metadata").read_text()
+    (identity / "partition.metadata").write_text(text[:-3] + ("A" if text[-3] != "A" else "B") + text[-2:])
+    (segment / f"{0:020d}.log").unlink()
+    (segment / f"{0:020d}.log").mkdir()
+    broker.start()
+    for name in names[:2]:
+        client.produce(name, [Message(None, b"50", partition=0)])
+        assert [one.value for one in client.read({name: 51})[name]] == [str(i).encode() for i in range(51)]
+    client.produce(names[2], [Message(None, b"new", partition=0)])
+    (new,) = client.read({names[2]: 1})[names[2]]
+    assert (new.offset, new.value) == (50, b"new")
+    assert list(identity.parent.glob(f"{names[2]}-0.*-stray"))
+    refused: list[object] = []
+    producer = Producer({"bootstrap.servers": broker.address, "message.timeout.ms": 1500, "log_level": 0})
+    producer.produce(names[3], b"x", on_delivery=lambda error, _: refused.append(error))
+    producer.flush(10)
+    assert refused[0] is not None

@@ -31,7 +31,13 @@ from moldau.core.settings.sources import StaticSettings
 from moldau.core.slow_lane import SlowLane
 from moldau.metadata.changes import Change, ClusterCreated, ProducerIdsAllocated, replay
 from moldau.metadata.configs import effective_broker_settings
-from moldau.metadata.image import BrokerState, Image, PartitionState
+from moldau.metadata.image import (
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    BrokerState,
+    Image,
+    PartitionState,
+)
 from moldau.metadata.store import MetadataStore, VersionConflict
 from moldau.metadata.view import MetadataView
 from moldau.protocol.errors import ErrorCode
@@ -64,6 +70,8 @@ class Controller:
         self._tasks: set[asyncio.Task[object]] = set()
         self._pending: list[asyncio.Future[None]] = []
         """What this broker's parts have still to do for the newest image."""
+        self._uncreated: dict[str, str] = {}
+        """Internal topics that could not be made, and the cause that was logged."""
         self.cluster_is_new = False
         """Whether no broker was ever registered: a new cluster, or a data folder that Kafka wrote."""
 
@@ -122,10 +130,27 @@ class Controller:
 
     async def auto_create_topics(self, names: Sequence[str]) -> list[TopicResult]:
         """Create topics that somebody needs, with default counts; internal ones by their own settings."""
-        return await self._decide(
+        results = await self._decide(
             lambda image: self._auto_create(image, names),
             lambda failure: [TopicResult(name, failure) for name in names],
         )
+        for result in results:
+            if result.name in INTERNAL_TOPICS:
+                self._tell_internal(result.name, result.outcome)
+        return results
+
+    def _tell_internal(self, name: str, outcome: Outcome) -> None:
+        """Log why an internal topic cannot be made, once for each cause: without it no group or transaction
+        works, and clients, who ask again and again, see only that there is no coordinator.
+        """
+        failed = outcome.failed and outcome.error_code is not ErrorCode.TOPIC_ALREADY_EXISTS
+        cause = f"{outcome.error_code.name}: {outcome.message or 'no more is known'}" if failed else None
+        if cause is None:
+            self._uncreated.pop(name, None)
+        elif self._uncreated.get(name) != cause:
+            self._uncreated[name] = cause
+            kind = "transactions" if name == TRANSACTION_STATE_TOPIC else "consumer groups"
+            log.error("%s cannot be made, and so %s cannot work: %s", name, kind, cause)
 
     def _auto_create(self, image: Image, names: Sequence[str]) -> Steps[list[TopicResult]]:
         settings = self.settings

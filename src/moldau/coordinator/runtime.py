@@ -27,6 +27,7 @@ Hot: an offset commit passes here; the runtime's own share is about 10 µs. Not 
 """
 
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -46,7 +47,7 @@ from moldau.coordinator.markers import Marker
 from moldau.coordinator.result import Parked, Producer, Result
 from moldau.core.clock import Clock
 from moldau.core.timers import TimerHandle, Timers
-from moldau.protocol.errors import ErrorCode
+from moldau.protocol.errors import ErrorCode, error_name
 
 R = TypeVar("R")
 M = TypeVar("M", bound=Machine)
@@ -465,8 +466,20 @@ class CoordinatorRuntime(Generic[M]):
         """Loading failed: try again later, for as long as nobody says that this broker leads no longer."""
         if shard.partition not in self._unloadable:
             # Fifty partitions that fail twice a second would fill the disk whose fullness made them fail.
+            first = not self._unloadable
             self._unloadable.add(shard.partition)
-            _log.exception("%s-%d cannot be loaded; trying again", self.topic, shard.partition)
+            error = sys.exc_info()[1]
+            error_code = getattr(error, "error_code", None)
+            if error_code is None:
+                _log.exception("%s-%d cannot be loaded; trying again", self.topic, shard.partition)
+            elif first:
+                # The log itself refuses, and has said why: no fault of this code.
+                _log.error(
+                    "%s-%d cannot be loaded (%s): it is tried again, as are others of the topic that fail so",
+                    self.topic,
+                    shard.partition,
+                    error_name(error_code),
+                )
 
         def again() -> None:
             del self._shards[shard.partition]

@@ -11,11 +11,16 @@
     partition.metadata       version: 0 / topic_id: <base64>
     meta.properties          version=1, cluster.id, node.id, directory.id
 
+    aborted-transactions-checkpoint  (ours): lines `flights-0 base_offset checksum`, one for each segment with
+        an index of aborted transactions
+
 A damaged checkpoint is a reason to recover more, not to stop: readers return what they can believe, and say
-so in the log.
+so in the log. What cannot be read at all (a directory of that name) is renamed, so that the file can be
+written again.
 """
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 
 from moldau.core.files import Files, read_file, write_atomically
@@ -26,23 +31,47 @@ HIGH_WATERMARK_NAME = "replication-offset-checkpoint"
 LOG_START_NAME = "log-start-offset-checkpoint"
 CLEANER_OFFSETS_NAME = "cleaner-offset-checkpoint"
 """Up to which offset each compacted log has been cleaned."""
+ABORTED_TRANSACTIONS_NAME = "aborted-transactions-checkpoint"
 PARTITION_METADATA_NAME = "partition.metadata"
 META_PROPERTIES_NAME = "meta.properties"
 _VERSION = "0"
+_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
+_OFFSET_MAX = (1 << 63) - 1
+UNREADABLE_SUFFIX = ".unreadable"
 
 logger = logging.getLogger(__name__)
+
+
+def read_small_file(files: Files, path: str) -> bytes | None:
+    """The whole file, or None when it is missing or cannot be read as a file at all.
+
+    OSError when the disk fails.
+    """
+    try:
+        return read_file(files, path)
+    except FileNotFoundError:
+        return None
+    except IsADirectoryError:
+        files.rename(path, path + UNREADABLE_SUFFIX)
+        logger.error("%s is a directory: renamed to %s", path, path + UNREADABLE_SUFFIX)
+        return None
+    except PermissionError as error:
+        logger.error("%s cannot be read and is ignored: %s; correct its permissions", path, error.strerror)
+        return None
 
 
 def _read_lines(files: Files, path: str) -> list[list[str]]:
     """The fields of a versioned file's lines; empty when it is missing or damaged."""
     try:
-        text = read_file(files, path).decode()
-    except FileNotFoundError:
-        return []
+        data = read_small_file(files, path)
+        if data is None:
+            return []
+        text = data.decode()
     except UnicodeDecodeError:
         logger.warning("%s is damaged (not text) and is ignored", path)
         return []
     if not text:
+        logger.warning("%s is empty and is ignored", path)
         return []
     lines = text.splitlines()
     if not text.endswith("\n"):
@@ -61,16 +90,21 @@ def _write_lines(files: Files, path: str, lines: list[str], *, sync: bool) -> No
 
 
 def read_offsets(files: Files, path: str) -> dict[tuple[str, int], int]:
-    """(topic, partition) -> offset; empty when the file is missing or damaged."""
+    """(topic, partition) -> offset; without the lines that are damaged, empty when the file is missing or
+    not one of its kind.
+    """
     offsets: dict[tuple[str, int], int] = {}
     for fields in _read_lines(files, path):
-        try:
-            topic, partition, offset = fields
-            offsets[topic, int(partition)] = int(offset)
-        except ValueError:
-            logger.warning("%s is damaged (line %s) and is ignored", path, fields)
-            return {}
+        if len(fields) == 3 and _is_number(fields[1]) and _is_number(fields[2]):
+            offsets[fields[0], int(fields[1])] = int(fields[2])
+        else:
+            logger.warning("%s is damaged in the line '%s', which is ignored", path, " ".join(fields))
     return offsets
+
+
+def _is_number(text: str) -> bool:
+    """Whether this is an offset or the number of a partition."""
+    return _NUMBER.fullmatch(text) is not None and int(text) <= _OFFSET_MAX
 
 
 def write_offsets(files: Files, path: str, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -82,7 +116,10 @@ def write_offsets(files: Files, path: str, offsets: Mapping[tuple[str, int], int
 def read_epochs(files: Files, path: str) -> list[tuple[int, int]]:
     """(leader epoch, start offset), as the file has them; empty when it is missing or damaged."""
     try:
-        return [(int(leader_epoch), int(start)) for leader_epoch, start in _read_lines(files, path)]
+        entries = [(int(leader_epoch), int(start)) for leader_epoch, start in _read_lines(files, path)]
+        if any(not (0 <= each <= _OFFSET_MAX) for entry in entries for each in entry):
+            raise ValueError
+        return entries
     except ValueError:
         logger.warning("%s is damaged and is ignored", path)
         return []
@@ -97,10 +134,11 @@ def read_topic_id(files: Files, directory: str) -> bytes | None:
     """The id of the topic whose partition this directory holds, or None when it does not say."""
     path = f"{directory}/{PARTITION_METADATA_NAME}"
     try:
-        fields = read_properties(read_file(files, path).decode(), separator=":")
+        data = read_small_file(files, path)
+        if data is None:
+            return None
+        fields = read_properties(data.decode(), separator=":")
         return uuid_from_text(fields["topic_id"])
-    except FileNotFoundError:
-        return None
     except (UnicodeDecodeError, KeyError, ValueError) as error:
         logger.warning("%s is damaged (%s) and is ignored", path, error)
         return None

@@ -34,11 +34,14 @@ def create_log(
     descriptors: DescriptorLimit,
     now_ms: int,
     source: random.Random,
+    start_offset: int = 0,
 ) -> Log:
-    """Make the directory, which must not exist yet, and the log in it. OSError when the disk refuses."""
+    """Make the directory, which must not exist yet, and the log in it, which begins at `start_offset`.
+    OSError when the disk refuses.
+    """
     files.make_directory(directory)
     write_topic_id(files, directory, topic_id)
-    segment = Segment(files, directory, 0, descriptors, now_ms)
+    segment = Segment(files, directory, start_offset, descriptors, now_ms)
     files.close(files.open(segment.path(LOG_SUFFIX), create=True, truncate=True))
     jitter_ms = min(settings.segment_jitter_ms, settings.segment_ms)
     log = Log(
@@ -51,9 +54,9 @@ def create_log(
         [segment],
         LeaderEpochs(files, directory),
         Producers(),
-        start_offset=0,
-        end_offset=0,
-        flushed_end_offset=0,
+        start_offset=start_offset,
+        end_offset=start_offset,
+        flushed_end_offset=start_offset,
         snapshot_offsets=[],
         roll_jitter_ms=source.randrange(jitter_ms) if jitter_ms > 0 else 0,
         topic_id=topic_id,

@@ -4,7 +4,8 @@ it as a whole.
     .lock                             held while a broker uses the directory
     meta.properties                   whose directory this is: cluster.id, node.id, directory.id
     .kafka_cleanshutdown              the last stop was in order: nothing needs recovery
-    recovery-point-offset-checkpoint, log-start-offset-checkpoint, replication-offset-checkpoint
+    recovery-point-offset-checkpoint, log-start-offset-checkpoint, replication-offset-checkpoint,
+    aborted-transactions-checkpoint
 
 A directory can be full, which passes by itself, or offline, which does not: after an I/O error nothing that
 the kernel says about it can be believed until the broker starts anew.
@@ -17,7 +18,7 @@ import logging
 import os
 from collections.abc import Mapping
 
-from moldau.core.files import Files, OsFiles, read_file, write_atomically
+from moldau.core.files import Files, OsFiles, write_atomically
 from moldau.core.ids import uuid_from_text, uuid_to_text
 from moldau.log.checkpoints import (
     HIGH_WATERMARK_NAME,
@@ -27,6 +28,7 @@ from moldau.log.checkpoints import (
     format_properties,
     read_offsets,
     read_properties,
+    read_small_file,
     write_offsets,
 )
 
@@ -61,6 +63,8 @@ class LogDirectory:
         self.log_count = 0
         self.full = False
         self.failure: OSError | None = None
+        self.kept: dict[str, dict[tuple[str, int], int]] = {}
+        """What the checkpoint files say of logs that could not be opened."""
         self._lock_fd = -1
 
     @property
@@ -79,7 +83,7 @@ class LogDirectory:
         self._lock()
         try:
             self._identify(cluster_id, node_id, fresh_id)
-            self.was_clean = self.files.exists(f"{self.path}/{CLEAN_SHUTDOWN_NAME}")
+            self.was_clean = read_small_file(self.files, f"{self.path}/{CLEAN_SHUTDOWN_NAME}") is not None
         except BaseException:
             self.release()
             raise
@@ -108,10 +112,13 @@ class LogDirectory:
 
     def _identify(self, cluster_id: str, node_id: int, fresh_id: bytes) -> None:
         path = f"{self.path}/{META_PROPERTIES_NAME}"
-        try:
-            found = read_properties(read_file(self.files, path).decode(errors="replace"))
-        except FileNotFoundError:
-            found = {}
+        data = read_small_file(self.files, path)
+        if data is None and self.files.exists(path):
+            raise DirectoryUnusable(
+                f"{path} cannot be read, so that it is not known whose data {self.path} holds; correct its "
+                "permissions"
+            )
+        found = read_properties((data or b"").decode(errors="replace"))
         wanted = {"cluster.id": cluster_id, "node.id": str(node_id)}
         if "broker.id" in found:
             found.setdefault("node.id", found["broker.id"])
@@ -145,12 +152,22 @@ class LogDirectory:
     # -- checkpoints -------------------------------------------------------------------------------
 
     def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """(topic, partition) -> offset, from one of the three checkpoint files."""
+        """(topic, partition) -> offset, from one of the checkpoint files."""
         return read_offsets(self.files, f"{self.path}/{name}")
 
     def write_checkpoint(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Replace one of the three checkpoint files."""
-        write_offsets(self.files, f"{self.path}/{name}", offsets)
+        """Replace one of the checkpoint files; what it said of logs that could not be opened stays."""
+        kept = self.kept.get(name)
+        write_offsets(self.files, f"{self.path}/{name}", {**kept, **offsets} if kept else offsets)
+
+    def keep_for(self, key: tuple[str, int], name: str, offset: int) -> None:
+        """This log could not be opened: its line of the checkpoint file stays until it can be."""
+        self.kept.setdefault(name, {})[key] = offset
+
+    def keep_no_more(self, key: tuple[str, int]) -> None:
+        """This log is open now, or gone."""
+        for offsets in self.kept.values():
+            offsets.pop(key, None)
 
     # -- trouble -----------------------------------------------------------------------------------
 

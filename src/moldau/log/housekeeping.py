@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from moldau.core.timers import TimerHandle
+from moldau.log.checkpoints import ABORTED_TRANSACTIONS_NAME
 from moldau.log.directory import LOG_START_NAME, RECOVERY_POINT_NAME
 from moldau.log.log import Log
 from moldau.log.manager import LogManager
@@ -110,6 +111,9 @@ class Housekeeping:
                 points, starts = self._manager.checkpoint_offsets(directory)
                 self._manager.write_in_background(directory, RECOVERY_POINT_NAME, points)
                 self._manager.write_in_background(directory, LOG_START_NAME, starts)
+                sums = self._manager.aborts_checksums(directory, whole=False)
+                if sums is not None:
+                    self._manager.write_in_background(directory, ABORTED_TRANSACTIONS_NAME, sums)
 
     def check_room(self) -> None:
         """See whether full directories have room again."""

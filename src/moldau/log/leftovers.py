@@ -44,6 +44,10 @@ class Leftovers:
         self._directory = directory
         self._names = set(files.list_directory(directory))
 
+    def names(self) -> list[str]:
+        """The names that the directory holds now."""
+        return sorted(self._names)
+
     def settle(self) -> list[str]:
         """Bring the directory in order; returns the names that it holds then."""
         self._forget_uncommitted()
@@ -54,6 +58,8 @@ class Leftovers:
         self._adopt_rest()
         for name in self._ending(*SEGMENT_SUFFIXES[1:]):
             if name[:20].isdecimal() and file_name(_offset_in(name), LOG_SUFFIX) not in self._names:
+                log_name = file_name(_offset_in(name), LOG_SUFFIX)
+                logger.warning("%s/%s is removed: there is no %s", self._directory, name, log_name)
                 self._remove(name)
         return sorted(self._names)
 

@@ -3,20 +3,35 @@
 After a clean stop this is quick and needs no threads' help. After a crash each log is read from its recovery
 point on, which takes as long as the disk; the checks (crc) release the interpreter's lock, so that threads do
 help.
+
+A log that cannot be opened (a file is damaged beyond what recovery can decide, or cannot be read) does not
+keep the others: its partition is offline, with the cause, and its files stay as they are.
 """
 
+import errno
 import logging
 import random
 import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from moldau.core.settings.topic import TopicSettings
-from moldau.log.checkpoints import CLEANER_OFFSETS_NAME
-from moldau.log.directory import LOG_START_NAME, RECOVERY_POINT_NAME, LogDirectory
-from moldau.log.recovery import Recovered, UnreadableLog, open_log
+from moldau.log.checkpoints import (
+    ABORTED_TRANSACTIONS_NAME,
+    CLEANER_OFFSETS_NAME,
+    UNREADABLE_SUFFIX,
+    read_topic_id,
+)
+from moldau.log.directory import (
+    HIGH_WATERMARK_NAME,
+    LOG_START_NAME,
+    RECOVERY_POINT_NAME,
+    LogDirectory,
+)
+from moldau.log.recovery import Recovered, Saved, UnreadableLog, open_log
+from moldau.log.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
@@ -26,7 +41,18 @@ KRAFT_LOG = "__cluster_metadata"
 """
 _PARTITION_DIRECTORY = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})")
 _ANY = 1 << 62
-_Work: TypeAlias = tuple[LogDirectory, str, tuple[str, int], int, int, int]
+_OF_THE_FILE = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ELOOP, errno.EINVAL}
+)
+"""Errors that speak of one file, and not of the disk."""
+_REBUILT = (
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    "leader-epoch-checkpoint",
+)
+_SET_ASIDE_MAX = 16
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +65,7 @@ class RecoveryProgress:
         self.done = 0
         self.current = ""
         self.bytes_truncated = 0
+        self.offsets_lost = 0
         self.unclean_directories = 0
         self._lock = threading.Lock()
 
@@ -57,8 +84,19 @@ class RecoveryProgress:
             self.done += 1
             if recovered is not None:
                 self.bytes_truncated += recovered.bytes_truncated
+                self.offsets_lost += recovered.offsets_lost
         if self.finished:
             self.current = ""
+
+
+class Job(NamedTuple):
+    """A log to be opened."""
+
+    directory: LogDirectory
+    path: str
+    topic: str
+    partition: int
+    saved: Saved
 
 
 class Loaded(NamedTuple):
@@ -66,6 +104,27 @@ class Loaded(NamedTuple):
 
     directory: LogDirectory
     recovered: Recovered
+
+
+class Unopened(NamedTuple):
+    """A log that cannot be opened, and why. Its files stay as they are."""
+
+    job: Job
+    cause: str
+    passing: bool
+    """Whether it may be possible later: the disk is full, or there are too few descriptors."""
+    topic_id: bytes | None
+
+
+class Opened(NamedTuple):
+    """What was found in all directories."""
+
+    loaded: list[Loaded]
+    unopened: list[Unopened]
+    leftovers: list[str]
+    """Paths of directories that were on their way to be deleted."""
+    saved: dict[tuple[str, int], int]
+    """The highest end that checkpoints tell of, for partitions without a folder."""
 
 
 def partition_name(directory_name: str) -> tuple[str, int] | None:
@@ -82,79 +141,173 @@ def load_directories(
     threads: int,
     now_ms: int,
     seed: int,
-) -> tuple[list[Loaded], list[str]]:
-    """Open every partition in these directories.
-
-    Returns them, and the paths of directories that were on their way to be deleted. A directory whose disk
-    fails is marked offline and skipped. UnreadableLog stops everything: the broker must not run over data
-    that it cannot read.
-    """
-    work: list[_Work] = []
+) -> Opened:
+    """Open every partition in these directories. One whose disk fails is marked offline and skipped."""
+    work: list[Job] = []
     leftovers: list[str] = []
+    saved_ends: dict[tuple[str, int], int] = {}
     for directory in directories:
         try:
-            recovery_points = directory.read_checkpoint(RECOVERY_POINT_NAME)
-            starts = directory.read_checkpoint(LOG_START_NAME)
-            cleaned = directory.read_checkpoint(CLEANER_OFFSETS_NAME)
-            names = sorted(directory.files.list_directory(directory.path))
+            work += _jobs(directory, leftovers, saved_ends)
         except OSError as error:
             directory.report(error)
             continue
         progress.unclean_directories += not directory.was_clean
-        for name in names:
-            path = f"{directory.path}/{name}"
-            if name.endswith(DELETE_SUFFIX) and directory.files.is_directory(path):
-                leftovers.append(path)
-                continue
-            key = partition_name(name)
-            if key is not None and key[0] != KRAFT_LOG and directory.files.is_directory(path):
-                # Before a log is compacted its recovery point is written down. Where that was lost, any gap
-                # may be compaction's.
-                cleaned_offset = cleaned.get(key, 0) if recovery_points or not cleaned else _ANY
-                offsets = (recovery_points.get(key, 0), starts.get(key, 0), cleaned_offset)
-                work.append((directory, path, key, *offsets))
     progress.total = len(work)
 
-    def open_one(job: _Work) -> Loaded | None:
-        directory, path, (topic, partition), recovery_point, log_start_offset, cleaned_offset = job
-        if directory.offline:
+    def open_one(job: Job) -> Loaded | Unopened | None:
+        if job.directory.offline:
             progress.end(None)
             return None
-        progress.begin(f"{topic}-{partition}")
-        recovered: Recovered | None = None
+        progress.begin(f"{job.topic}-{job.partition}")
+        found = open_job(job, topic_settings(job.topic), now_ms, seed)
+        progress.end(found.recovered if isinstance(found, Loaded) else None)
+        return found
+
+    found = _run(open_one, work, threads * max(1, len(directories)))
+    return Opened(
+        [each for each in found if isinstance(each, Loaded) and not each.directory.offline],
+        [each for each in found if isinstance(each, Unopened) and not each.job.directory.offline],
+        leftovers,
+        saved_ends,
+    )
+
+
+def _jobs(directory: LogDirectory, leftovers: list[str], saved_ends: dict[tuple[str, int], int]) -> list[Job]:
+    """The logs in one directory, with what its checkpoints say of each."""
+    recovery_points = directory.read_checkpoint(RECOVERY_POINT_NAME)
+    starts = directory.read_checkpoint(LOG_START_NAME)
+    cleaned = directory.read_checkpoint(CLEANER_OFFSETS_NAME)
+    high_watermarks = directory.read_checkpoint(HIGH_WATERMARK_NAME)
+    aborts: dict[str, dict[int, int]] | None = None
+    if directory.files.exists(f"{directory.path}/{ABORTED_TRANSACTIONS_NAME}"):
+        aborts = {}
+        for (log_name, base_offset), value in directory.read_checkpoint(ABORTED_TRANSACTIONS_NAME).items():
+            aborts.setdefault(log_name, {})[base_offset] = value
+    jobs: list[Job] = []
+    deleted: set[tuple[str, int]] = set()
+    for name in sorted(directory.files.list_directory(directory.path)):
+        path = f"{directory.path}/{name}"
+        if name.endswith(DELETE_SUFFIX) and directory.files.is_directory(path):
+            leftovers.append(path)
+            key = partition_name(name[: name.rfind(".")])
+            if key is not None:
+                deleted.add(key)
+            continue
+        key = partition_name(name)
+        if key is not None and key[0] != KRAFT_LOG and directory.files.is_directory(path):
+            saved = Saved(
+                recovery_points.get(key, 0),
+                starts.get(key, 0),
+                # Before a log is compacted its recovery point is written down. Where that was lost, any gap
+                # may be compaction's.
+                cleaned.get(key, 0) if recovery_points or not cleaned else _ANY,
+                high_watermarks.get(key, 0),
+                aborts.get(name, {}) if aborts else None,
+            )
+            jobs.append(Job(directory, path, *key, saved))
+    for key in (recovery_points.keys() | high_watermarks.keys()) - {
+        (job.topic, job.partition) for job in jobs
+    }:
+        if key not in deleted:
+            end_offset = max(recovery_points.get(key, 0), high_watermarks.get(key, 0), starts.get(key, 0))
+            saved_ends[key] = max(end_offset, saved_ends.get(key, 0))
+    return jobs
+
+
+def open_job(job: Job, settings: TopicSettings, now_ms: int, seed: int) -> Loaded | Unopened | None:
+    """Open one log; None when its directory has gone offline with it."""
+    directory = job.directory
+    name = f"{job.topic}-{job.partition}"
+    for _ in range(_SET_ASIDE_MAX):
         try:
             recovered = open_log(
                 directory.files,
-                path,
-                topic,
-                partition,
-                topic_settings(topic),
+                job.path,
+                job.topic,
+                job.partition,
+                settings,
                 clean=directory.was_clean,
-                recovery_point=recovery_point,
-                cleaned_offset=cleaned_offset,
-                log_start_offset=log_start_offset,
+                recovery_point=job.saved.recovery_point,
+                cleaned_offset=job.saved.cleaned_offset,
+                log_start_offset=job.saved.log_start_offset,
+                high_watermark=job.saved.high_watermark,
+                aborts=job.saved.aborts,
+                sole_copy=True,
                 now_ms=now_ms,
-                source=random.Random(f"{seed}/{topic}/{partition}"),
+                source=random.Random(f"{seed}/{name}"),
             )
         except OSError as error:
-            directory.report(error)
-        finally:
-            progress.end(recovered)
-        return Loaded(directory, recovered) if recovered is not None else None
+            if error.errno in _OF_THE_FILE and _set_aside(directory, name, error):
+                continue
+            if error.errno not in _OF_THE_FILE and directory.report(error):
+                return None
+            if directory.offline:
+                return None
+            where = f" ({error.filename})" if error.filename else ""
+            return _given_up(job, f"{error.strerror or error}{where}", error.errno not in _OF_THE_FILE)
+        except UnreadableLog as error:
+            return _given_up(job, str(error))
+        except Exception as error:
+            logger.exception("%s: opening it failed unexpectedly", name)
+            return _given_up(job, f"{type(error).__name__}: {error}")
+        return Loaded(directory, recovered)
+    return _given_up(job, "too many of its files cannot be read")
 
-    loaded = _run(open_one, work, threads * max(1, len(directories)))
-    return [one for one in loaded if one is not None and not one.directory.offline], leftovers
+
+def _given_up(job: Job, cause: str, passing: bool = False) -> Unopened:
+    logger.error(
+        "%s-%d cannot be opened: %s. Its partition is offline, its files in %s stay as they are; %s",
+        job.topic,
+        job.partition,
+        cause,
+        job.path,
+        "it is tried again" if passing else "correct the cause and restart the broker",
+    )
+    try:
+        topic_id = read_topic_id(job.directory.files, job.path)
+    except OSError:
+        topic_id = None
+    return Unopened(job, cause, passing, topic_id)
+
+
+def _set_aside(directory: LogDirectory, name: str, error: OSError) -> bool:
+    """Rename a file that cannot be opened and can be made anew; whether that was done."""
+    path = error.filename
+    if not isinstance(path, str) or not path.endswith(_REBUILT) or not directory.files.exists(path):
+        return False
+    try:
+        directory.files.rename(path, path + UNREADABLE_SUFFIX)
+    except OSError:
+        return False
+    logger.warning(
+        "%s: %s cannot be opened (%s): it is renamed to %s and made anew",
+        name,
+        path,
+        error.strerror,
+        path + UNREADABLE_SUFFIX,
+    )
+    return True
 
 
 def _run(
-    open_one: Callable[[_Work], Loaded | None],
-    work: Sequence[_Work],
+    open_one: Callable[[Job], Loaded | Unopened | None],
+    work: Sequence[Job],
     threads: int,
-) -> list[Loaded | None]:
-    if all(job[0].was_clean for job in work) or threads <= 1 or len(work) == 1:
+) -> list[Loaded | Unopened | None]:
+    if all(job.directory.was_clean for job in work) or threads <= 1 or len(work) == 1:
         return [open_one(job) for job in work]
     with ThreadPoolExecutor(threads, thread_name_prefix="log-recovery") as pool:
         return list(pool.map(open_one, work))
 
 
-__all__ = ["Loaded", "RecoveryProgress", "UnreadableLog", "load_directories", "partition_name"]
+__all__ = [
+    "Job",
+    "Loaded",
+    "Opened",
+    "RecoveryProgress",
+    "Unopened",
+    "load_directories",
+    "open_job",
+    "partition_name",
+]

@@ -6,12 +6,14 @@ Lives on the event loop's thread, except `load`, which is called before anything
 
 When a disk is full, produce requests to its logs are refused with a retriable error while everything else
 goes on; the next append after room has been made succeeds. When a disk fails, its directory goes offline with
-all its logs, and `on_offline` is told.
+all its logs, and `on_offline` is told. A log that cannot be opened is offline alone; its files and its
+lines in the checkpoints stay, and its directory is not marked clean, so that the next start looks again.
 
 Not here: what is done again and again (housekeeping.py), opening (loading.py), who may read how far
 (replication/).
 """
 
+import contextlib
 import errno
 import logging
 import math
@@ -24,26 +26,41 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.core.clock import Clock
 from moldau.core.files import Files, OsFiles
-from moldau.core.ids import random_uuid
+from moldau.core.ids import random_uuid, uuid_to_text
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.timers import Timers
 from moldau.log.background import Background, InlineBackground
-from moldau.log.checkpoints import CLEANER_OFFSETS_NAME, write_topic_id
+from moldau.log.checkpoints import (
+    ABORTED_TRANSACTIONS_NAME,
+    CLEANER_OFFSETS_NAME,
+    PARTITION_METADATA_NAME,
+    write_topic_id,
+)
 from moldau.log.creation import create_log
 from moldau.log.descriptors import DEFAULT_LIMIT, DescriptorLimit
 from moldau.log.directory import (
     HIGH_WATERMARK_NAME,
     LOG_START_NAME,
     RECOVERY_POINT_NAME,
-    DirectoryUnusable,
     LogDirectory,
 )
 from moldau.log.flushing import FsyncJob
-from moldau.log.loading import DELETE_SUFFIX, STRAY_SUFFIX, RecoveryProgress, load_directories
+from moldau.log.loading import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    Job,
+    Loaded,
+    RecoveryProgress,
+    Unopened,
+    load_directories,
+    open_job,
+)
 from moldau.log.log import Log
-from moldau.log.recovery import open_log
+from moldau.log.offline import offline_log
+from moldau.log.recovery import Saved, open_log
 from moldau.log.tail import Tail
+from moldau.log.transaction_index import DamagedIndex
 
 if TYPE_CHECKING:
     from moldau.log.compaction.report import CompactionReport
@@ -114,6 +131,15 @@ class LogManager:
         """Told of each log that is taken away, before its files are."""
         self._removals: dict[int, deque[tuple[float, str]]] = {}
         """Directories to be removed: by delay, when each is due."""
+        self.unopened: dict[tuple[str, int], Unopened] = {}
+        """Logs that could not be opened, and why."""
+        self._starting = True
+        self._unread: list[str] = []
+        """Log directories that were offline when the others were read."""
+        self._found: set[Log] = set()
+        """Until the start is over: the logs that were opened by it."""
+        self._saved_ends: dict[tuple[str, int], int] = {}
+        """Until the start is over: where logs ended that have no folder any more."""
         self._writing: dict[
             tuple[LogDirectory, str],
             tuple[Mapping[tuple[str, int], int], list[Callable[[bool], None]]] | None,
@@ -133,7 +159,7 @@ class LogManager:
             except OSError as error:
                 directory.report(error)
         usable = self._usable()
-        loaded, leftovers = load_directories(
+        opened = load_directories(
             usable,
             topic_settings,
             self.recovery,
@@ -141,18 +167,65 @@ class LogManager:
             now_ms=self.clock.now_ms(),
             seed=self._random.getrandbits(32),
         )
-        for directory, recovered in loaded:
-            self._adopt(recovered.log, directory)
+        self._saved_ends = opened.saved
+        self._unread = [directory.path for directory in self._directories if directory.offline]
+        for each in opened.unopened:
+            self._give_up(each)
+        self._adopt_loaded(opened.loaded)
+        lossy = {directory for directory, recovered in opened.loaded if recovered.offsets_lost}
         for directory in usable:
             try:
                 self._high_watermarks.update(directory.read_checkpoint(HIGH_WATERMARK_NAME))
                 self._take_up_cleaned_offsets(directory)
+                if directory in lossy:
+                    # Else the next recovery would take the gap for a loss, and what comes after it for lost.
+                    self._write_checkpoints(directory)
                 directory.clear_clean_mark()
             except OSError as error:
                 self._report(directory, error)
         self._force_recovered()
-        for path in leftovers:
+        for path in opened.leftovers:
             self._remove_later(path, 0)
+
+    def _adopt_loaded(self, loaded: Sequence[Loaded]) -> None:
+        """Take the logs; of one that lies in two directories nobody knows which is the newer."""
+        places: dict[tuple[str, int], list[Loaded]] = {}
+        for each in loaded:
+            log = each.recovered.log
+            places.setdefault((log.topic, log.partition), []).append(each)
+        for key, found in places.items():
+            if len(found) == 1 and key not in self.unopened:
+                self._adopt(found[0].recovered.log, found[0].directory)
+                self._found.add(found[0].recovered.log)
+                continue
+            paths = [each.recovered.log.directory for each in found]
+            if key in self.unopened:
+                paths.append(self.unopened[key].job.path)
+            cause = f"it is in several log directories ({', '.join(paths)}); move all but one away"
+            logger.error("%s-%d cannot be opened: %s, then restart the broker", *key, cause)
+            for each in found:
+                each.recovered.log.close(clean=False)
+                job = Job(each.directory, each.recovered.log.directory, *key, Saved())
+                self._give_up(Unopened(job, cause, False, each.recovered.log.topic_id))
+
+    def _give_up(self, unopened: Unopened) -> None:
+        job = unopened.job
+        key = (job.topic, job.partition)
+        self.unopened[key] = unopened
+        for name, offset in (
+            (RECOVERY_POINT_NAME, job.saved.recovery_point),
+            (LOG_START_NAME, job.saved.log_start_offset),
+            (CLEANER_OFFSETS_NAME, job.saved.cleaned_offset),
+            (HIGH_WATERMARK_NAME, job.saved.high_watermark),
+        ):
+            if offset and offset < 1 << 62:
+                job.directory.keep_for(key, name, offset)
+
+    def start_is_over(self) -> None:
+        """The partitions of the metadata have their logs: what is made from now on is new."""
+        self._starting = False
+        self._saved_ends.clear()
+        self._found.clear()
 
     def _force_recovered(self) -> None:
         """Force to the disk what a crash has left in the system's memory, where an fsync stands between a
@@ -198,9 +271,6 @@ class LogManager:
 
     def _adopt(self, log: Log, directory: LogDirectory) -> None:
         key = (log.topic, log.partition)
-        if key in self._logs:
-            message = f"{log.topic}-{log.partition} is in two log directories: {log.directory}"
-            raise DirectoryUnusable(f"{message} and {self._logs[key].directory}; remove one of them")
         log.share_descriptors(self._descriptors)
         log.on_error = self._log_failed
         log.on_roll = self._log_rolled
@@ -218,11 +288,16 @@ class LogManager:
                     failed |= self._settle(logs[start : start + _CLOSING_SLICE], pool)
         for log, _ in logs:
             log.close(clean=False)
+        unopened = {each.job.directory for each in self.unopened.values()}
         for directory in self._directories:
             if clean and directory not in failed and not directory.full:
                 try:
                     self._write_checkpoints(directory)
-                    directory.set_clean_mark()
+                    sums = self.aborts_checksums(directory, whole=True)
+                    if sums is not None:
+                        directory.write_checkpoint(ABORTED_TRANSACTIONS_NAME, sums)
+                    if directory not in unopened:
+                        directory.set_clean_mark()
                 except OSError as error:
                     self._report(directory, error)
             directory.release()
@@ -312,9 +387,13 @@ class LogManager:
         """The partition's log: the existing one, or a new one in the usable directory with the fewest
         partitions.
 
-        An existing log of another topic id is a deleted topic's: it is deleted, and a new one made. OSError
-        when the disk refuses; NoUsableDirectory when all are offline.
+        An existing log of another topic id is set aside, and a new one made: which of the two ids is wrong
+        cannot be told, and only the metadata's own word deletes. A log that could not be opened at the start
+        is answered with one that is offline. OSError when the disk refuses; NoUsableDirectory when all are
+        offline.
         """
+        key = (topic, partition)
+        start_offset = 0
         existing = self.get(topic, partition)
         if existing is not None:
             if existing.topic_id in (None, topic_id):
@@ -322,7 +401,17 @@ class LogManager:
                     write_topic_id(self._files, existing.directory, topic_id)
                     existing.topic_id = topic_id
                 return existing
-            self.delete_async(topic, partition)
+            start_offset = self._set_stranger_aside(existing, topic_id)
+        elif key in self.unopened:
+            found = self._open_again(key, topic_id, settings)
+            if found is not None:
+                return found
+        elif self._starting:
+            if self._unread:
+                # It may be there. Made anew elsewhere, there would be two when the disk is back.
+                cause = f"the log directory {', '.join(self._unread)} is offline, where it may lie"
+                return offline_log(self._files, topic, partition, topic_id, settings, cause)
+            start_offset = self._end_of_missing(key)
         directory = self._emptiest()
         path = f"{directory.path}/{topic}-{partition}"
         try:
@@ -337,6 +426,7 @@ class LogManager:
                     descriptors=self._descriptors,
                     now_ms=self.clock.now_ms(),
                     source=self._random,
+                    start_offset=start_offset,
                 )
                 self._adopt(log, directory)
                 return log
@@ -348,6 +438,7 @@ class LogManager:
                 partition,
                 settings,
                 descriptors=self._descriptors,
+                start_offset=start_offset,
                 now_ms=self.clock.now_ms(),
                 source=self._random,
             ).log
@@ -357,6 +448,86 @@ class LogManager:
         self._adopt(log, directory)
         return log
 
+    def _set_stranger_aside(self, log: Log, topic_id: bytes) -> int:
+        """Set a log aside that says it belongs to another topic of this name; where the new one begins."""
+        end_offset = log.log_end_offset if log in self._found else 0
+        name = f"{log.topic}-{log.partition}"
+        told = uuid_to_text(log.topic_id or bytes(16))
+        path = self.set_aside(log)
+        logger.error(
+            "%s: its %s names the topic id %s, and the metadata %s: its files are set aside as %s, and it "
+            "goes on "
+            "empty at offset %d. If the id is damaged, stop the broker, correct it there and rename the "
+            "folder "
+            "back; else remove it",
+            name,
+            PARTITION_METADATA_NAME,
+            told,
+            uuid_to_text(topic_id),
+            path,
+            end_offset,
+        )
+        return end_offset
+
+    def _open_again(self, key: tuple[str, int], topic_id: bytes, settings: TopicSettings) -> Log | None:
+        """A log that could not be opened: once more, where that may help; an offline one; or None when it is
+        another topic's and has been set aside.
+        """
+        unopened = self.unopened[key]
+        if unopened.topic_id not in (None, topic_id):
+            self._move_unopened(key, STRAY_SUFFIX)
+            return None
+        if unopened.passing:
+            again = open_job(unopened.job, settings, self.clock.now_ms(), self._random.getrandbits(32))
+            if isinstance(again, Loaded):
+                del self.unopened[key]
+                unopened.job.directory.keep_no_more(key)
+                self._adopt(again.recovered.log, again.directory)
+                return self.create(*key, topic_id, settings)
+            if again is not None and again.passing:
+                raise OSError(errno.ENOSPC, unopened.cause, unopened.job.path)
+        return offline_log(self._files, *key, topic_id, settings, unopened.cause)
+
+    def _move_unopened(self, key: tuple[str, int], kind: str) -> str | None:
+        """Rename the folder of a log that could not be opened; its new path, or None when that failed."""
+        unopened = self.unopened.pop(key)
+        directory = unopened.job.directory
+        directory.keep_no_more(key)
+        target = self._moved_name(directory, *key, kind)
+        try:
+            self._files.rename(unopened.job.path, target)
+        except OSError as error:
+            self._report(directory, error)
+            return None
+        return target
+
+    def set_unopened_aside(self, exists: Callable[[str, int], bool]) -> None:
+        """Set aside those logs that could not be opened and belong to no partition."""
+        for key in [key for key in self.unopened if not exists(*key)]:
+            path = self._move_unopened(key, STRAY_SUFFIX)
+            logger.warning(
+                "%s-%d belongs to no topic of this cluster: set aside as %s; remove it if it may go",
+                *key,
+                path,
+            )
+
+    def _end_of_missing(self, key: tuple[str, int]) -> int:
+        """A partition of the metadata has no folder at the start: where its log had come to."""
+        end_offset = self._saved_ends.pop(key, 0)
+        if end_offset:
+            logger.error(
+                "%s-%d has no folder, and had one with records up to offset %d: they are lost. It goes on "
+                "empty "
+                "at that offset. If the folder was moved away, stop the broker, remove the new one and "
+                "put it "
+                "back",
+                *key,
+                end_offset,
+            )
+        elif all(directory.was_clean for directory in self._directories):
+            logger.warning("%s-%d had no folder, although the last stop was in order: it is made anew", *key)
+        return end_offset
+
     def _emptiest(self) -> LogDirectory:
         return min(self._usable(), key=lambda directory: (directory.full, directory.log_count))
 
@@ -364,7 +535,12 @@ class LogManager:
         """Take the log away at once, and its files after file.delete.delay.ms; False when there is none."""
         log = self.get(topic, partition)
         if log is None:
-            return False
+            if (topic, partition) not in self.unopened:
+                return False
+            path = self._move_unopened((topic, partition), DELETE_SUFFIX)
+            if path is not None:
+                self._remove_later(path, self.settings.log_segment_delete_delay_ms)
+            return True
         target = self._take_out(log, DELETE_SUFFIX)
         if target is not None:
             self._remove_later(target, log.settings.file_delete_delay_ms)
@@ -388,8 +564,7 @@ class LogManager:
         if self.cleaned_offsets.pop(key, None) is not None:
             # A topic of this name may be made again, and none of it will have been cleaned.
             self.save_cleaned_offsets(directory)
-        suffix = f"-{log.partition}.{self._random.getrandbits(128):032x}{kind}"
-        target = f"{directory.path}/{log.topic[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
+        target = self._moved_name(directory, log.topic, log.partition, kind)
         try:
             log.close(clean=False)
             self._files.rename(log.directory, target)
@@ -398,6 +573,10 @@ class LogManager:
             self._report(directory, error)
             return None
         return target
+
+    def _moved_name(self, directory: LogDirectory, topic: str, partition: int, kind: str) -> str:
+        suffix = f"-{partition}.{self._random.getrandbits(128):032x}{kind}"
+        return f"{directory.path}/{topic[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
 
     def _remove_later(self, path: str, delay_ms: int) -> None:
         """Remove the directory after the delay: thousands may go at once, and are removed some at a time."""
@@ -504,6 +683,24 @@ class LogManager:
         points, starts = self.checkpoint_offsets(directory)
         directory.write_checkpoint(RECOVERY_POINT_NAME, points)
         directory.write_checkpoint(LOG_START_NAME, starts)
+
+    def aborts_checksums(self, directory: LogDirectory, *, whole: bool) -> dict[tuple[str, int], int] | None:
+        """A checksum of each index of aborted transactions, by its log's directory name and its segment's
+        base offset, so that the next start notices when one is gone; `whole`: also of segments that still
+        grow. None when there is nothing to be written.
+        """
+        sums: dict[tuple[str, int], int] = {}
+        for key, log in self._logs.items():
+            if self._homes[key] is directory:
+                for segment in log.segments if whole else log.segments[:-1]:
+                    index = segment.transaction_index
+                    if len(index):
+                        # One that cannot be read is left out: the next start finds that, and builds it anew.
+                        with contextlib.suppress(DamagedIndex, OSError):
+                            sums[f"{log.topic}-{log.partition}", segment.base_offset] = index.checksum()
+        if sums or self._files.exists(f"{directory.path}/{ABORTED_TRANSACTIONS_NAME}"):
+            return sums
+        return None
 
     def save_high_watermarks(self, high_watermarks: Mapping[tuple[str, int], int]) -> None:
         """Write the high watermarks down, each in its own directory, behind the scenes."""

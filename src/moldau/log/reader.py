@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from moldau.log.segment import CorruptSegment, Segment
-from moldau.records.batch import HEADER, HEADER_BYTES, LENGTH_MIN, LENGTH_OVERHEAD
+from moldau.records.batch import HEADER, HEADER_BYTES, LENGTH_MIN, LENGTH_OVERHEAD, MAGIC
 
 CURSORS_MAX = 64
 LATEST_BYTES_MAX = 4096
@@ -177,7 +177,7 @@ class Reader:
             raise CorruptSegment(f"{segment} is shorter than it was")
         cut = last = 0
         near = segment.offset_index.floor_value(position + max_bytes)
-        if near is not None and position < near[1]:
+        if near is not None and position < near[1] and _leads_to_batch(segment, near, data, position):
             cut = near[1] - position
         end = max_bytes - HEADER_BYTES
         while cut <= end:
@@ -209,3 +209,18 @@ class Reader:
             raise CorruptSegment(f"{segment} has no whole batch at position {position}")
         self._remember(header[0] + header[6] + 1, segment, position + size)
         return data
+
+
+def _leads_to_batch(segment: Segment, entry: tuple[int, int], data: bytes, position: int) -> bool:
+    """Whether there is a batch where the index says; `data` is what was read from `position` on. A damaged
+    index must not cut an answer in the middle of a batch.
+    """
+    at = entry[1] - position
+    head = data[at : at + HEADER_BYTES]
+    if len(head) < HEADER_BYTES:
+        head = segment.read(entry[1], HEADER_BYTES)
+        if len(head) < HEADER_BYTES:
+            return False
+    base_offset, length, _, magic, *_ = HEADER.unpack(head)
+    plausible: bool = length >= LENGTH_MIN and magic == MAGIC
+    return plausible and 0 <= base_offset - segment.base_offset <= entry[0]

@@ -1,5 +1,5 @@
-"""Deriving what is derived: producers' state, aborted transactions, and a segment's indexes and timestamps,
-from the batches themselves.
+"""Rebuilds producers' state, aborted transactions and a segment's timestamps from the batches themselves;
+cuts a segment with all that belongs to it.
 """
 
 from collections.abc import Sequence
@@ -120,23 +120,3 @@ def load_timestamps(segment: Segment) -> None:
             segment.max_timestamp_ms, segment.max_timestamp_offset = place.max_timestamp_ms, place.last_offset
     first = next(segment.walk(0), None)
     segment.first_timestamp_ms = first.max_timestamp_ms if first else NO_TIMESTAMP
-
-
-def index_segment(segment: Segment, interval_bytes: int, start: int = 0) -> BatchPlace | None:
-    """Add index entries for the batches from position `start` on; returns the last batch.
-
-    The indexes must hold nothing beyond `start`, and the segment's largest timestamp must be that of what
-    lies before.
-    """
-    since_index = 0
-    place: BatchPlace | None = None
-    for place in segment.walk(start):
-        if place.max_timestamp_ms > segment.max_timestamp_ms:
-            segment.max_timestamp_ms, segment.max_timestamp_offset = place.max_timestamp_ms, place.last_offset
-        if since_index > interval_bytes:
-            segment.add_index_entry(
-                place.last_offset, place.position, segment.max_timestamp_ms, segment.max_timestamp_offset
-            )
-            since_index = 0
-        since_index += place.size_bytes
-    return place

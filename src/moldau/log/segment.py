@@ -41,7 +41,11 @@ SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
+RELATIVE_OFFSET_MAX = (1 << 31) - 1
+"""An index stores offsets relative to the base offset in 31 bits."""
+
 _WALK_WINDOW_BYTES = 16 * 1024
+_ENTRIES_TRIED_MAX = 16
 
 
 class CorruptSegment(Exception):
@@ -106,6 +110,11 @@ class Segment:
         self.offset_index = OffsetIndex(files, self.path(INDEX_SUFFIX))
         self.time_index = TimeIndex(files, self.path(TIME_INDEX_SUFFIX))
         self.transaction_index = TransactionIndex(files, self.path(TRANSACTION_INDEX_SUFFIX))
+
+    @property
+    def files(self) -> Files:
+        """What its files are opened with."""
+        return self._files
 
     def path(self, suffix: str) -> str:
         """The full name of the segment's file with this suffix."""
@@ -212,8 +221,30 @@ class Segment:
     def find(self, offset: int) -> BatchPlace | None:
         """The first batch that ends at or after `offset`: the one that contains it, where there is one."""
         entry = self.offset_index.floor_key(max(0, offset - self.base_offset))
-        for place in self.walk(entry[1] if entry else 0):
+        tried = 0
+        while True:
+            try:
+                return self._find_from(entry[1] if entry else 0, offset, certain=entry is None)
+            except CorruptSegment:
+                if entry is None:
+                    raise
+            # The index leads astray: behind the offset, or to no batch. An earlier entry may be good.
+            tried += 1
+            entry = (
+                self.offset_index.floor_key(entry[0] - 1) if tried < _ENTRIES_TRIED_MAX and entry[0] else None
+            )
+
+    def _find_from(self, position: int, offset: int, *, certain: bool) -> BatchPlace | None:
+        """As `find`, from this position on; CorruptSegment when it lies behind the offset and is not
+        `certain` to be right.
+        """
+        for place in self.walk(position):
+            if place.base_offset > offset and place.position == position and not certain:
+                raise CorruptSegment(f"{self.path(INDEX_SUFFIX)} leads behind offset {offset}")
             if place.last_offset >= offset:
+                if place.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+                    where = f"{self.path(LOG_SUFFIX)}, position {place.position}"
+                    raise CorruptSegment(f"{where}: a batch claims offset {place.last_offset}")
                 return place
         return None
 

@@ -23,7 +23,7 @@ from moldau.log.epochs import LeaderEpochs
 from moldau.log.index import TAIL_ENTRIES_MAX
 from moldau.log.producers import Producers, ProducerState
 from moldau.log.reader import LATEST_BYTES_MAX, Reader
-from moldau.log.segment import Segment
+from moldau.log.segment import RELATIVE_OFFSET_MAX, Segment
 from moldau.log.snapshots import write_snapshot
 from moldau.log.transaction_index import TAIL_ENTRIES_MAX as ABORTED_IN_MEMORY_MAX
 from moldau.log.transaction_index import AbortedTransaction
@@ -33,7 +33,6 @@ from moldau.records.usual import FAR, make_marks
 LARGE_BATCH_BYTES = 64 * 1024
 """From this size on a batch is not copied but written at once."""
 
-_RELATIVE_OFFSET_MAX = (1 << 31) - 1
 _Undo: TypeAlias = list[tuple[int, ProducerState | None]]
 
 logger = logging.getLogger(__name__)
@@ -76,6 +75,7 @@ class Tail:
         "last_flush_ms",
         "log_end_offset",
         "offline",
+        "offline_cause",
         "on_error",
         "on_roll",
         "partition",
@@ -122,6 +122,8 @@ class Tail:
         self.on_roll: Callable[[Tail], None] = lambda log: None
         """Called when a segment is full: a good moment to sync it."""
         self.offline = False
+        self.offline_cause = ""
+        """Why this log alone is offline; empty when its directory is."""
         self.last_flush_ms = 0
         self.log_end_offset = end_offset
         self.flushed_end_offset = flushed_end_offset
@@ -325,7 +327,7 @@ class Tail:
         self._position = segment.size_bytes
         self._max_timestamp_ms = segment.max_timestamp_ms
         self._max_timestamp_offset = segment.max_timestamp_offset
-        self._marks.last_offset_max = segment.base_offset + _RELATIVE_OFFSET_MAX
+        self._marks.last_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
 
     def _check_indexes(self, segment: Segment) -> None:
         """Write index tails that have grown long; a full index makes the segment roll."""

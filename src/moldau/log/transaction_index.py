@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from moldau.core.crc import crc32c
 from moldau.core.files import Files, write_fully
 
 ENTRY = struct.Struct(">hqqqq")
@@ -64,7 +65,16 @@ class _Block(NamedTuple):
 class TransactionIndex:
     """The index of one segment. OSError comes through from the files."""
 
-    __slots__ = ("_blocks", "_files", "_tail", "_window", "file_entries", "last_offset", "path")
+    __slots__ = (
+        "_blocks",
+        "_checksum",
+        "_files",
+        "_tail",
+        "_window",
+        "file_entries",
+        "last_offset",
+        "path",
+    )
 
     def __init__(self, files: Files, path: str) -> None:
         """An index without entries; `load` takes up what the file holds."""
@@ -73,6 +83,7 @@ class TransactionIndex:
         self.file_entries = 0
         self.last_offset = -1
         """The largest last offset, or -1."""
+        self._checksum: int | None = 0
         self._blocks: list[_Block] = []
         self._tail: list[AbortedTransaction] = []
         self._window: tuple[int, list[AbortedTransaction]] | None = None
@@ -91,10 +102,17 @@ class TransactionIndex:
             raise ValueError(f"{entry} does not follow on an abort at offset {self.last_offset}")
         self._tail.append(entry)
         self.last_offset = entry.last_offset
+        self._checksum = None
 
     def entries(self) -> Sequence[AbortedTransaction]:
         """All of them, by last offset."""
         return [*self._in_file(0, self.file_entries), *self._tail]
+
+    def checksum(self) -> int:
+        """A crc32c over all entries, 0 where there are none. DamagedIndex when they cannot be read."""
+        if self._checksum is None:
+            self._checksum = crc32c(b"".join(ENTRY.pack(VERSION, *entry) for entry in self.entries()))
+        return self._checksum
 
     def overlapping(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """The transactions that have an offset in the range, and whether no later segment can hold more."""
@@ -167,6 +185,7 @@ class TransactionIndex:
     def _summarize(self, entry: AbortedTransaction) -> None:
         """An entry now is the file's last."""
         self._window = None
+        self._checksum = None
         if self.file_entries % _BLOCK_ENTRIES:
             first_offset = min(self._blocks[-1].first_offset_min, entry.first_offset)
             self._blocks[-1] = _Block(first_offset, entry.last_offset, entry.last_stable_offset)
@@ -197,6 +216,7 @@ class TransactionIndex:
         """Forget all entries. The file follows at the next `write`."""
         self.file_entries = 0
         self.last_offset = -1
+        self._checksum = 0
         self._blocks = []
         self._tail = []
         self._window = None
@@ -208,6 +228,7 @@ class TransactionIndex:
         kept = [entry for entry in self.entries() if entry.last_offset < end_offset]
         in_file = min(len(kept), self.file_entries)
         self.clear()
+        self._checksum = None
         for entry in kept[:in_file]:
             self._summarize(entry)
         self._tail = kept[in_file:]

@@ -84,6 +84,12 @@ CONDITIONS: dict[str, Kind] = {
         "Partitions have no leader, so that they can be neither written nor read.",
         "Start the brokers that hold them, or repair the log directory in which they lie.",
     ),
+    "partitions-unopened": Kind(
+        _FAIL,
+        "Logs of partitions could not be opened or made: their requests fail with KAFKA_STORAGE_ERROR.",
+        "The message has the cause. On a full disk make room: it is tried again by itself. Of a damaged log "
+        "restore the files, or move its folder away if its records may be lost, and restart the broker.",
+    ),
     "under-min-isr": Kind(
         _FAIL,
         "Partitions have fewer in-sync replicas than min.insync.replicas: writes with acks=all are refused.",

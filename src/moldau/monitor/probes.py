@@ -211,7 +211,9 @@ def connection_memory(
 
 
 def partitions(image: Callable[[], Image], part: Callable[[], ReplicasSource | None]) -> Probe:
-    """offline-partitions and under-replicated by the metadata, under-min-isr by the partitions here."""
+    """offline-partitions and under-replicated by the metadata, partitions-unopened and under-min-isr by the
+    partitions here.
+    """
     of_image: tuple[Image | None, list[Condition]] = (None, [])
 
     def probe() -> Found:
@@ -223,10 +225,19 @@ def partitions(image: Callable[[], Image], part: Callable[[], ReplicasSource | N
         here = part()
         if here is None:
             return
-        if here.unopened:
-            found_no_room = _some(sorted(here.unopened))
-            yield condition("offline-partitions", f"of these topics not all could be opened: {found_no_room}")
-        closed = [f"{each.topic}-{each.index}" for each in here.partitions() if not each.online]
+        unopened = [f"{name} ({cause})" for name, cause in sorted(here.unopened.items())]
+        unopened += [
+            f"{each.topic}-{each.index} ({each.log.offline_cause})"
+            for each in here.partitions()
+            if each.log.offline_cause
+        ]
+        if unopened:
+            yield condition("partitions-unopened", f"could not be opened or made: {_some(unopened)}")
+        closed = [
+            f"{each.topic}-{each.index}"
+            for each in here.partitions()
+            if not each.online and not each.log.offline_cause
+        ]
         if closed:
             yield condition("offline-partitions", f"on this broker, offline: {_some(closed)}")
         under = [

@@ -85,7 +85,8 @@ class ReplicaManager:
         self.by_name_bytes: dict[bytes, dict[int, Partition]] = {}
         self.by_topic_id: dict[bytes, dict[int, Partition]] = {}
         self.stats: dict[str, TopicStats] = {}
-        self.unopened: set[str] = set()  # topics of which a partition found no room
+        self.unopened: dict[str, str] = {}
+        """Topics of which a partition could not be made, and why; it is tried again."""
         self.group_commit = static_settings.moldau_durability == "group"
         self._topic_ids: dict[str, bytes] = {}
         self._image = EMPTY_IMAGE
@@ -163,10 +164,10 @@ class ReplicaManager:
                 return
             opened = self._open(topic, index, settings)
             if opened is None:
-                self.unopened.add(topic.name)
                 return
             stats = self.stats.setdefault(topic.name, TopicStats())
             partition = Partition(topic.name, topic.topic_id, index, opened, self._turn, stats)
+            partition.online = not opened.offline
             partitions[index] = partition
         elif partition.log.settings is not settings:
             partition.log.reconfigure(settings)
@@ -178,7 +179,14 @@ class ReplicaManager:
         try:
             opened = self._log_manager.create(topic.name, index, topic.topic_id, settings)
         except OSError as error:
-            log.error("%s-%d cannot be opened: %s", topic.name, index, error)
+            if topic.name not in self.unopened:  # fifty partitions have one cause
+                log.error(
+                    "%s-%d cannot be opened or made: %s; it and others of the topic are tried again",
+                    topic.name,
+                    index,
+                    error,
+                )
+            self.unopened[topic.name] = str(error)
             return None
         if opened.settings is not settings:
             opened.reconfigure(settings)
@@ -188,7 +196,7 @@ class ReplicaManager:
         """Try again to open what could not be opened before, if there is room now."""
         if not self.unopened or all(each.full or each.offline for each in self._log_manager.directories):
             return
-        names, self.unopened = self.unopened, set()
+        names, self.unopened = self.unopened, {}
         for name in names:
             if name in image.topics:
                 self._work.add(name, image.version)
@@ -206,8 +214,11 @@ class ReplicaManager:
     def set_strays_aside(self) -> None:
         """Set aside the logs of no topic in the image: it was deleted while the broker went down.
 
-        They are not deleted: if it is the metadata that is wrong, the records must not go with it.
+        They are not deleted: if it is the metadata that is wrong, the records must not go with it. The
+        start is over with this: what is opened from now on is new.
         """
+        self._log_manager.start_is_over()
+        self._log_manager.set_unopened_aside(lambda topic, index: self.partition(topic, index) is not None)
         for each in self._log_manager:
             if self.partition(each.topic, each.partition) is None:
                 path = self._log_manager.set_aside(each)
@@ -227,7 +238,7 @@ class ReplicaManager:
     def _take(self, partition: Partition) -> None:
         """Close a partition that the metadata has no longer, and remove its log."""
         partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if self._log_manager.get(partition.topic, partition.index) is partition.log:
+        if self._log_manager.get(partition.topic, partition.index) in (partition.log, None):
             self._log_manager.delete_async(partition.topic, partition.index)
 
     def close(self) -> None:
@@ -320,6 +331,8 @@ class ReplicaManager:
         partition = self.partition(topic, index)
         if partition is None or partition.leader != self._node_id:
             raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not partition.online:
+            raise ReplicaError(ErrorCode.KAFKA_STORAGE_ERROR)
         offset = partition.log.log_start_offset
         while offset < partition.high_watermark:
             data = partition.log.read(

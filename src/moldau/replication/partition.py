@@ -163,7 +163,8 @@ class Partition:
     def _refused(self) -> Refused:
         """Why it does not."""
         if not self.online:
-            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, "the partition's log directory is offline")
+            cause = self.log.offline_cause or "its log directory is offline"
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition is offline: {cause}")
         return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
 
     def _note(self, result: AppendResult, size_bytes: int) -> None:

@@ -32,6 +32,7 @@ class FakeProducers:
 class FakeLog:
     log_start_offset: int = 0
     log_end_offset: int = 0
+    offline_cause: str = ""
     size_bytes: int = 0
     segments: tuple[int, ...] = (0,)
     settings: FakeSettings = field(default_factory=FakeSettings)
@@ -70,7 +71,7 @@ class FakeStats:
 class FakeReplicas:
     all: list[FakePartition] = field(default_factory=list)
     stats: dict[str, FakeStats] = field(default_factory=dict)
-    unopened: set[str] = field(default_factory=set)
+    unopened: dict[str, str] = field(default_factory=dict)
 
     def partitions(self):
         return iter(self.all)

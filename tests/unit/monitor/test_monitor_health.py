@@ -86,11 +86,12 @@ def test_partitions_without_leader_or_replicas(world: World) -> None:
 
 
 def test_a_topic_that_found_no_room_is_named_until_it_has_some(world: World) -> None:
-    world.replicas.unopened = {"late"}
+    world.replicas.unopened = {"late": "no space left on device"}
     (cause,) = world.health.verdict().causes
-    assert cause.name == "offline-partitions"
-    assert "late" in cause.message
-    world.replicas.unopened = set()
+    assert cause.name == "partitions-unopened"
+    assert "late (no space left on device)" in cause.message
+    assert "make room" in cause.remedy
+    world.replicas.unopened = {}
     assert world.names() == []
 
 

@@ -31,6 +31,7 @@ class FakeLog:
 
     def __init__(self) -> None:
         self.settings = TopicSettings()
+        self.offline_cause = ""
         self.log_end_offset = self.written_end_offset = self.flushed_end_offset = 0
         self.fail_write = self.fail_fsync = False
         self.job_errors: list[OSError] = []

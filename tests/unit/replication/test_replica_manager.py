@@ -179,3 +179,50 @@ def test_a_partition_that_found_no_room_is_opened_when_there_is_some(
         assert partition.writable
 
     asyncio.run(scene())
+
+
+def test_a_log_that_cannot_be_opened_is_a_partition_that_answers_with_the_cause(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.apply(CREATED)
+        world.logs.close()
+        segment = tmp_path / "t-0" / "00000000000000000000.log"
+        segment.unlink()
+        segment.mkdir()
+        again = World(tmp_path)
+        again.apply(CREATED)
+        again.replicas.set_strays_aside()
+        damaged, sound = (again.replicas.partition("t", index) for index in range(2))
+        assert damaged is not None
+        assert sound is not None
+        assert (damaged.online, damaged.writable) == (False, False)
+        assert (sound.online, sound.writable) == (True, True)
+        refused = damaged.append(memoryview(bytes(100)), 0, 1)
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert segment.name in (refused.error_message or "")
+        with pytest.raises(ReplicaError):
+            list(again.replicas.committed_records("t", 0))
+        again.apply(TopicDeleted("t"))
+        assert not (tmp_path / "t-0").exists()
+        again.logs.close()
+
+    asyncio.run(scene())
+
+
+def test_a_full_disk_is_told_once_for_a_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(world.logs, "create", refuse)
+        world.apply(TopicCreated("t", TOPIC_ID, (PartitionState.fresh((1,)),) * 50))
+        assert "No space left on device" in world.replicas.unopened["t"]
+        assert len([r for r in caplog.records if "No space left" in r.getMessage()]) == 1
+
+    asyncio.run(scene())

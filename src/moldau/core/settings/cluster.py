@@ -2,7 +2,7 @@
 features."""
 
 from moldau.core.settings.checks import at_least
-from moldau.core.settings.rows import MAX_LONG, Kind, Scope
+from moldau.core.settings.rows import MAX_LONG, SEGMENT_BYTES_MIN, Kind, Scope
 from moldau.core.settings.table import (
     SettingsObject,
     boolean,
@@ -196,7 +196,9 @@ class TransactionSettings(SettingsObject):
         2, "min.insync.replicas of __transaction_state.", at_least(1)
     )
     transaction_state_log_segment_bytes: int = integer(
-        104_857_600, "segment.bytes of __transaction_state.", at_least(1)
+        104_857_600,
+        "segment.bytes of __transaction_state; Kafka takes less, and then cannot make the topic.",
+        at_least(SEGMENT_BYTES_MIN),
     )
     transaction_max_timeout_ms: int = integer(
         900_000, "The longest transaction timeout that a producer may ask for, in milliseconds.", at_least(1)

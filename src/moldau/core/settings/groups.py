@@ -1,7 +1,7 @@
 """The broker's settings about groups and committed offsets."""
 
 from moldau.core.settings.checks import at_least, between, each_of, one_of_any_case
-from moldau.core.settings.rows import MAX_INT, Scope
+from moldau.core.settings.rows import MAX_INT, SEGMENT_BYTES_MIN, Scope
 from moldau.core.settings.table import SettingsObject, integer, listing, long, part, short, text
 
 
@@ -31,7 +31,9 @@ class GroupCoordinatorSettings(SettingsObject):
         at_least(1),
     )
     offsets_topic_segment_bytes: int = integer(
-        104_857_600, "segment.bytes of __consumer_offsets.", at_least(1)
+        104_857_600,
+        "segment.bytes of __consumer_offsets; Kafka takes less, and then cannot make the topic.",
+        at_least(SEGMENT_BYTES_MIN),
     )
     offsets_topic_compression_codec: int = integer(
         0,

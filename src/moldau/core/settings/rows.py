@@ -53,6 +53,8 @@ Check = Callable[[Any], str | None]
 
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
+SEGMENT_BYTES_MIN = 1_048_576
+"""The smallest segment.bytes that a topic may have."""
 _RANGES = {
     Kind.SHORT: (-(2**15), 2**15 - 1),
     Kind.INT: (-(2**31), MAX_INT),

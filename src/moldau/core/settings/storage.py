@@ -1,7 +1,7 @@
 """The broker's settings about its log folders, and the defaults of every topic."""
 
 from moldau.core.settings.checks import at_least, between, each_of, one_of
-from moldau.core.settings.rows import MAX_LONG, Scope
+from moldau.core.settings.rows import MAX_LONG, SEGMENT_BYTES_MIN, Scope
 from moldau.core.settings.table import SettingsObject, boolean, double, integer, listing, long, part, text
 from moldau.core.settings.topic import COMPRESSIONS, TopicSettings
 
@@ -28,7 +28,7 @@ class TopicDefaults(SettingsObject):
     log_retention_hours: int = integer(168, "How long records are kept, in hours.")
     log_retention_bytes: int = long(-1, _TOPIC["retention.bytes"].documentation, scope=_CLUSTER)
     log_segment_bytes: int = integer(
-        1_073_741_824, _TOPIC["segment.bytes"].documentation, at_least(1_048_576), scope=_CLUSTER
+        1_073_741_824, _TOPIC["segment.bytes"].documentation, at_least(SEGMENT_BYTES_MIN), scope=_CLUSTER
     )
     log_roll_ms: int | None = long(
         None,

@@ -6,7 +6,7 @@ stands at the end.
 """
 
 from moldau.core.settings.checks import at_least, between, each_of, one_of, throttled_replicas
-from moldau.core.settings.rows import MAX_INT, MAX_LONG
+from moldau.core.settings.rows import MAX_INT, MAX_LONG, SEGMENT_BYTES_MIN
 from moldau.core.settings.table import SettingsObject, boolean, double, integer, listing, long, table, text
 
 COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -43,7 +43,7 @@ class TopicSettings(SettingsObject):
     segment_bytes: int = integer(
         1_073_741_824,
         "The size of a segment file, in bytes; retention and compaction work on whole segments.",
-        at_least(1_048_576),
+        at_least(SEGMENT_BYTES_MIN),
         synonyms=("log.segment.bytes",),
     )
     segment_ms: int = long(

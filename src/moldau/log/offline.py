@@ -1,0 +1,42 @@
+"""A log that is not there: it stands for one that could not be opened, so that its partition can answer
+KAFKA_STORAGE_ERROR, with the cause, instead of not existing.
+
+It is empty, takes nothing and touches no file.
+"""
+
+from moldau.core.files import Files
+from moldau.core.settings.topic import TopicSettings
+from moldau.log.descriptors import DescriptorLimit
+from moldau.log.epochs import LeaderEpochs
+from moldau.log.log import Log
+from moldau.log.producers import Producers
+from moldau.log.segment import Segment
+
+_NOWHERE = "/dev/null"
+
+
+def offline_log(
+    files: Files, topic: str, partition: int, topic_id: bytes, settings: TopicSettings, cause: str
+) -> Log:
+    """The stand-in for the log of this partition, which is offline because of `cause`."""
+    descriptors = DescriptorLimit()
+    log = Log(
+        files,
+        _NOWHERE,
+        topic,
+        partition,
+        settings,
+        descriptors,
+        [Segment(files, _NOWHERE, 0, descriptors, 0)],
+        LeaderEpochs(files, _NOWHERE),
+        Producers(),
+        start_offset=0,
+        end_offset=0,
+        flushed_end_offset=0,
+        snapshot_offsets=[],
+        topic_id=topic_id,
+        directory_dirty=False,
+    )
+    log.go_offline()
+    log.offline_cause = cause
+    return log
