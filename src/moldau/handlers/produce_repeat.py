@@ -79,6 +79,7 @@ class RepeatedProduce:
         "_now_ms",
         "_transactional",
         "_uses",
+        "_verifications",
         "key",
         "middle",
         "pack",
@@ -111,6 +112,7 @@ class RepeatedProduce:
         self.key = key
         self._acks = acks
         self._transactional = transactional
+        self._verifications = broker.verifications
         self._uses = 0
         self.times = broker.request_times.of(_PRODUCE)
         self.spare: list[_RepeatedSlot] = []
@@ -142,7 +144,11 @@ class RepeatedProduce:
         if (
             len(records) > _ATTRIBUTES_AT
             and records[_ATTRIBUTES_AT] & TRANSACTIONAL
-            and not (self._transactional and is_open(partition, records))
+            and not (
+                self._transactional
+                and is_open(partition, records)
+                and not self._verifications.has_queue(partition, records)
+            )
         ):
             return False
         result = partition.append(records, self._now_ms(), self._acks)

@@ -90,6 +90,14 @@ class Verifications:
         self._broker = broker
         self._queues: dict[tuple[Partition, Producer], _Queue] = {}
 
+    def has_queue(self, partition: Partition, records: memoryview) -> bool:
+        """Whether earlier batches of this batch's producer wait for the partition, so that it must wait too.
+
+        They may do so although the transaction is open: the first of them has opened it, and the next is
+        being inspected.
+        """
+        return bool(self._queues) and (partition, producer_of(records)) in self._queues
+
     def append(
         self,
         transactional_id: str,

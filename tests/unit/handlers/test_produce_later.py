@@ -27,6 +27,7 @@ from moldau.protocol.messages.produce import (
 from moldau.records import unpack_budget
 from moldau.records.batch import iter_batches
 from moldau.records.builder import build_batch
+from moldau.records.control import ControlType, EndTransactionMarker
 from moldau.records.record import Record
 
 KEY = b"k"
@@ -440,8 +441,6 @@ def test_a_transaction_s_first_batches_keep_their_order_while_one_is_inspected(
 def test_a_marker_that_comes_during_the_inspection_ends_the_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from moldau.records.control import ControlType, EndTransactionMarker
-
     held = Held(monkeypatch)
 
     async def scene(node: Node, client: Client) -> None:
@@ -564,5 +563,47 @@ def test_many_rows_that_do_not_parse_append_nothing(tmp_path: Path) -> None:
         client.feed(torn)
         await when(lambda: client.transport.closed)
         assert partition_of(node, "a").log.log_end_offset == 0
+
+    on_a_compacted_node(scene, tmp_path)
+
+
+@pytest.mark.parametrize("remembered", [False, True])
+def test_a_batch_does_not_overtake_one_that_still_waits_for_its_inspection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: bool
+) -> None:
+    """The first batch opens the transaction; what comes then still queues behind the second."""
+    held = Held(monkeypatch)
+
+    async def scene(node: Node, client: Client) -> None:
+        asked: list[asyncio.Future[dict[tuple[str, int], int]]] = []
+
+        class Thinking:
+            def verify(self, *_: object, **more: object) -> asyncio.Future[dict[tuple[str, int], int]]:
+                asked.append(asyncio.get_running_loop().create_future())
+                return asked[-1]
+
+        send = partial(frame, transactional_id="t")
+        before: list[tuple[int, int]] = []
+        if remembered:  # the connection knows how such a request begins
+            node.broker.make_transactions = Agreeing  # type: ignore[assignment]
+            for sequence in (0, 1):
+                client.feed(send(("a", 0, in_transaction(sequence, 1))))
+                await answered(client, sequence + 1)
+            assert client.connection.shortcut is not None
+            partition_of(node, "a").append_marker(EndTransactionMarker(ControlType.COMMIT, 0), 7, 0, 1)
+            before = [(0, 0), (0, 1)]
+        node.broker.make_transactions = Thinking  # type: ignore[assignment]
+        sequence, offset = len(before), len(before) + remembered
+        client.feed(send(("a", 0, in_transaction(sequence, 1))))
+        client.feed(send(("a", 0, in_transaction(sequence + 1, 60_000))))
+        asked[0].set_result({})
+        await held.reached()
+        client.feed(send(("a", 0, in_transaction(sequence + 60_001, 3))))
+        await asyncio.sleep(0.01)
+        held.go.set()
+        rows = await answered(client, len(before) + 3)
+        expected = [*before, (0, offset), (0, offset + 1), (0, offset + 60_001)]
+        assert [(row.error_code, row.base_offset) for row in rows] == expected
+        assert not node.broker.verifications._queues
 
     on_a_compacted_node(scene, tmp_path)
