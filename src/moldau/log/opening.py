@@ -86,6 +86,7 @@ class Opening:
         self._rescanned: set[Segment] = set()
         self._ends: dict[Segment, SegmentEnd] = {}
         self._names: list[str] = []
+        self._found: list[str] = []
 
     # -- what is there -----------------------------------------------------------------------------
 
@@ -95,14 +96,18 @@ class Opening:
             self.files.make_directory(self.directory)
         leftovers = Leftovers(self.files, self.directory)
         found = leftovers.names()
-        self.traced_end_offset = end_by_names(found)
-        if not any(name.endswith(LOG_SUFFIX) and offset_named(name) is not None for name in found):
+        self._found = found
+        if not any(name.endswith(LOG_SUFFIX) for name in found):
             self.traced_end_offset = max(
                 self.traced_end_offset, end_by_index(self.files, self.directory, found)
             )
         self._names = leftovers.settle()
         offsets = (offset_named(name) for name in self._names if name.endswith(SNAPSHOT_SUFFIX))
         self.snapshot_offsets = sorted(offset for offset in offsets if offset is not None)
+
+    def trace_names(self) -> int:
+        """The highest end that anything in the directory tells of. Only asked where the end is in doubt."""
+        return max(self.traced_end_offset, end_by_names(self._found))
 
     def trace_index(self) -> None:
         """Before recovery forgets what the newest index says: note how far the log had come by it."""

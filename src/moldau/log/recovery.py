@@ -211,7 +211,7 @@ def _go_on_behind(
 ) -> int:
     """Leave out the offsets that were used before, as far as that can be told; returns the new end offset."""
     latest = epochs.entries()[-1:]
-    traced = [recovery_point, high_watermark, opening.traced_end_offset, *(start for _, start in latest)]
+    traced = [recovery_point, high_watermark, opening.trace_names(), *(start for _, start in latest)]
     believed = [offset for offset in traced if offset - end_offset <= OFFSETS_LOST_MAX]
     for offset in set(traced) - set(believed):
         logger.warning(
