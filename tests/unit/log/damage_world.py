@@ -7,6 +7,7 @@ It is stopped in order or by kill -9, copied for each case, damaged, and opened 
 opens it. Everything that was written counts as acknowledged.
 """
 
+import atexit
 import logging
 import random
 import shutil
@@ -98,6 +99,7 @@ def append(log: Log, value: bytes = b"value") -> int:
 def template(clean: bool) -> tuple[Path, Original]:
     """The undamaged directory."""
     folder = Path(mkdtemp(prefix="moldau-damage-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     manager, victim, witness = start(folder)
     aborted: list[tuple[int, int]] = []
     for number in range(40):
