@@ -6,6 +6,7 @@ import pytest
 from consumer_world import image_of, topic_id
 
 from moldau.coordinator.group.embedded_protocol import (
+    TOPICS_MAX,
     Malformed,
     Subscription,
     read_assignment,
@@ -14,6 +15,7 @@ from moldau.coordinator.group.embedded_protocol import (
     with_topic_ids,
     write_assignment,
 )
+from moldau.coordinator.group.subscription import subscribed_topics
 from moldau.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from moldau.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedRow
 from moldau.protocol.messages.consumer_protocol_subscription import (
@@ -81,3 +83,31 @@ def test_what_is_written_is_what_a_leader_would_send() -> None:
     )
     rows = [AssignedRow(topic="a", partitions=[0, 2]), AssignedRow(topic="b", partitions=[3])]
     assert written == b"\x00\x03" + ConsumerProtocolAssignment(assigned_partitions=rows).encode(3)
+
+
+def test_partitions_that_do_not_exist_are_left_out() -> None:
+    image = image_of({"a": 3})
+    named = (("a", (2, 3, -1, 0, 2)), ("a", (1,)), ("gone", (0,)))
+    assert with_topic_ids(named, image) == {topic_id("a"): frozenset({0, 1, 2})}
+    assert with_topic_ids((("a", (3, 70_000)),), image) == {}
+
+
+def test_who_names_more_than_is_decided_on_at_once_is_not_read() -> None:
+    many = [f"{number:x}" for number in range(TOPICS_MAX + 1)]
+    for names, readable in ((many[1:], True), (many, False)):
+        data = b"\x00\x00" + ConsumerProtocolSubscription(topics=names).encode(0)
+        assert (subscribed_topics([data]) is not None) is readable
+        assert _is_read(data) is readable
+    for counts, readable in (((60_000, 40_000), True), ((60_000, 40_001), False)):
+        rows = [TopicPartition(topic="a", partitions=list(range(count))) for count in counts]
+        assert (
+            _is_read(b"\x00\x01" + ConsumerProtocolSubscription(owned_partitions=rows).encode(1)) is readable
+        )
+
+
+def _is_read(data: bytes) -> bool:
+    try:
+        read_subscription(data)
+    except Malformed:
+        return False
+    return True

@@ -378,3 +378,73 @@ def test_offsets_are_fetched_in_the_members_own_epoch(
     epoch = 3 if name == "A" else 2
     assert group.validate_offset_fetch(member_id, epoch) == ErrorCode.NONE
     assert ErrorCode(group.validate_offset_fetch(member_id, epoch + 1)).name == error
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_who_left_during_an_upgrade_that_failed_does_not_stay_for_ever(
+    port: MemoryPort, script: Script, members: int
+) -> None:
+    form(script)
+    if members == 2:
+        script.run("B join")
+        script.run("A join")
+        script.run("A sync A=a012345 B=a6789ab")
+        script.run("B sync")
+    log = port.world.log
+    log.hold = True
+    script.run("m 0")
+    script.run("A leave")  # from the consumer group that will never have been; it does not ask again
+    log.finish(ErrorCode.NOT_ENOUGH_REPLICAS)
+    log.hold = False
+    assert script.run("wait 1") == "ok; A: COORDINATOR_NOT_AVAILABLE; m: COORDINATOR_NOT_AVAILABLE"
+    assert script.run("group") == f"classic Stable {members} members"
+    for _ in range(3):
+        script.run("wait 5000")
+        if members == 2:
+            script.run("B beat")
+    left = "classic PreparingRebalance 1 members" if members == 2 else "classic Empty 0 members"
+    assert script.run("group") == left
+
+
+def test_a_member_that_joins_without_the_protocol_of_the_last_generation_does_not_forbid_the_upgrade(
+    port: MemoryPort, script: Script
+) -> None:
+    script.run("A join by=range+sticky")
+    script.run(f"A sync A={ALL}")
+    assert script.run("B join by=sticky") == "..."  # the next generation's protocol
+    assert script.run("m 0") == "2 -; B: REBALANCE_IN_PROGRESS"
+    group = port.world.shard.groups[port.group_id]
+    assert isinstance(group, ConsumerGroup)
+    assert all(member.topic_names == {"a"} for member in group.members.values())
+
+
+def test_classic_members_share_what_one_leaves_while_the_static_member_is_away(script: Script) -> None:
+    script.run("s 0 as=i1")
+    script.run("A join")
+    script.run("s 2 as=i1")
+    script.run("s 2 as=i1 has=a012345")
+    script.run("A join")
+    assert script.run("A sync") == "a6789ab"
+    script.run("B join")
+    script.run("A join has=a6789")
+    script.run("s 3 as=i1")
+    script.run("s 3 as=i1 has=a0123")
+    script.run("B join")
+    assert script.run("B sync") == "a45ab"
+    assert script.run("A beat") == "ok"
+    script.run("s -2 as=i1")
+    script.run("B leave")
+    assert script.run("A beat") == "REBALANCE_IN_PROGRESS"
+    script.run("A join has=a6789")
+    assert script.run("A sync") == "a46789a"
+    assert script.run("s 0 as=i1 id=t") == "5 a01235b"
+    assert script.run("A beat") == "ok"
+
+
+def test_partitions_that_do_not_exist_are_not_taken_for_possessions(port: MemoryPort, script: Script) -> None:
+    """They would be as many as the bytes hold."""
+    script.run("A join has=a0123456789abcdef")
+    script.run("m 0")
+    group = port.world.shard.groups[port.group_id]
+    assert isinstance(group, ConsumerGroup)
+    assert group.held_partition_count() == 12

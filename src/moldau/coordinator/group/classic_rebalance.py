@@ -34,16 +34,19 @@ nothing."""
 
 def suspend_deadlines(group: "ClassicGroup") -> Callable[[int], None]:
     """Cancel the group's own deadlines, because it is about to become another group; calling the result
-    brings them back."""
+    brings them back, and the sessions of members that left or fell silent in the other group, which they are
+    in again."""
     deadlines = group.shard.deadlines
     keys = [(group.group_id, name, "") for name in GROUP_DEADLINES]
-    taken = [(key, at_ms) for key in keys if (at_ms := deadlines.get(key)) is not None]
+    sessions = [(group.group_id, "session", known_id) for known_id in (*group.members, *group.pending_joins)]
+    taken = [(key, at_ms) for key in (*keys, *sessions) if (at_ms := deadlines.get(key)) is not None]
     for key in keys:
         deadlines.cancel(key)
 
     def resume(error_code: int) -> None:
         for key, at_ms in taken:
-            deadlines.set(key, at_ms)
+            if deadlines.get(key) is None:
+                deadlines.set(key, at_ms)
 
     return resume
 

@@ -11,8 +11,9 @@ moves from one protocol to the other (KIP-848).
 A generation is the member's epoch. What a member gives up or keeps it says in its subscription (KIP-429);
 eager members give up everything before they join.
 
-In a group with classic members only (where the policy forbids the downgrade) nobody sends the heartbeats in
-which a new target is computed; so their heartbeats ask them to join when one is due. Kafka leaves that out.
+While classic members are alone (the policy forbids the downgrade, or the others are static and away) nobody
+sends the heartbeats in which a new target is computed; so their heartbeats ask them to join when one is due.
+Kafka leaves that out.
 
 Not here: the steps (consumer_heartbeat.py), classic groups (classic_requests.py).
 """
@@ -243,7 +244,7 @@ class ClassicMembers:
             return True
         if member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member):
             return True
-        return self._target_is_outdated(group) and group.all_classic()
+        return self._target_is_outdated(group) and group.only_classic_speak()
 
     def _target_is_outdated(self, group: ConsumerGroup) -> bool:
         if group.assignment_epoch < group.group_epoch:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from moldau.coordinator.group import consumer_records as records
 from moldau.coordinator.group.assignors import EMPTY_ASSIGNMENT, Assignment
-from moldau.coordinator.group.consumer_member import ConsumerMember
+from moldau.coordinator.group.consumer_member import STATIC_LEAVE_EPOCH, ConsumerMember
 from moldau.coordinator.group.group import GroupKind
 from moldau.coordinator.journal import Journal
 from moldau.coordinator.result import Answer, Result
@@ -161,6 +161,14 @@ class ConsumerGroup:
         """Whether every member, except those who leave, speaks the classic protocol."""
         return all(
             member.classic is not None or member_id in leaving for member_id, member in self.members.items()
+        )
+
+    def only_classic_speak(self) -> bool:
+        """Whether no member sends heartbeats of the consumer protocol now: all speak the classic one,
+        or are static and away for a moment."""
+        return all(
+            member.classic is not None or member.member_epoch == STATIC_LEAVE_EPOCH
+            for member in self.members.values()
         )
 
     def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:

@@ -7,13 +7,13 @@ the coordinator has to read and write it where members of both protocols share a
     assignment     | version 2 | (topic, partitions) ... | user data |
 
 New versions only add fields at the end, so a newer one is read as the newest known, and what follows is left
-alone, as Kafka does. Everything is checked against what the bytes hold before it is read.
+alone, as Kafka does. Everything is checked against what the bytes hold before it is read, and what names too
+much counts as unreadable.
 
 Not here: the topics alone, of any version (subscription.py, which asks for less and accepts more).
 """
 
 import struct
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from moldau.coordinator.group.assignors import Assignment
@@ -21,6 +21,10 @@ from moldau.coordinator.group.consumer_topics import Topics
 from moldau.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 
 VERSION_MAX = 3
+TOPICS_MAX = 10_000
+PARTITIONS_MAX = 100_000
+"""A member is decided on at once, so there must be an end to what it names; the heartbeats of the consumer
+protocol have the same limits."""
 OWNED_SINCE, GENERATION_SINCE, RACK_SINCE = 1, 2, 3
 
 _SHORT, _INT = struct.Struct(">h"), struct.Struct(">i")
@@ -47,7 +51,7 @@ def read_subscription(data: bytes) -> Subscription:
     """The subscription in `data`. Raises `Malformed`."""
     reader = _Reader(data)
     version = reader.version()
-    topics = frozenset(reader.string() for _ in range(reader.count(_SHORT.size)))
+    topics = frozenset(reader.string() for _ in range(reader.count(_SHORT.size, TOPICS_MAX)))
     reader.skip_bytes()
     owned: TopicPartitions = reader.topic_partitions() if version >= OWNED_SINCE else ()
     generation = reader.number(_INT) if version >= GENERATION_SINCE else -1
@@ -87,14 +91,15 @@ def write_assignment(assignment: Assignment, image: Topics, version: int) -> byt
 
 
 def with_topic_ids(partitions: TopicPartitions, image: Topics) -> dict[bytes, frozenset[int]]:
-    """Partitions by topic id; those of topics that do not exist are left out."""
-    found: dict[bytes, frozenset[int]] = {}
-    topics: Mapping[str, object] = image.topics
+    """Partitions by topic id; those that do not exist are left out, so that there are never more of them
+    than the cluster has."""
+    found: dict[bytes, set[int]] = {}
     for name, indices in partitions:
-        if name in topics and indices:
-            topic_id = image.topics[name].topic_id
-            found[topic_id] = found.get(topic_id, frozenset()) | frozenset(indices)
-    return found
+        topic = image.topics.get(name)
+        if topic is not None:
+            count = len(topic.partitions)
+            found.setdefault(topic.topic_id, set()).update(index for index in indices if 0 <= index < count)
+    return {topic_id: frozenset(some) for topic_id, some in found.items() if some}
 
 
 class _Reader:
@@ -118,11 +123,13 @@ class _Reader:
             raise Malformed(f"version {version} does not exist")
         return min(version, VERSION_MAX)
 
-    def count(self, element_size_bytes: int) -> int:
+    def count(self, element_size_bytes: int, count_max: int) -> int:
         """How many elements follow, each of at least that size."""
         count = self.number(_INT)
         if not 0 <= count <= (len(self._data) - self._position) // element_size_bytes:
             raise Malformed(f"it cannot hold {count} elements")
+        if count > count_max:
+            raise Malformed(f"it names {count} topics or partitions, more than {count_max}")
         return count
 
     def _take(self, size_bytes: int) -> bytes:
@@ -156,8 +163,11 @@ class _Reader:
 
     def topic_partitions(self) -> TopicPartitions:
         rows = []
-        for _ in range(self.count(_SHORT.size + _INT.size)):
+        left = PARTITIONS_MAX
+        for _ in range(self.count(_SHORT.size + _INT.size, TOPICS_MAX)):
             name = self.string()
-            indices = tuple(self.number(_INT) for _ in range(self.count(_INT.size)))
+            count = self.count(_INT.size, left)
+            left -= count
+            indices = struct.unpack(f">{count}i", self._take(count * _INT.size))
             rows.append((name, indices))
         return tuple(rows)

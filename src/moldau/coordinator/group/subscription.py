@@ -11,18 +11,22 @@ So the topics can be read without knowing the rest.
 import struct
 from collections.abc import Iterable
 
+TOPICS_MAX = 10_000
+"""Of one member: they are read at once. Who names more may read anything."""
+
 _COUNT = struct.Struct(">hi")
 _LENGTH = struct.Struct(">h")
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics of all `subscriptions` together; None if one of them is not what consumers send."""
+    """The topics of all `subscriptions` together; None if one of them is not what consumers send,
+    or names too many."""
     topics: set[str] = set()
     for data in subscriptions:
         try:
             version, count = _COUNT.unpack_from(data)
             position = _COUNT.size
-            if version < 0 or count < 0:
+            if version < 0 or not 0 <= count <= TOPICS_MAX:
                 return None
             for _ in range(count):
                 (size_bytes,) = _LENGTH.unpack_from(data, position)

@@ -144,10 +144,10 @@ def _converted(classic: ClassicGroup, image: Topics) -> ConsumerGroup:
 
 
 def _subscription(classic: ClassicGroup, member: ClassicMember) -> Subscription:
-    # A group that has never finished a rebalance has not agreed on a protocol yet. All protocols of a member
-    # carry the same subscription.
+    # All protocols of a member carry the same subscription. There is none under the group's protocol before
+    # the first generation, and of members that joined without it, since the next one will be another.
     try:
-        return read_subscription(member.metadata(classic.protocol_name or member.protocols[0][0]))
+        return read_subscription(member.metadata(classic.protocol_name) or member.protocols[0][1])
     except Malformed as error:
         raise _Unfit(f"the subscription of member {member.member_id} cannot be read, {error}") from None
 
