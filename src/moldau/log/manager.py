@@ -140,6 +140,8 @@ class LogManager:
         """Until the start is over: the logs that were opened by it."""
         self._saved_ends: dict[tuple[str, int], int] = {}
         """Until the start is over: where logs ended that have no folder any more."""
+        self._start_offsets: dict[tuple[bytes, int], int] = {}
+        """By topic id and partition: where logs begin that could not be made yet."""
         self._writing: dict[
             tuple[LogDirectory, str],
             tuple[Mapping[tuple[str, int], int], list[Callable[[bool], None]]] | None,
@@ -398,8 +400,7 @@ class LogManager:
         if existing is not None:
             if existing.topic_id in (None, topic_id):
                 if existing.topic_id is None:
-                    write_topic_id(self._files, existing.directory, topic_id)
-                    existing.topic_id = topic_id
+                    self._name_topic(existing, topic_id)
                 return existing
             start_offset = self._set_stranger_aside(existing, topic_id)
         elif key in self.unopened:
@@ -412,6 +413,8 @@ class LogManager:
                 cause = f"the log directory {', '.join(self._unread)} is offline, where it may lie"
                 return offline_log(self._files, topic, partition, topic_id, settings, cause)
             start_offset = self._end_of_missing(key)
+        # The disk may refuse now what it takes later.
+        start_offset = self._start_offsets.setdefault((topic_id, partition), start_offset)
         directory = self._emptiest()
         path = f"{directory.path}/{topic}-{partition}"
         try:
@@ -428,6 +431,7 @@ class LogManager:
                     source=self._random,
                     start_offset=start_offset,
                 )
+                self._start_offsets.pop((topic_id, partition), None)
                 self._adopt(log, directory)
                 return log
             write_topic_id(self._files, path, topic_id)
@@ -445,8 +449,18 @@ class LogManager:
         except OSError as error:
             self._report(directory, error)
             raise
+        self._start_offsets.pop((topic_id, partition), None)
         self._adopt(log, directory)
         return log
+
+    def _name_topic(self, log: Log, topic_id: bytes) -> None:
+        """The log's folder does not say whose it is: the metadata does."""
+        try:
+            write_topic_id(self._files, log.directory, topic_id)
+        except OSError as error:
+            self.storage_failed(log, error)
+            raise
+        log.topic_id = topic_id
 
     def _set_stranger_aside(self, log: Log, topic_id: bytes) -> int:
         """Set a log aside that says it belongs to another topic of this name; where the new one begins."""

@@ -218,13 +218,24 @@ class ReplicaManager:
         start is over with this: what is opened from now on is new.
         """
         self._log_manager.start_is_over()
-        self._log_manager.set_unopened_aside(lambda topic, index: self.partition(topic, index) is not None)
+        self._log_manager.set_unopened_aside(self._is_held_here)
         for each in self._log_manager:
-            if self.partition(each.topic, each.partition) is None:
+            if not self._is_held_here(each.topic, each.partition):
                 path = self._log_manager.set_aside(each)
                 name = f"{each.topic}-{each.partition}"
                 message = "%s belongs to no topic of this cluster: set aside as %s; remove it if it may go"
                 log.warning(message, name, path)
+
+    def _is_held_here(self, topic: str, index: int) -> bool:
+        """Whether the metadata knows this partition, and here. (It may know one whose log cannot be opened
+        yet: the disk is full.)
+        """
+        state = self._image.topics.get(topic)
+        return (
+            state is not None
+            and index < len(state.partitions)
+            and self._node_id in state.partitions[index].replicas
+        )
 
     def _delete_topic(self, name: str, version: int) -> None:
         """Nobody finds the topic any longer; its partitions are closed and their logs removed in slices."""
