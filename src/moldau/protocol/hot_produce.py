@@ -32,18 +32,20 @@ ProduceBody = tuple[bytes | None, int, int, list[ProduceTopic]]
 _TOPIC_ID_BYTES = 16
 ROWS_MAX = 500
 """More topics and partitions than that are for the compiled decoder, which works in slices."""
+_TAGS_MAX = 16
+"""More tagged fields in one place, of which none is defined, are for it, too."""
 _PRODUCE_MIN_PARTITION_BYTES = 5  # an index and at least one byte of length
 
 
 class ManyRows(Exception):
-    """The request has more rows than are decoded at once; nothing of it has been used."""
+    """The request has more rows or tagged fields than are decoded at once; nothing of it has been used."""
 
 
 def decode_produce(view: memoryview, position: int, version: int) -> ProduceBody:
     """A Produce body that starts at `position`: (transactional id, acks, timeout in ms, topics).
 
     A topic is keyed by its name as UTF-8, or from version 13 by its 16-byte id. Raises MalformedMessage, and
-    ManyRows beyond `ROWS_MAX` of them.
+    ManyRows beyond `ROWS_MAX` of them or with many tagged fields.
     """
     try:
         if version >= 9:
@@ -132,12 +134,18 @@ def _decode_produce_flexible(view: memoryview, position: int, by_id: bool) -> Pr
                 records = view[position:after]
                 position = after
             partitions.append((index, records))
-            position = position + 1 if view[position] == 0 else skip_tagged_fields(view, position)
+            position = position + 1 if view[position] == 0 else _skip_tags(view, position)
         topics.append((name, partitions))
-        position = position + 1 if view[position] == 0 else skip_tagged_fields(view, position)
-    if skip_tagged_fields(view, position) > end:
+        position = position + 1 if view[position] == 0 else _skip_tags(view, position)
+    if (position + 1 if view[position] == 0 else _skip_tags(view, position)) > end:
         raise MalformedMessage("the Produce request ends before its content does")
     return transactional_id, acks, timeout_ms, topics
+
+
+def _skip_tags(view: memoryview, position: int) -> int:
+    if view[position] > _TAGS_MAX:  # also the first byte of a longer count
+        raise ManyRows
+    return skip_tagged_fields(view, position)
 
 
 class RecordsRefused(NamedTuple):

@@ -17,6 +17,7 @@ from moldau.handlers import produce_later
 from moldau.log.inspection import Inspection
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
+from moldau.protocol.hot_produce import ManyRows, decode_produce
 from moldau.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -24,6 +25,7 @@ from moldau.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from moldau.protocol.wire import uvarint
 from moldau.records import unpack_budget
 from moldau.records.batch import iter_batches
 from moldau.records.builder import build_batch
@@ -605,5 +607,28 @@ def test_a_batch_does_not_overtake_one_that_still_waits_for_its_inspection(
         expected = [*before, (0, offset), (0, offset + 1), (0, offset + 60_001)]
         assert [(row.error_code, row.base_offset) for row in rows] == expected
         assert not node.broker.verifications._queues
+
+    on_a_compacted_node(scene, tmp_path)
+
+
+@pytest.mark.parametrize("place", ["partition", "topic", "request"])
+@pytest.mark.parametrize("count", [17, 300])
+def test_many_tagged_fields_are_stepped_over_in_slices(tmp_path: Path, place: str, count: int) -> None:
+    """1.5 million of them fit three megabytes, and held the loop for a second and more."""
+    tags = uvarint(count) + b"\x63\x00" * count
+
+    def section(name: str) -> bytes:
+        return tags if name == place else b"\x00"
+
+    head = struct.pack(">hhih", 0, 9, 1, 4) + b"load" + b"\x00"
+    rows = struct.pack(">i", 0) + uvarint(len(SHORT) + 1) + SHORT + section("partition")
+    body = b"\x00" + struct.pack(">hi", -1, 1000) + b"\x02\x02a\x02" + rows + section("topic")
+    request = head + body + section("request")
+    with pytest.raises(ManyRows):
+        decode_produce(memoryview(request), len(head), 9)
+
+    async def scene(node: Node, client: Client) -> None:
+        client.feed((struct.pack(">i", len(request)) + request) * 2)
+        assert [row.base_offset for row in await answered(client, 2)] == [0, 1]
 
     on_a_compacted_node(scene, tmp_path)
