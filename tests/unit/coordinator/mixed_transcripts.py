@@ -20,6 +20,8 @@ stands behind a bar:
       kafka: ok              (consumer_classic.py)
     3 -                      A has not given up what it is to give up, so nobody else gets it (downgrade.py)
       kafka: 3 a6789ab
+    2 leads B,C              somebody has to watch the topics (consumer_classic.py)
+      kafka: 2
     kafka: UNKNOWN_SERVER_   to a subscription that it cannot read, and to who joins a classic group before
                              its first generation
 """
@@ -240,7 +242,7 @@ TRANSCRIPTS = (
         s 2 as=i1                            -> 2
         B join                               -> 2
         B sync                               -> a6789ab
-        C join as=i1                         -> 2
+        C join as=i1                         -> 2 leads B,C | kafka: 2
         group                                -> classic Stable 2 members
         C sync                               -> a012345
         B beat                               -> ok

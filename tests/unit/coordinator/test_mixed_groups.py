@@ -448,3 +448,25 @@ def test_partitions_that_do_not_exist_are_not_taken_for_possessions(port: Memory
     group = port.world.shard.groups[port.group_id]
     assert isinstance(group, ConsumerGroup)
     assert group.held_partition_count() == 12
+
+
+@pytest.mark.parametrize("version", [9, 8])
+def test_the_static_member_that_ends_the_consumer_group_watches_the_topics(
+    port: MemoryPort, script: Script, version: int
+) -> None:
+    """Nobody else knows that there are new partitions to share."""
+    script.run("B join as=i2")
+    script.run(f"B sync B={ALL}")
+    script.run("s 0 as=i1")
+    script.run(f"B join has={ALL}")
+    script.run("B join has=a012345")
+    script.run("s 2 as=i1")
+    joined = script.run(f"C join as=i1 version={version}")
+    assert joined == ("2 leads B,C" if version == 9 else "2")  # who cannot be told to skip must not assign
+    assert script.run("group") == "classic Stable 2 members"
+    assert script.run("C sync C=-") == "a6789ab"  # whatever it sends
+    if version == 9:
+        script.run("restart")
+        assert script.run("C beat") == "ok"
+        assert script.run("C join has=a6789ab") == "..."  # its metadata has changed
+        assert script.run("group") == "classic PreparingRebalance 2 members"

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 
 MEMBER_ID_REQUIRED_SINCE = 4  # of JoinGroup (KIP-394)
 REBALANCE_TIMEOUT_SINCE = 1  # of JoinGroup
+SKIP_ASSIGNMENT_SINCE = 9  # of JoinGroup (KIP-814)
 NO_MIGRATION = "disabled"
 
 _log = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ class ClassicMembers:
         ]
         holder = None if instance_id is None else group.static_member(instance_id)
         if holder is not None and holder.classic is None:
-            result = self._downgrade(decision, holder, owned, now_ms)
+            result = self._downgrade(decision, holder, owned, client, now_ms)
             if result is not None:
                 return result
         pursue(decision, owned)
@@ -175,10 +176,14 @@ class ClassicMembers:
         return mend
 
     def _downgrade(
-        self, decision: Decision, replaced: ConsumerMember, owned: Owned, now_ms: int
+        self, decision: Decision, replaced: ConsumerMember, owned: Owned, client: Client, now_ms: int
     ) -> Result[JoinGroupResponse] | None:
         """A static member of the consumer protocol, the last one, comes back as a classic one: the group
-        becomes classic. None if it may not."""
+        becomes classic. None if it may not.
+
+        If the group stays stable, the member leads it and has nothing to assign (KIP-814): somebody has to
+        watch the topics. An older client, which cannot be told so, must not think that it leads.
+        """
         group, settings = decision.group, self._shard.settings()
         replaced_id = replaced.member_id
         if not downgrade.may_downgrade(group, (replaced_id,), len(group.members), settings):
@@ -192,8 +197,13 @@ class ClassicMembers:
         classic = downgrade.classic_group(
             self._shard, group, (), now_ms, joining=decision.member, replaced_id=replaced_id
         )
-        response = _join_response(decision.member)
-        response.protocol_name = classic.protocol_name
+        member_id = decision.member.member_id
+        if rebalances or client.api_version < SKIP_ASSIGNMENT_SINCE:
+            response = _join_response(decision.member)
+            response.protocol_name = classic.protocol_name
+        else:
+            classic.leader_id = member_id
+            response = classic.join_response(member_id, skip_assignment=True)
         result: Result[JoinGroupResponse] = Result(response)
         self._groups.become_classic(group, classic, result, now_ms, rebalances=rebalances)
         return result

@@ -5,7 +5,7 @@ becomes their assignment, and the group epoch becomes the generation:
 
     someone left          the classic group begins a rebalance at once
     a static member       the group stays stable, and nobody has to join again, unless the target was out of
-    was replaced          date or a member has not reached it
+    was replaced          date or a member has not reached it; the new member leads
 
 Not done, with a line in the log: `group.consumer.migration.policy` does not allow it, or there are more
 members than `group.max.size`. The group then stays a consumer group with classic members only.
