@@ -123,6 +123,8 @@ class Opened(NamedTuple):
     unopened: list[Unopened]
     leftovers: list[str]
     """Paths of directories that were on their way to be deleted."""
+    deleted: dict[LogDirectory, set[tuple[str, int]]]
+    """Of which partitions they were."""
     saved: dict[tuple[str, int], int]
     """The highest end that checkpoints tell of, for partitions without a folder."""
 
@@ -145,10 +147,15 @@ def load_directories(
     """Open every partition in these directories. One whose disk fails is marked offline and skipped."""
     work: list[Job] = []
     leftovers: list[str] = []
+    deleted: dict[LogDirectory, set[tuple[str, int]]] = {}
     saved_ends: dict[tuple[str, int], int] = {}
     for directory in directories:
         try:
-            work += _jobs(directory, leftovers, saved_ends)
+            names = sorted(directory.files.list_directory(directory.path))
+            gone = _on_their_way_out(directory, names, leftovers)
+            if gone:
+                deleted[directory] = gone
+            work += _jobs(directory, names, gone, saved_ends)
         except OSError as error:
             directory.report(error)
             continue
@@ -169,11 +176,32 @@ def load_directories(
         [each for each in found if isinstance(each, Loaded) and not each.directory.offline],
         [each for each in found if isinstance(each, Unopened) and not each.job.directory.offline],
         leftovers,
+        deleted,
         saved_ends,
     )
 
 
-def _jobs(directory: LogDirectory, leftovers: list[str], saved_ends: dict[tuple[str, int], int]) -> list[Job]:
+def _on_their_way_out(
+    directory: LogDirectory, names: Sequence[str], leftovers: list[str]
+) -> set[tuple[str, int]]:
+    """The partitions whose folders were to be removed, which are added to `leftovers`."""
+    found: set[tuple[str, int]] = set()
+    for name in names:
+        path = f"{directory.path}/{name}"
+        if name.endswith(DELETE_SUFFIX) and directory.files.is_directory(path):
+            leftovers.append(path)
+            key = partition_name(name[: name.rfind(".")])
+            if key is not None:
+                found.add(key)
+    return found
+
+
+def _jobs(
+    directory: LogDirectory,
+    names: Sequence[str],
+    deleted: set[tuple[str, int]],
+    saved_ends: dict[tuple[str, int], int],
+) -> list[Job]:
     """The logs in one directory, with what its checkpoints say of each."""
     recovery_points = directory.read_checkpoint(RECOVERY_POINT_NAME)
     starts = directory.read_checkpoint(LOG_START_NAME)
@@ -185,15 +213,8 @@ def _jobs(directory: LogDirectory, leftovers: list[str], saved_ends: dict[tuple[
         for (log_name, base_offset), value in directory.read_checkpoint(ABORTED_TRANSACTIONS_NAME).items():
             aborts.setdefault(log_name, {})[base_offset] = value
     jobs: list[Job] = []
-    deleted: set[tuple[str, int]] = set()
-    for name in sorted(directory.files.list_directory(directory.path)):
+    for name in names:
         path = f"{directory.path}/{name}"
-        if name.endswith(DELETE_SUFFIX) and directory.files.is_directory(path):
-            leftovers.append(path)
-            key = partition_name(name[: name.rfind(".")])
-            if key is not None:
-                deleted.add(key)
-            continue
         key = partition_name(name)
         if key is not None and key[0] != KRAFT_LOG and directory.files.is_directory(path):
             saved = Saved(
@@ -205,6 +226,9 @@ def _jobs(directory: LogDirectory, leftovers: list[str], saved_ends: dict[tuple[
                 high_watermarks.get(key, 0),
                 aborts.get(name, {}) if aborts else None,
             )
+            if key in deleted and not directory.was_clean:
+                # The checkpoints may speak of a topic that had this name before.
+                saved = Saved(cleaned_offset=_ANY)
             jobs.append(Job(directory, path, *key, saved))
     for key in (recovery_points.keys() | high_watermarks.keys()) - {
         (job.topic, job.partition) for job in jobs

@@ -16,11 +16,9 @@ Not here: what is done again and again (housekeeping.py), opening (loading.py), 
 import contextlib
 import errno
 import logging
-import math
 import os
 import random
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,6 +57,7 @@ from moldau.log.loading import (
 from moldau.log.log import Log
 from moldau.log.offline import offline_log
 from moldau.log.recovery import Saved, open_log
+from moldau.log.removal import Removal
 from moldau.log.tail import Tail
 from moldau.log.transaction_index import DamagedIndex
 
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
     from moldau.log.compaction.report import CompactionReport
 
 _NAME_BYTES_MAX = 255
-_REMOVED_AT_ONCE = 64
 _CLOSING_THREADS = 8
 """Forcing many small files to the disk is faster together: the file system writes its journal for several at
 once.
@@ -120,7 +118,8 @@ class LogManager:
         self._logs: dict[tuple[str, int], Log] = {}
         self._homes: dict[tuple[str, int], LogDirectory] = {}
         self._syncing: set[Log] = set()
-        self._high_watermarks: dict[tuple[str, int], int] = {}
+        self._high_watermarks: Mapping[tuple[str, int], int] = {}
+        """As they were written down last."""
         self.cleaned_offsets: dict[tuple[str, int], int] = {}
         """Up to where compaction has come in each log (its first dirty offset)."""
         self.compaction: CompactionReport | None = None
@@ -129,8 +128,7 @@ class LogManager:
         """Logs that are being compacted: retention leaves them alone meanwhile."""
         self.on_removed: Callable[[Log], None] = lambda log: None
         """Told of each log that is taken away, before its files are."""
-        self._removals: dict[int, deque[tuple[float, str]]] = {}
-        """Directories to be removed: by delay, when each is due."""
+        self._removal = Removal(self._files, clock, timers, self.background, self._forget_deleted)
         self.unopened: dict[tuple[str, int], Unopened] = {}
         """Logs that could not be opened, and why."""
         self._starting = True
@@ -175,9 +173,12 @@ class LogManager:
             self._give_up(each)
         self._adopt_loaded(opened.loaded)
         lossy = {directory for directory, recovered in opened.loaded if recovered.offsets_lost}
+        watermarks: dict[tuple[str, int], int] = {}
         for directory in usable:
             try:
-                self._high_watermarks.update(directory.read_checkpoint(HIGH_WATERMARK_NAME))
+                if directory in opened.deleted:
+                    self._forget_lines(directory, opened.deleted[directory])
+                watermarks.update(directory.read_checkpoint(HIGH_WATERMARK_NAME))
                 self._take_up_cleaned_offsets(directory)
                 if directory in lossy:
                     # Else the next recovery would take the gap for a loss, and what comes after it for lost.
@@ -185,9 +186,10 @@ class LogManager:
                 directory.clear_clean_mark()
             except OSError as error:
                 self._report(directory, error)
+        self._high_watermarks = watermarks
         self._force_recovered()
         for path in opened.leftovers:
-            self._remove_later(path, 0)
+            self._removal.folder(path, 0)
 
     def _adopt_loaded(self, loaded: Sequence[Loaded]) -> None:
         """Take the logs; of one that lies in two directories nobody knows which is the newer."""
@@ -256,6 +258,19 @@ class LogManager:
                         self.storage_failed(log, error)
                     else:
                         log.mark_flushed(job)
+
+    def _forget_lines(self, directory: LogDirectory, deleted: Collection[tuple[str, int]]) -> None:
+        """Before the folders of deleted partitions are removed: what the checkpoint files say of them goes,
+        or becomes what is true of the partitions that have their names now.
+        """
+        now: dict[str, dict[tuple[str, int], int]] = {HIGH_WATERMARK_NAME: {}}
+        now[RECOVERY_POINT_NAME], now[LOG_START_NAME] = self.checkpoint_offsets(directory)
+        for name, offsets in now.items():
+            before = directory.read_checkpoint(name)
+            if before.keys() & deleted:
+                kept = {key: offset for key, offset in before.items() if key not in deleted}
+                told = {key: offsets[key] for key in deleted if key in offsets}
+                directory.write_checkpoint(name, {**kept, **told})
 
     def _take_up_cleaned_offsets(self, directory: LogDirectory) -> None:
         for key, offset in directory.read_checkpoint(CLEANER_OFFSETS_NAME).items():
@@ -371,7 +386,7 @@ class LogManager:
         return [directory.path for directory in self._directories if directory.full]
 
     def saved_high_watermark(self, topic: str, partition: int) -> int:
-        """The high watermark that was written down before the start; 0 when there was none."""
+        """The high watermark that was written down last, perhaps before the start; 0 when there is none."""
         return self._high_watermarks.get((topic, partition), 0)
 
     def describe(self) -> list[DirectoryDescription]:
@@ -551,13 +566,15 @@ class LogManager:
         if log is None:
             if (topic, partition) not in self.unopened:
                 return False
+            directory = self.unopened[topic, partition].job.directory
             path = self._move_unopened((topic, partition), DELETE_SUFFIX)
             if path is not None:
-                self._remove_later(path, self.settings.log_segment_delete_delay_ms)
+                self._removal.folder(path, self.settings.log_segment_delete_delay_ms, directory)
             return True
+        directory = self.directory_of(log)
         target = self._take_out(log, DELETE_SUFFIX)
         if target is not None:
-            self._remove_later(target, log.settings.file_delete_delay_ms)
+            self._removal.folder(target, log.settings.file_delete_delay_ms, directory)
         return True
 
     def set_aside(self, log: Log) -> str | None:
@@ -592,51 +609,27 @@ class LogManager:
         suffix = f"-{partition}.{self._random.getrandbits(128):032x}{kind}"
         return f"{directory.path}/{topic[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
 
-    def _remove_later(self, path: str, delay_ms: int) -> None:
-        """Remove the directory after the delay: thousands may go at once, and are removed some at a time."""
-        waiting = self._removals.setdefault(delay_ms, deque())
-        waiting.append((self.clock.monotonic_ms() + delay_ms, path))
-        if len(waiting) == 1:
-            self.timers.call_later(delay_ms, lambda: self._remove_due(delay_ms))
-
-    def _remove_due(self, delay_ms: int) -> None:
-        waiting = self._removals[delay_ms]
-        now_ms = self.clock.monotonic_ms()
-        due: list[str] = []
-        while waiting and waiting[0][0] <= now_ms and len(due) < _REMOVED_AT_ONCE:
-            due.append(waiting.popleft()[1])
-
-        def remove() -> None:
-            for path in due:
-                try:
-                    self._files.remove_tree(path)
-                except OSError as error:
-                    logger.warning("%s could not be removed: %s", path, error)
-
-        def go_on(_: BaseException | None) -> None:
-            if waiting:
-                rest_ms = max(0, math.ceil(waiting[0][0] - self.clock.monotonic_ms()))
-                self.timers.call_later(rest_ms, lambda: self._remove_due(delay_ms))
-
-        if due:
-            self.background.run(remove, go_on)
-        else:
-            go_on(None)
-
     def remove_files_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Remove these files (of segments that retention has taken out) after the delay."""
-        if not paths:
-            return
+        self._removal.files(paths, delay_ms)
 
-        def remove() -> None:
-            for path in paths:
-                self._files.remove(path)
+    def _forget_deleted(self, directory: LogDirectory, done: Callable[[], None]) -> None:
+        """Write the checkpoint files anew, which leaves out the logs that are gone."""
+        points, starts = self.checkpoint_offsets(directory)
+        watermarks: dict[tuple[str, int], int] = {}
+        for key, offset in self._high_watermarks.items():
+            if self._homes.get(key) is directory:
+                # It may be that of a topic which had this name before.
+                watermarks[key] = min(offset, self._logs[key].log_end_offset)
+        due = [(RECOVERY_POINT_NAME, points), (LOG_START_NAME, starts), (HIGH_WATERMARK_NAME, watermarks)]
 
-        def done(error: BaseException | None) -> None:
-            if error is not None:
-                logger.warning("%d files of old segments could not be removed: %s", len(paths), error)
+        def next_one(_: bool = True) -> None:
+            if due:
+                self.write_in_background(directory, *due.pop(), next_one)
+            else:
+                done()
 
-        self.timers.call_later(delay_ms, lambda: self.background.run(remove, done))
+        next_one()
 
     # -- forcing to disk ---------------------------------------------------------------------------
 
@@ -718,6 +711,7 @@ class LogManager:
 
     def save_high_watermarks(self, high_watermarks: Mapping[tuple[str, int], int]) -> None:
         """Write the high watermarks down, each in its own directory, behind the scenes."""
+        self._high_watermarks = high_watermarks
         for directory in self._directories:
             if directory.offline:
                 continue
