@@ -18,7 +18,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from moldau.handlers.exchange import Slot
+from moldau.handlers.exchange import Slot, kept
 from moldau.handlers.produce_request import ProduceInHand, PutOff, Rows
 from moldau.protocol.hot_produce import ProduceTopic
 from moldau.records.unpack_budget import UnpackBudget
@@ -30,7 +30,7 @@ class _Row(NamedTuple):
     key: bytes
     rows: Rows
     partition_index: int
-    records: bytes | None
+    records: memoryview | bytes | None
 
 
 _running: set["asyncio.Task[None]"] = set()  # the loop itself holds tasks only weakly
@@ -41,7 +41,7 @@ def go_on_later(
 ) -> None:
     """Take the rows from `at` in topic `topic_at` on in later turns; before them, what was put off.
 
-    The records' bytes are copied here. `request.answers` has an entry for each topic up to `topic_at`.
+    The records' bytes are kept here. `request.answers` has an entry for each topic up to `topic_at`.
     """
     request.verify()  # the views of what waits for a coordinator end with this call, too
     if put_off is not None:
@@ -66,7 +66,7 @@ def _rest(request: ProduceInHand, topics: Sequence[ProduceTopic], topic_at: int,
             request.answers.append((key, []))
         rows = request.answers[number][1]
         for index, records in partitions[at:]:
-            yield _Row(key, rows, index, None if records is None else bytes(records))
+            yield _Row(key, rows, index, None if records is None else kept(records))
         at = 0
 
 

@@ -24,6 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.handlers.broker import Broker
+from moldau.handlers.exchange import kept
 from moldau.log.inspection import Inspection
 from moldau.log.outcome import AppendResult, Deferred, Refused
 from moldau.protocol.errors import ErrorCode, error_name
@@ -118,7 +119,7 @@ class Verifications:
                 # (What is too large is refused, and need not be copied for that.)
                 done(partition.append(records, self._broker.clock.now_ms(), acks))
                 continue
-            waiting = _Waiting(bytes(records), acks, done, budget, source)
+            waiting = _Waiting(kept(records), acks, done, budget, source)
             queue = self._queues.get((partition, producer))
             if queue is not None:
                 queue.waiting.append(waiting)
@@ -229,7 +230,7 @@ class Verifications:
 class _Waiting(NamedTuple):
     """One batch."""
 
-    records: bytes
+    records: memoryview | bytes
     acks: int
     done: Done
     budget: UnpackBudget  # its request's, for all of its batches

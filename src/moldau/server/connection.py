@@ -292,14 +292,6 @@ class Connection(asyncio.BufferedProtocol):
             self.listener.peer_failed(self, error.kind, str(error))
             self.close()
 
-    @staticmethod
-    def kept(frame: memoryview) -> memoryview | bytes:
-        """The frame for longer than the call that got it: a large one stands in a buffer of its own, which
-        nothing is received into any more; any other is copied."""
-        if type(frame.obj) is mmap.mmap:
-            return frame
-        return bytes(frame)
-
     def _send(self, parts: AnswerFrame) -> None:
         transport = self.transport
         assert transport is not None

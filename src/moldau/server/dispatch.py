@@ -32,7 +32,7 @@ from typing import Any
 from moldau.core.slow_lane import NotWanted, Slices
 from moldau.handlers.api_versions import advertised
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.exchange import EndConnection, Slot
+from moldau.handlers.exchange import EndConnection, Slot, kept
 from moldau.handlers.registry import TABLE, Entry, FrameHandler, Handler
 from moldau.protocol.declare import Message, is_long
 from moldau.protocol.errors import ErrorCode
@@ -104,7 +104,7 @@ class Dispatch:
             counts[key] = counts.get(key, 0) + 1
             if len(view) > LARGE_RAW_FRAME_BYTES and entry.handler is not None:
                 asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
-                self._later(asked, self._serve_large(asked, connection.kept(view)))
+                self._later(asked, self._serve_large(asked, kept(view)))
                 return None
             try:
                 body = self._body_offset(view, version >= entry.flexible_from)
@@ -116,7 +116,7 @@ class Dispatch:
                 ) from error
             except ManyRows:
                 asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
-                self._later(asked, self._serve_large(asked, connection.kept(view), entry.many_rows))
+                self._later(asked, self._serve_large(asked, kept(view), entry.many_rows))
                 return None
         return self._general(connection, view, api_key, version, correlation_id)
 
@@ -144,7 +144,7 @@ class Dispatch:
         counts[api_key, version] = counts.get((api_key, version), 0) + 1
         asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
         if len(view) > LARGE_FRAME_BYTES:
-            self._later(asked, self._serve_large(asked, connection.kept(view)))
+            self._later(asked, self._serve_large(asked, kept(view)))
             return None
         frame = bytes(view)
         try:

@@ -14,6 +14,7 @@ from data_plane_world import Client, on_a_node
 
 from moldau.core.allowance import Allowance
 from moldau.core.slow_lane import SlowLane
+from moldau.handlers import exchange
 from moldau.node import Node
 from moldau.protocol.frames import frame_request
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
@@ -22,7 +23,6 @@ from moldau.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from moldau.server.connection import Connection
 
 Scene = Callable[[Node], Awaitable[None]]
 VERSION = 9
@@ -151,9 +151,9 @@ def test_a_large_request_that_does_not_parse_closes_its_connection(
 
 def test_a_frame_that_stands_in_a_buffer_of_its_own_is_not_copied() -> None:
     buffer = mmap.mmap(-1, 3 * 1024 * 1024)
-    kept = Connection.kept(memoryview(buffer)[4:])
+    kept = exchange.kept(memoryview(buffer)[4:])
     assert isinstance(kept, memoryview)
-    assert isinstance(Connection.kept(memoryview(bytearray(1000))), bytes)
+    assert isinstance(exchange.kept(memoryview(bytearray(1000))), bytes)
 
 
 def test_large_requests_share_one_allowance_in_the_order_of_arrival() -> None:

@@ -7,6 +7,7 @@ import struct
 import threading
 from collections.abc import Awaitable, Callable, Container
 from functools import partial
+from mmap import mmap
 from pathlib import Path
 
 import pytest
@@ -630,5 +631,36 @@ def test_many_tagged_fields_are_stepped_over_in_slices(tmp_path: Path, place: st
     async def scene(node: Node, client: Client) -> None:
         client.feed((struct.pack(">i", len(request)) + request) * 2)
         assert [row.base_offset for row in await answered(client, 2)] == [0, 1]
+
+    on_a_compacted_node(scene, tmp_path)
+
+
+def test_the_rows_of_a_large_request_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its buffer is its own. Copying 90 MB of rows behind one that is put off held the loop for 100 ms."""
+    held = Held(monkeypatch)
+    rests: list[list[produce_later._Row]] = []
+    rest_of = produce_later._rest
+
+    def noted(*given: object) -> list[produce_later._Row]:
+        rests.append(list(rest_of(*given)))  # type: ignore[arg-type]
+        return rests[-1]
+
+    monkeypatch.setattr(produce_later, "_rest", noted)
+
+    async def scene(node: Node, client: Client) -> None:
+        large = [batch(1, value=bytes([each]) * 900_000, codec="none") for each in range(4)]
+        client.feed(frame(("a", 0, LONG), *[("b", 0, each) for each in large]))
+        await held.reached()
+        (rest,) = rests
+        assert [type(row.records.obj) for row in rest] == [mmap] * 4  # type: ignore[union-attr]
+        rests.clear()
+        Client(node).feed(frame(("a", 1, SHORT)))  # what is received now goes elsewhere
+        client.feed(frame(*[("a", 1, SHORT)] * 300))
+        held.go.set()
+        rows = await answered(client, 2)
+        assert {row.error_code for row in rows} == {0}
+        log = partition_of(node, "b").log
+        data = log.read(0, 1 << 23, end_offset=log.log_end_offset)
+        assert [bytes(each.data[61:]) for each in iter_batches(data)] == [each[61:] for each in large]
 
     on_a_compacted_node(scene, tmp_path)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from server_world import FakeListener, Script, feed, framed, start
 
+from moldau.handlers import exchange
 from moldau.server.connection import Connection, Parts
 
 
@@ -217,7 +218,7 @@ def test_a_large_frame_may_be_kept_for_longer_than_its_call() -> None:
 
     class Keeping(Script):
         def frame(self, connection: Connection, view: memoryview) -> Parts | None:
-            kept.append(connection.kept(view))
+            kept.append(exchange.kept(view))
             return None
 
     connection, _, _, _ = start()
