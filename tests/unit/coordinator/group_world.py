@@ -65,6 +65,7 @@ class MemoryLog:
         self.in_flight: list[PendingAppend] = []
         self.hold = False
         self.fail = 0
+        self.batch_records_max = 2**63
 
     def append_records(
         self,
@@ -75,6 +76,10 @@ class MemoryLog:
     ) -> PendingAppend:
         assert topic == GROUP_OFFSETS_TOPIC
         self.batches.append(len(records))
+        if len(records) > self.batch_records_max:
+            refused = PendingAppend(lambda: None)
+            refused.finish(ErrorCode.MESSAGE_TOO_LARGE)
+            return refused
         rows: list[Loaded] = list(records)
         if producer is not None:
             rows = [TransactionalRecord(producer, *record) for record in records]

@@ -470,3 +470,33 @@ def test_the_static_member_that_ends_the_consumer_group_watches_the_topics(
         assert script.run("C beat") == "ok"
         assert script.run("C join has=a6789ab") == "..."  # its metadata has changed
         assert script.run("group") == "classic PreparingRebalance 2 members"
+
+
+def test_a_member_whose_end_makes_a_downgrade_that_is_too_large_is_removed_all_the_same(
+    port: MemoryPort, script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="moldau.coordinator.group")
+    form(script)
+    script.run("m 0")
+    script.run("A join has=a012345")
+    script.run("A sync")
+    assert script.run("m 2") == "2 a6789ab"
+    log = port.world.log
+    log.batch_records_max = 9  # all that is less than the downgrade's ten
+    assert script.run("m -1") == "UNKNOWN_SERVER_ERROR"
+    assert script.run("m -1") == "-1"
+    assert "with 1 members its records are larger than __consumer_offsets takes at once" in caplog.text
+    assert script.run("group") == "consumer Assigning epoch 3 1 classic 0 consumer"
+    assert script.run("A beat") == "REBALANCE_IN_PROGRESS"
+    assert script.run("A join has=a012345") == "3"
+    assert script.run("A sync") == ALL
+
+
+def test_a_downgrade_that_failed_for_another_reason_is_tried_again(port: MemoryPort, script: Script) -> None:
+    form(script)
+    script.run("m 0")
+    port.world.log.fail = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert script.run("m -1") == "COORDINATOR_NOT_AVAILABLE"
+    port.world.log.fail = 0
+    assert script.run("m -1") == "-1"
+    assert kind(port) is GroupKind.CLASSIC

@@ -12,6 +12,7 @@ While an application moves from one protocol to the other, some of the members s
 (`member.classic`): the group is *mixed*. To them a member epoch is a generation.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,6 +74,8 @@ class ConsumerGroup:
         # heartbeat.
         self.topics_changed = True
         self.regexes_checked_at_ms = 0
+        # Volatile: with more members than these the group is not tried to be made a classic one again.
+        self.downgrade_size_max = sys.maxsize
 
     # What replay does.
 

@@ -246,6 +246,7 @@ class ConsumerGroups:
         mend_group = self.mender(group.group_id, now_ms)
 
         def mend(error_code: int) -> None:
+            downgrade.note_failure(group, len(classic.members), error_code)
             self.timers.put_back(taken)
             mend_group(error_code)
 

@@ -7,8 +7,9 @@ becomes their assignment, and the group epoch becomes the generation:
     a static member       the group stays stable, and nobody has to join again, unless the target was out of
     was replaced          date or a member has not reached it; the new member leads
 
-Not done, with a line in the log: `group.consumer.migration.policy` does not allow it, or there are more
-members than `group.max.size`. The group then stays a consumer group with classic members only.
+Not done, with a line in the log: `group.consumer.migration.policy` does not allow it, there are more members
+than `group.max.size`, or the records were too large for one batch (`note_failure`): else a member that has
+gone could never be removed. The group then stays a consumer group with classic members only.
 
 A rebalance lives in memory only. If it were forgotten by a crash, nobody would own what the departed member
 had; so the record names the next generation already, the members find theirs outdated, and join again. Kafka
@@ -23,6 +24,7 @@ import logging
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
+from moldau.coordinator.append_errors import CLIENT_ERRORS
 from moldau.coordinator.group.classic import CONSUMER, ClassicGroup
 from moldau.coordinator.group.classic_member import ClassicMember
 from moldau.coordinator.group.classic_state import ClassicState
@@ -31,6 +33,7 @@ from moldau.coordinator.group.consumer_member import ConsumerMember
 from moldau.coordinator.group.embedded_protocol import subscription_version, write_assignment
 from moldau.coordinator.records import group_metadata_record
 from moldau.core.settings.broker import BrokerSettings
+from moldau.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from moldau.coordinator.group.shard import GroupShard
@@ -49,10 +52,19 @@ def may_downgrade(group: ConsumerGroup, leaving: Container[str], size: int, sett
         refusal = f"group.consumer.migration.policy is {policy!r}"
     elif size > settings.group_max_size:
         refusal = f"it has {size} members, group.max.size allows {settings.group_max_size}"
+    elif size > group.downgrade_size_max:
+        refusal = f"with {size} members its records are larger than __consumer_offsets takes at once"
     else:
         return True
     _log.info("group %s stays a consumer group with classic members only: %s", group.group_id, refusal)
     return False
+
+
+def note_failure(group: ConsumerGroup, size: int, error_code: int) -> None:
+    """A downgrade with `size` members could not be written. If it was too large, the group stays as it is
+    until half of them have gone."""
+    if error_code == CLIENT_ERRORS[ErrorCode.MESSAGE_TOO_LARGE]:
+        group.downgrade_size_max = size // 2
 
 
 def classic_group(
