@@ -115,11 +115,12 @@ class WirePort:
         while missing := [caller for caller in expected if caller not in came]:
             self._read(came, deadline - time.monotonic())
             assert time.monotonic() < deadline, f"no answer for {missing}"
-        if self._asked:
-            self._read(came, QUIET_S)
+        while self._asked and self._read(came, QUIET_S):
+            pass  # answers to several callers need not come together
         return came
 
-    def _read(self, came: dict[str, Any], timeout_s: float) -> None:
+    def _read(self, came: dict[str, Any], timeout_s: float) -> bool:
+        """Take the answers that have come within this time; whether there were any."""
         waiting = {self._sockets[caller]: caller for caller in self._asked}
         readable, _, _ = select.select(list(waiting), [], [], max(timeout_s, 0))
         for connection in readable:
@@ -129,6 +130,7 @@ class WirePort:
             kind, version = self._asked.pop(caller)
             start = 5 if has_tagged_response_header(kind.KEY, version) else 4
             came[caller] = kind.RESPONSE.decode(frame[start:], version)
+        return bool(readable)
 
     def wait(self, duration_ms: int) -> None:
         time.sleep(duration_ms / 1000)

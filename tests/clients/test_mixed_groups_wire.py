@@ -23,7 +23,7 @@ from client_mixed import WirePort, compare_schedules
 from client_model import Client, Member, Message, eventually
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
-from conftest import KIND
+from conftest import KIND, start_broker
 from mixed_schedule import masked
 from mixed_script import MemoryPort, Script
 from mixed_transcripts import TRANSCRIPTS, Transcript
@@ -46,8 +46,6 @@ def slow(transcript: Transcript) -> bool:
 @pytest.fixture(scope="module")
 def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a broker that computes each assignment at once, as the scripts expect it."""
-    from conftest import start_broker
-
     broker = start_broker(tmp_path_factory.mktemp("coordinator"), **COORDINATOR)
     yield broker.address
     broker.kill()
