@@ -31,7 +31,13 @@ from moldau.records.batch import (
     seal,
     set_max_timestamp,
 )
-from moldau.records.compression import SMALL_BYTES_MAX, CompressionFailure, UnpacksToMore, unpacked
+from moldau.records.compression import (
+    SMALL_BYTES_MAX,
+    CompressionFailure,
+    PacksToMore,
+    UnpacksToMore,
+    unpacked,
+)
 from moldau.records.record import Record, decode_record
 from moldau.records.unpack_budget import UnpackBudget
 
@@ -195,16 +201,16 @@ class Inspection:
         view, rules = self._view, self._rules
         assert rules.codec is not None
         size_max = rules.size_bytes_max - HEADER_BYTES
-        packed: bytes | None = None
-        size = len(payload)
-        if rules.codec != compression.NONE or size <= size_max:
-            packed = compression.compress(rules.codec, payload, rules.level)
-            size = len(packed)
-        if packed is None or size > size_max:
+        try:
+            if rules.codec == compression.NONE and len(payload) > size_max:
+                raise PacksToMore
+            # Not packed further than that: a batch of 150 KB could take 250 MB and fifteen seconds.
+            packed = compression.compress(rules.codec, payload, rules.level, size_max)
+        except PacksToMore:
             return Outcome(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"recompressed, the batch has {HEADER_BYTES + size} bytes, "
-                f"and max.message.bytes is {rules.size_bytes_max}",
+                "recompressed in the topic's codec, the batch has more bytes than "
+                f"max.message.bytes={rules.size_bytes_max} allows",
             )
         data = bytearray(view.data[:HEADER_BYTES])
         data += packed

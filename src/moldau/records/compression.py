@@ -43,6 +43,7 @@ SMALL_BYTES_MAX = 64 * 1024
 """What unpacks to no more is unpacked in ordinary memory: some ten microseconds."""
 _PIECE_BYTES = 128 * 1024
 _LZ4_PIECE_BYTES = 64 * 1024
+_LZ4_FLUSHED_BYTES = 1024 * 1024
 
 
 class CompressionFailure(ValueError):
@@ -53,24 +54,51 @@ class UnpacksToMore(CompressionFailure):
     """They would unpack to more than is allowed."""
 
 
-def compress(codec: int, payload: Readable, level: int | None = None) -> bytes:
-    """`payload` in the given codec; `level` means what the codec says (None: its default)."""
+class PacksToMore(ValueError):
+    """Compressed, the bytes would be more than is allowed."""
+
+
+def compress(codec: int, payload: Readable, level: int | None = None, size_max: int | None = None) -> bytes:
+    """`payload` in the given codec; `level` means what the codec says (None: its default).
+
+    PacksToMore as soon as it is known that the result has more than `size_max` bytes (with zstd: at the end).
+    """
+    pieces: list[bytes] = []
+    size = 0
+    for piece in _packed(codec, payload, level):
+        pieces.append(piece)
+        size += len(piece)
+        if size_max is not None and size > size_max:
+            raise PacksToMore(f"packs to more than {size_max} bytes")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _packed(codec: int, payload: Readable, level: int | None) -> Iterator[bytes]:
+    """The result, piece by piece: no piece holds the GIL for long."""
+    view = memoryview(payload)
     if codec == NONE:
-        return bytes(payload)
-    if codec == GZIP:
+        yield bytes(payload)
+    elif codec == GZIP:
         packer = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)
-        return packer.compress(payload) + packer.flush()
-    if codec == SNAPPY:
-        return _compress_xerial(payload)
-    if codec == LZ4:
+        for start in range(0, len(view), _PIECE_BYTES):
+            yield packer.compress(view[start : start + _PIECE_BYTES])
+        yield packer.flush()
+    elif codec == SNAPPY:
+        yield _XERIAL_HEADER
+        for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+            block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+            yield _BLOCK_LENGTH.pack(len(block)) + block
+    elif codec == LZ4:
         frame = cramjam.lz4.Compressor(level=level or 1, content_checksum=False, block_linked=False)
-        view = memoryview(payload)
         for start in range(0, len(view), _LZ4_PIECE_BYTES):  # it holds the GIL for each
             frame.compress(bytes(view[start : start + _LZ4_PIECE_BYTES]))
-        return bytes(frame.finish())
-    if codec == ZSTD:
-        return bytes(cramjam.zstd.compress(payload, level=3 if level is None else level))
-    raise CompressionFailure(f"codec {codec} is unknown")
+            if start and start % _LZ4_FLUSHED_BYTES == 0:
+                yield bytes(frame.flush())
+        yield bytes(frame.finish())
+    elif codec == ZSTD:
+        yield bytes(cramjam.zstd.compress(payload, level=3 if level is None else level))
+    else:
+        raise CompressionFailure(f"codec {codec} is unknown")
 
 
 def decompress(codec: int, data: Readable, size_max: int = DECOMPRESSED_BYTES_MAX) -> Readable:
@@ -192,15 +220,6 @@ def _decompress_growing(decompress_into, data: bytes, size_max: int) -> memoryvi
             guess *= 4
         else:
             return memoryview(buffer)[:size]
-
-
-def _compress_xerial(data: Readable) -> bytes:
-    pieces = [_XERIAL_HEADER]
-    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
-        pieces.append(_BLOCK_LENGTH.pack(len(block)))
-        pieces.append(block)
-    return b"".join(pieces)
 
 
 def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:

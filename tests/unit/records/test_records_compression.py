@@ -1,12 +1,15 @@
 """The codecs: round trips, the framings that clients use, damage, and bombs."""
 
 import gzip
+import random
 import struct
 import zlib
+from collections.abc import Iterator
 
 import cramjam
 import pytest
 
+from moldau.records import compression
 from moldau.records.compression import (
     CODEC_NAMES,
     GZIP,
@@ -14,6 +17,7 @@ from moldau.records.compression import (
     SNAPPY,
     ZSTD,
     CompressionFailure,
+    PacksToMore,
     compress,
     decompress,
 )
@@ -86,3 +90,26 @@ def test_unknown_codecs(codec: int) -> None:
         decompress(codec, b"x")
     with pytest.raises(CompressionFailure):
         compress(codec, b"x")
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
+def test_packing_stops_once_the_result_is_too_large(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that comes again at a distance is small in zstd, and as large as it is in the other codecs."""
+    payload = random.Random(7).randbytes(120_000) * 100
+    whole = compress(codec, payload)
+    assert bytes(decompress(codec, whole)) == payload
+    assert compress(codec, payload, size_max=len(whole)) == whole
+    sizes: list[int] = []
+    packed = compression._packed
+
+    def noted(*given: object) -> Iterator[bytes]:
+        for piece in packed(*given):  # type: ignore[arg-type]
+            sizes.append(len(piece))
+            yield piece
+
+    monkeypatch.setattr(compression, "_packed", noted)
+    with pytest.raises(PacksToMore):
+        compress(codec, payload, size_max=300_000)
+    assert 300_000 < sum(sizes) <= 300_000 + 1_100_000
+    with pytest.raises(PacksToMore):
+        compress(codec, payload, size_max=len(whole) - 1)
