@@ -500,3 +500,39 @@ def test_a_downgrade_that_failed_for_another_reason_is_tried_again(port: MemoryP
     port.world.log.fail = 0
     assert script.run("m -1") == "-1"
     assert kind(port) is GroupKind.CLASSIC
+
+
+def test_an_upgrade_that_is_too_large_is_not_tried_again_before_it_is_smaller(
+    port: MemoryPort, script: Script
+) -> None:
+    form(script)
+    script.run("B join")
+    script.run("A join")
+    script.run("A sync A=a012345 B=a6789ab")
+    script.run("B sync")
+    log = port.world.log
+    log.batch_records_max = 14  # with B's records it is more
+    assert script.run("m 0") == "UNKNOWN_SERVER_ERROR"
+    batches = len(log.batches)
+    assert script.run("m 0") == "GROUP_ID_NOT_FOUND"
+    assert len(log.batches) == batches
+    assert script.run("A beat") == "ok"
+    script.run("B leave")
+    script.run("A join")
+    script.run(f"A sync A={ALL}")
+    assert script.run("m 0") == "4 -"
+
+
+def test_subscriptions_that_no_batch_holds_are_not_even_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = MemoryPort({"a": 12}, message_max_bytes=60)
+    script = Script(port)
+    form(script)
+    script.run("B join by=range+sticky")  # three subscriptions of 23 bytes
+    read: list[bytes] = []
+    monkeypatch.setattr("moldau.coordinator.group.upgrade.read_subscription", read.append)
+    assert script.run("m 0") == "GROUP_ID_NOT_FOUND"
+    assert not read
+    assert "are more than a batch of records takes" in caplog.text
+    port.close()

@@ -10,6 +10,7 @@ Invariant: a stable group that is fully committed equals the group that `from_va
 Not here: the phases of a rebalance (classic_rebalance.py) and the requests (classic_requests.py).
 """
 
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,8 @@ class ClassicGroup:
         self.initial_delay_left_ms = 0
         self.topics: frozenset[str] | None = None
         self.persisted: GroupMetadataValue | None = None
+        # With more bytes of subscriptions it is not tried to be made a consumer group (upgrade.py).
+        self.upgrade_bytes_max = sys.maxsize
         self._supporters: dict[str, int] = {}
 
     @classmethod

@@ -31,7 +31,7 @@ from moldau.coordinator.group.consumer_timers import MemberTimers, why_removed
 from moldau.coordinator.group.consumer_topics import LatestChange
 from moldau.coordinator.group.group import Client
 from moldau.coordinator.group.regex import InvalidPattern, TopicMatcher, compile_pattern
-from moldau.coordinator.group.upgrade import may_upgrade, upgrade
+from moldau.coordinator.group.upgrade import may_upgrade, note_failure, subscription_bytes, upgrade
 from moldau.coordinator.journal import Journal
 from moldau.coordinator.result import Result
 from moldau.core.ids import random_uuid, uuid_to_text
@@ -152,7 +152,14 @@ class ConsumerGroups:
         classic = self.shard.classic.get(group.group_id)
         if classic is not None:
             result.answers += classic.take_all(ErrorCode.REBALANCE_IN_PROGRESS)
-            result.on_failure = classic_rebalance.suspend_deadlines(classic)
+            resume = classic_rebalance.suspend_deadlines(classic)
+            size_bytes = subscription_bytes(classic)
+
+            def mend(error_code: int) -> None:
+                note_failure(classic, size_bytes, error_code)
+                resume(error_code)
+
+            result.on_failure = mend
         for member in group.members.values():
             self.timers.heard_of(group, member, limits, now_ms)
 

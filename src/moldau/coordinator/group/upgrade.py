@@ -18,8 +18,8 @@ stable group the rest counts as to be revoked; in one that is being rebalanced t
 the new target is made, and a hash that fits no topics sees to it that one is made.
 
 Refused, with a line in the log: `group.consumer.migration.policy` does not allow it; the members are no
-consumers, or too many; what they sent cannot be read; an assignor of the user's own left data with the
-assignments, which would be lost. The group then stays as it is.
+consumers, or too many, or their records are too large for one batch; what they sent cannot be read; an
+assignor of the user's own left data with the assignments, which would be lost. The group then stays as it is.
 
 Records: the classic group's tombstone, the members, the group epoch, the targets, their epoch, and what each
 member has, in Kafka's order. Not here: the way back (downgrade.py), groups without members
@@ -30,6 +30,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from moldau.coordinator.append_errors import CLIENT_ERRORS
 from moldau.coordinator.group import consumer_records as records
 from moldau.coordinator.group.assignors import Assignment
 from moldau.coordinator.group.classic import CONSUMER, ClassicGroup
@@ -95,12 +96,29 @@ def upgrade(
     return group, written
 
 
+def subscription_bytes(classic: ClassicGroup) -> int:
+    """What the members' subscriptions have together; the records have all of it and more."""
+    return sum(len(data) for member in classic.members.values() for _, data in member.protocols)
+
+
+def note_failure(classic: ClassicGroup, size_bytes: int, error_code: int) -> None:
+    """An upgrade with so many bytes of subscriptions could not be written. If it was too large, it is not
+    tried again before there are fewer: the work is long, and the member asks again and again."""
+    if error_code == CLIENT_ERRORS[ErrorCode.MESSAGE_TOO_LARGE]:
+        classic.upgrade_bytes_max = size_bytes - 1
+
+
 def _check(classic: ClassicGroup, settings: BrokerSettings) -> None:
     policy = settings.group_consumer_migration_policy
     if not may_upgrade(policy):
         raise _Unfit(f"group.consumer.migration.policy is {policy!r}")
     if classic.protocol_type != CONSUMER:
         raise _Unfit(f"its members are not consumers, their protocol type is {classic.protocol_type!r}")
+    size_bytes = subscription_bytes(classic)
+    if size_bytes > min(settings.message_max_bytes, classic.upgrade_bytes_max):
+        raise _Unfit(
+            f"its members' subscriptions, {size_bytes} bytes, are more than a batch of records takes"
+        )
     if len(classic.members) > settings.group_consumer_max_size:
         raise _Unfit(
             f"it has {len(classic.members)} members, group.consumer.max.size allows"
