@@ -1,8 +1,13 @@
 """What tests of several folders share."""
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from moldau.log.compaction import kernel
+
+# A busy machine is slow, not wrong: by itself Hypothesis fails an example that takes 200 ms.
+settings.register_profile("moldau", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("moldau")
 
 
 @pytest.fixture(params=("python", "compiled"))
