@@ -12,7 +12,8 @@
     meta.properties          version=1, cluster.id, node.id, directory.id
 
     aborted-transactions-checkpoint  (ours): lines `flights-0 base_offset checksum`, one for each segment with
-        an index of aborted transactions
+        an index of aborted transactions; after a clean stop one `recovery-point-offset-checkpoint 0 checksum`
+        of that file, by which the two belong together
 
 A damaged checkpoint is a reason to recover more, not to stop: readers return what they can believe, and say
 so in the log. What cannot be read at all (a directory of that name) is renamed, so that the file can be

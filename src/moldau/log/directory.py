@@ -18,6 +18,7 @@ import logging
 import os
 from collections.abc import Mapping
 
+from moldau.core.crc import crc32c
 from moldau.core.files import Files, OsFiles, write_atomically
 from moldau.core.ids import uuid_from_text, uuid_to_text
 from moldau.log.checkpoints import (
@@ -154,6 +155,10 @@ class LogDirectory:
     def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """(topic, partition) -> offset, from one of the checkpoint files."""
         return read_offsets(self.files, f"{self.path}/{name}")
+
+    def checkpoint_checksum(self, name: str) -> int:
+        """A crc32c over one of the checkpoint files, 0 where there is none."""
+        return crc32c(read_small_file(self.files, f"{self.path}/{name}") or b"")
 
     def write_checkpoint(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Replace one of the checkpoint files; what it said of logs that could not be opened stays."""

@@ -207,11 +207,7 @@ def _jobs(
     starts = directory.read_checkpoint(LOG_START_NAME)
     cleaned = directory.read_checkpoint(CLEANER_OFFSETS_NAME)
     high_watermarks = directory.read_checkpoint(HIGH_WATERMARK_NAME)
-    aborts: dict[str, dict[int, int]] | None = None
-    if directory.files.exists(f"{directory.path}/{ABORTED_TRANSACTIONS_NAME}"):
-        aborts = {}
-        for (log_name, base_offset), value in directory.read_checkpoint(ABORTED_TRANSACTIONS_NAME).items():
-            aborts.setdefault(log_name, {})[base_offset] = value
+    aborts = _aborts_checksums(directory)
     jobs: list[Job] = []
     for name in names:
         path = f"{directory.path}/{name}"
@@ -237,6 +233,23 @@ def _jobs(
             end_offset = max(recovery_points.get(key, 0), high_watermarks.get(key, 0), starts.get(key, 0))
             saved_ends[key] = max(end_offset, saved_ends.get(key, 0))
     return jobs
+
+
+def _aborts_checksums(directory: LogDirectory) -> dict[str, dict[int, int]]:
+    """What is known of the indexes of aborted transactions: by log, by base offset; empty when nothing is.
+
+    The file is ours alone: after a clean stop of Kafka, or of an earlier version, it is out of date, and the
+    recovery points are not those that were written with it.
+    """
+    found = directory.read_checkpoint(ABORTED_TRANSACTIONS_NAME)
+    stopped_with = found.pop((RECOVERY_POINT_NAME, 0), None)
+    if directory.was_clean and found and stopped_with != directory.checkpoint_checksum(RECOVERY_POINT_NAME):
+        logger.info("%s in %s is out of date and is ignored", ABORTED_TRANSACTIONS_NAME, directory.path)
+        return {}
+    aborts: dict[str, dict[int, int]] = {}
+    for (log_name, base_offset), value in found.items():
+        aborts.setdefault(log_name, {})[base_offset] = value
+    return aborts
 
 
 def open_job(job: Job, settings: TopicSettings, now_ms: int, seed: int) -> Loaded | Unopened | None:

@@ -291,7 +291,9 @@ class Log(TransactionalAppender):
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that have not written for so long; not in the middle of a turn."""
         if not self._undo:
+            known = bool(self._states)
             self.producers.expire(now_ms, expiration_ms)
+            self._producers_expired |= known and not self._states
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -305,7 +307,7 @@ class Log(TransactionalAppender):
                 segment.finish()
         if self._epochs_stale:
             self.epochs.write()
-        if self._states or self._snapshot_offsets:
+        if self._states or self._snapshot_offsets or self._producers_expired:
             self._write_snapshot(self.log_end_offset)
         if len(self._active.transaction_index) and self._active not in self._aborts_unsynced:
             self._aborts_unsynced.append(self._active)

@@ -312,6 +312,7 @@ class LogManager:
                     self._write_checkpoints(directory)
                     sums = self.aborts_checksums(directory, whole=True)
                     if sums is not None:
+                        sums[RECOVERY_POINT_NAME, 0] = directory.checkpoint_checksum(RECOVERY_POINT_NAME)
                         directory.write_checkpoint(ABORTED_TRANSACTIONS_NAME, sums)
                     if directory not in unopened:
                         directory.set_clean_mark()
@@ -542,6 +543,7 @@ class LogManager:
 
     def _end_of_missing(self, key: tuple[str, int]) -> int:
         """A partition of the metadata has no folder at the start: where its log had come to."""
+        known = key in self._saved_ends
         end_offset = self._saved_ends.pop(key, 0)
         if end_offset:
             logger.error(
@@ -553,7 +555,8 @@ class LogManager:
                 *key,
                 end_offset,
             )
-        elif all(directory.was_clean for directory in self._directories):
+        elif known and all(directory.was_clean for directory in self._directories):
+            # (Else it was never made: the broker stopped before its turn came.)
             logger.warning("%s-%d had no folder, although the last stop was in order: it is made anew", *key)
         return end_offset
 
@@ -698,7 +701,8 @@ class LogManager:
         """
         sums: dict[tuple[str, int], int] = {}
         for key, log in self._logs.items():
-            if self._homes[key] is directory:
+            # What compaction is about to replace is not known until it has.
+            if self._homes[key] is directory and (whole or log not in self.being_cleaned):
                 for segment in log.segments if whole else log.segments[:-1]:
                     index = segment.transaction_index
                     if len(index):
@@ -731,6 +735,23 @@ class LogManager:
         """Write the recovery points down, behind the scenes; then `done(whether that worked)`."""
         points, _ = self.checkpoint_offsets(directory)
         self.write_in_background(directory, RECOVERY_POINT_NAME, points, done)
+
+    def save_before_cleaning(self, log: Log, done: Callable[[bool], None]) -> None:
+        """Compaction is about to leave gaps in this log, and to merge its indexes of aborted transactions:
+        what recovery would otherwise take for losses is written down; then `done(whether that worked)`.
+        """
+        directory = self.directory_of(log)
+
+        def saved(worked: bool) -> None:
+            sums = None
+            if worked and any(len(segment.transaction_index) for segment in log.segments):
+                sums = self.aborts_checksums(directory, whole=False)
+            if sums is None:
+                done(worked)
+            else:
+                self.write_in_background(directory, ABORTED_TRANSACTIONS_NAME, sums, done)
+
+        self.save_recovery_points(directory, saved)
 
     def write_in_background(
         self,

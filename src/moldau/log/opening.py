@@ -217,7 +217,7 @@ class Opening:
                 why = self._emptied(segment, end)
                 if not why:
                     self._take_up_timestamps(segment)
-                    return end
+                    return self._rebuild_indexes(segment, limit_offset) if self._sparse(segment, end) else end
         if segment.size_bytes:
             log_name = file_name(segment.base_offset, LOG_SUFFIX)
             logger.warning("%s: the indexes of %s are built anew: %s", self.name, log_name, why)
@@ -225,7 +225,7 @@ class Opening:
         return self._rebuild_indexes(segment, limit_offset)
 
     def _emptied(self, segment: Segment, end: SegmentEnd) -> str:
-        """Whether an index holds less than it must: nothing in spite of batches."""
+        """Whether the time index holds less than it must: nothing in spite of timestamps."""
         newest = segment.time_index.last()
         if end.last is None:
             return ""
@@ -233,9 +233,15 @@ class Opening:
             return "the time index is empty" if end.last.max_timestamp_ms >= 0 else ""
         if segment.base_offset + newest[1] >= end.next_offset:
             return f"the time index names offset {segment.base_offset + newest[1]}"
-        if not len(segment.offset_index) and end.last.position > self.settings.index_interval_bytes:
-            return "the offset index is empty"
         return ""
+
+    def _sparse(self, segment: Segment, end: SegmentEnd) -> bool:
+        """Whether an offset index without entries is worth being made anew. No sign of damage: a few batches
+        between two starts each leave none, and the interval may have been longer.
+        """
+        if end.last is None or len(segment.offset_index):
+            return False
+        return end.last.position > self.settings.index_interval_bytes
 
     def _take_up_timestamps(self, segment: Segment) -> None:
         newest = segment.time_index.last()

@@ -146,7 +146,8 @@ def open_log(
     opening.drop_snapshots_beyond(end_offset)
     whole = not clean or opening.checked
     if not whole and not opening.snapshot_offsets and opening.producers_seen():
-        logger.warning("%s: its producer snapshot is missing: it is made anew from the batches", name)
+        # Earlier versions wrote none when every producer had expired, so that nothing need be wrong.
+        logger.info("%s: its producer snapshot is missing: it is made anew from the batches", name)
         whole = True
     producers = opening.producers(end_offset, whole=whole)
     offsets_lost = end_offset - found_end_offset

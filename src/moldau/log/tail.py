@@ -59,6 +59,7 @@ class Tail:
         "_max_timestamp_ms",
         "_max_timestamp_offset",
         "_position",
+        "_producers_expired",
         "_reader",
         "_segments",
         "_since_index",
@@ -143,6 +144,8 @@ class Tail:
         self._aborts_unsynced: list[Segment] = []
         self._epochs_before: list[tuple[int, int]] | None = None
         self._epochs_stale = False
+        # All producers have been forgotten: the next start must not take them up from the batches again.
+        self._producers_expired = False
         self._failure: OSError | None = None
         self._generation = 0
         # A count, not a flag: two syncs may be under way, and the later one may end first.

@@ -255,8 +255,7 @@ class Cleaner:
             else:
                 done(Cancelled())
 
-        # Recovery takes a gap above the recovery point for a loss, and compaction is about to leave some.
-        self._manager.save_recovery_points(self._manager.directory_of(log), begin)
+        self._manager.save_before_cleaning(log, begin)
 
     def _job(self, log: Log, segments: tuple[Segment, ...], found: Range) -> CleanJob:
         settings, broker = log.settings, self._manager.settings
