@@ -251,7 +251,8 @@ class Dispatch:
                 if entry.api_key in _PARKING:
                     taken = self._give_back(taken)
                     rows_live.close()
-                    request, frame = None, b""  # the handler drops them sooner
+                    request, frame = None, b""  # the handler drops them sooner, as Kafka does
+                    asked.connection.end_handling()
                 answer = await answer
             if request is not None:
                 await slices.run(release(request))

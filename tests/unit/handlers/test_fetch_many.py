@@ -22,6 +22,7 @@ from moldau.protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
+from moldau.server.request_memory import SMALL_BYTES
 
 VERSION = 12
 COUNT = 700  # a frame of 23 KB
@@ -177,5 +178,30 @@ def test_a_client_that_goes_leaves_nothing_behind(tmp_path: Path) -> None:
             await asyncio.sleep(0)
         assert not any(partition.fetch_waiters for partition in node.replicas.partitions())
         assert not node.broker.allowance.used
+
+    play(tmp_path, scene)
+
+
+def test_a_long_poll_counts_none_of_its_request_s_bytes(tmp_path: Path) -> None:
+    """They are freed before it waits. Four such requests of 90 MB used the whole limit up for days, and cost
+    nothing."""
+
+    async def scene(node: Node) -> None:
+        client = Client(node)
+        data = request(*list(range(COUNT)) * 3, wait_ms=600_000)
+        assert len(data) > SMALL_BYTES
+        client.feed(data)
+        assert node.requests.used_bytes == len(data) - 4
+        partition = partition_of(node, "wide", COUNT - 1)
+        for _ in range(100_000):
+            if partition.fetch_waiters:
+                break
+            await asyncio.sleep(0)
+        assert partition.fetch_waiters
+        assert node.requests.used_bytes == 0
+        await produce(node, 0)
+        response, _ = await answer(client)
+        assert rows_of(response)[0] == (0, 1, True)
+        assert node.requests.used_bytes == 0
 
     play(tmp_path, scene)
