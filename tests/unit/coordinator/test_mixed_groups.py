@@ -536,3 +536,18 @@ def test_subscriptions_that_no_batch_holds_are_not_even_read(
     assert not read
     assert "are more than a batch of records takes" in caplog.text
     port.close()
+
+
+@pytest.mark.parametrize("policy", ["upgrade", "disabled"])
+def test_a_removed_member_comes_back_to_a_classic_group_that_nobody_is_in_yet(policy: str) -> None:
+    """It may join, whatever the policy says; GROUP_ID_NOT_FOUND would end it."""
+    port = MemoryPort({"a": 12}, group_consumer_migration_policy=policy)
+    script = Script(port)
+    script.run("m 0")
+    script.run("m -1")
+    script.run("A join")
+    script.run("restart")  # what was written is that there is a group, not yet of which protocol type
+    assert script.run("group") == "classic Empty 0 members"
+    assert script.run("m 2") == "UNKNOWN_MEMBER_ID"
+    assert script.run("m 0") == f"2 {ALL}"
+    port.close()

@@ -134,7 +134,8 @@ class ConsumerGroups:
         """The group is a classic one. A member that was removed when it became so may come back: it is told
         that it is unknown, so that it joins again. Kafka's answer, GROUP_ID_NOT_FOUND, ends most clients."""
         policy = self.shard.settings().group_consumer_migration_policy
-        if request.member_epoch > JOIN_EPOCH and group.protocol_type == CONSUMER and may_upgrade(policy):
+        may_join = group.is_empty() or (group.protocol_type == CONSUMER and may_upgrade(policy))
+        if request.member_epoch > JOIN_EPOCH and may_join:
             sentence = f"Member {request.member_id} is not a member of group {group.group_id}."
             return Refused(ErrorCode.UNKNOWN_MEMBER_ID, sentence)
         return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
