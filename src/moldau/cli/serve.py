@@ -124,14 +124,17 @@ def serve(words: Sequence[str]) -> int:
     """Run a broker by the command line; gives the exit code."""
     try:
         arguments = parse(words)
-        return _run(arguments)
+        gc.disable()  # until the broker is ready: importing makes no garbage worth collecting
+        try:
+            return _run(arguments)
+        finally:
+            gc.enable()  # who called this from a program of his own goes on
     except Mistake as mistake:
         print(f"moldau: {mistake}", file=sys.stderr)
         return mistake.exit_code
 
 
 def _run(arguments: Arguments) -> int:
-    gc.disable()  # until the broker is ready: importing makes no garbage worth collecting
     from pathlib import Path
 
     from moldau.core.settings.rows import SettingError

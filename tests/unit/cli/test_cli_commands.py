@@ -142,3 +142,11 @@ def test_a_plain_table_aligns_and_marks_what_is_absent() -> None:
 )
 def test_headings_of_kafkas_tools_are_words_on_a_terminal(heading: str, words: str) -> None:
     assert words_of(heading) == words
+
+
+def test_a_start_that_is_refused_leaves_the_collector_of_its_caller_on(tmp_path: Path) -> None:
+    import gc
+
+    gc.enable()
+    assert main(["serve", "--config", str(tmp_path / "missing.properties")]) == 2
+    assert gc.isenabled()

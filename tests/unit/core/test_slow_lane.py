@@ -107,7 +107,7 @@ def test_the_collector_pauses_while_steps_are_made_and_goes_on_afterwards() -> N
         lane = SlowLane(0.0)
         return await asyncio.gather(*(lane.slices().run(steps()) for _ in range(2)))
 
-    assert gc.isenabled()
+    gc.enable()
     assert asyncio.run(run()) == ["done", "done"]
     assert seen == [False] * 6
     assert gc.isenabled()
@@ -141,6 +141,7 @@ def test_steps_that_nobody_wants_any_longer_are_closed() -> None:
     async def run() -> None:
         await SlowLane(0.0).slices().run(steps(), lambda: False)
 
+    gc.enable()
     with pytest.raises(NotWanted):
         asyncio.run(run())
     assert closed == [True]
