@@ -103,7 +103,7 @@ def open_log(
     epochs.load()
     epochs_before = epochs.entries()
     if clean:
-        end_offset = _after_clean_stop(opening, epochs, recovery_point)
+        end_offset = _after_clean_stop(opening, epochs, recovery_point, log_start_offset)
     else:
         opening.gaps_end_offset = max(recovery_point, cleaned_offset)
         opening.flushed_offset = recovery_point
@@ -178,7 +178,9 @@ def open_log(
     return Recovered(log, opening.bytes_truncated, opening.reason, offsets_lost)
 
 
-def _after_clean_stop(opening: Opening, epochs: LeaderEpochs, recovery_point: int) -> int:
+def _after_clean_stop(
+    opening: Opening, epochs: LeaderEpochs, recovery_point: int, log_start_offset: int
+) -> int:
     """Believe what ends as it should; check what does not. Returns the end offset.
 
     After a clean stop the recovery point is the log's end.
@@ -201,7 +203,13 @@ def _after_clean_stop(opening: Opening, epochs: LeaderEpochs, recovery_point: in
         opening.trace_index()
         return opening.recover(min(recovery_point or ANY_OFFSET, last.base_offset + 1), epochs)
     last_batch = opening.last_batch()
-    if last_batch is not None and 0 <= last_batch[1] != epochs.epoch_at(last_batch[0]):
+    # The first epoch begins where the log does, which may be in the last batch, or behind it.
+    looked_at = max(last_batch[0], log_start_offset) if last_batch is not None else 0
+    if (
+        last_batch is not None
+        and looked_at < end.next_offset
+        and 0 <= last_batch[1] != epochs.epoch_at(looked_at)
+    ):
         logger.warning("%s: its leader-epoch-checkpoint is damaged: it is made anew", opening.name)
         opening.rebuild_epochs(len(opening.segments), epochs)
     return end.next_offset

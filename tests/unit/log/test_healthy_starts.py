@@ -136,3 +136,15 @@ def test_a_partition_whose_folder_was_never_made(tmp_path: Path, caplog: pytest.
     manager.start_is_over()
     assert not warnings(caplog)
     manager.close()
+
+
+def test_a_log_whose_records_were_all_deleted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    manager, log = open_one(tmp_path, SETTINGS)
+    append(log)
+    log.increment_log_start_offset(1)
+    manager.close()
+    for _ in range(2):
+        manager, log = open_one(tmp_path, SETTINGS)
+        assert (log.log_start_offset, log.log_end_offset) == (1, 1)
+        manager.close()
+    assert not warnings(caplog)
