@@ -4,10 +4,11 @@
     v6  leader epoch of the offset          v9  member epochs of the consumer protocol (KIP-848)
                                             v10 topic ids
 A request whose records cannot fit into one batch of __consumer_offsets is refused as a whole, as Kafka does;
-another one with many rows is decided on in pieces (pieces.py). Not here: transactional commits
-(TxnOffsetCommit).
+another one with more than ROWS_WHOLE_MAX rows is decided on in pieces (pieces.py). Not here: transactional
+commits (TxnOffsetCommit).
 """
 
+import inspect
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -25,6 +26,8 @@ from moldau.protocol.messages.offset_commit import (
 )
 
 TOPIC_IDS_SINCE = 10
+ROWS_WHOLE_MAX = 400
+"""As many as a consumer of many partitions commits: some 6 ms, and all or none of them are written."""
 RECORD_BYTES_MIN = 8 + 10 + 24
 """A committed offset in a batch without the names in it: the record's frame, its key, its value."""
 
@@ -43,6 +46,9 @@ async def _in_pieces(
     counts = partition_counts(broker.metadata.image, by_id=context.api_version >= TOPIC_IDS_SINCE)
     if await lane.slices().run(weigh(request, counts)) > batch_bytes_max(broker, request.group_id):
         return await lane.slices().run(_refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+    if not has_many_rows(request.topics, "partitions", ROWS_WHOLE_MAX):
+        whole: OffsetCommitResponse = broker.groups.offset_commit(request, context)
+        return await whole if inspect.isawaitable(whole) else whole
 
     def ask(topics: list[Any]) -> Any:
         piece = OffsetCommitRequest(

@@ -1,8 +1,8 @@
 """Large requests to a coordinator, put to it a few rows at a time.
 
-A coordinator decides at once and holds the loop meanwhile: some 15 µs for a committed offset. A request of
-up to ROWS_WHOLE_MAX rows is decided on as a whole, as in Kafka; a larger one is cut into requests of
-ROWS_AT_ONCE rows, which are put to it in slices, and the answers are put together again:
+A coordinator decides at once and holds the loop meanwhile: some 15 µs for a committed offset. A request with
+more than ROWS_AT_ONCE rows is cut into requests of so many rows, which are put to it in slices, and the
+answers are put together again:
 
     topics  | t: 0 1 2 ... 99 | u: 0 1 |   ->   | t: 0 ... 63 |  | t: 64 ... 99, u: 0 1 |
 
@@ -19,16 +19,14 @@ from moldau.core.slow_lane import SlowLane
 from moldau.protocol.declare import Struct
 
 ROWS_AT_ONCE = 64
-ROWS_WHOLE_MAX = 400
-"""As many as a consumer of many partitions commits: 6 ms, and all or none of them."""
 
 Piece = list[tuple[int, Any]]
 """Parts of topics, each with the topic's place in the request."""
 
 
-def has_many_rows(topics: Sequence[Struct], rows: str) -> bool:
-    """Whether the lists named `rows` of these topics have too many rows together to be decided on at once."""
-    left = ROWS_WHOLE_MAX
+def has_many_rows(topics: Sequence[Struct], rows: str, rows_max: int = ROWS_AT_ONCE) -> bool:
+    """Whether the lists named `rows` of these topics have more than `rows_max` rows together."""
+    left = rows_max
     for topic in topics:
         left -= 1 + len(getattr(topic, rows))
         if left < 0:

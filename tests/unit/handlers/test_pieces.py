@@ -148,6 +148,12 @@ def test_many_offsets_are_committed_fetched_and_deleted(
         codes = [row.error_code for row in answer.topics[0].partitions]
         assert codes == [0] * (2 * COUNT) + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert sum(decided) == 2 * COUNT
+        assert max(decided) < COUNT
+        # What a consumer of many partitions commits is written as a whole.
+        decided.clear()
+        answer = await ask(node, commit(*range(COUNT), group="other"), 9)
+        assert {row.error_code for row in answer.topics[0].partitions} == {0}
+        assert decided == [COUNT]
 
         wide = OffsetFetchRequestTopics(name="wide", partition_indexes=list(range(COUNT + 1)))
         for topics in ([wide], None):
