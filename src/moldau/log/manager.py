@@ -513,6 +513,9 @@ class LogManager:
                 del self.unopened[key]
                 unopened.job.directory.keep_no_more(key)
                 self._adopt(again.recovered.log, again.directory)
+                if again.recovered.offsets_lost:
+                    # As in `load`, so that the next recovery does not take the gap for a loss.
+                    self.save_recovery_points(again.directory, lambda worked: None)
                 return self.create(*key, topic_id, settings)
             if again is not None and again.passing:
                 raise OSError(errno.ENOSPC, unopened.cause, unopened.job.path)

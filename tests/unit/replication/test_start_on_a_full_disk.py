@@ -92,3 +92,39 @@ def test_a_partition_that_finds_no_room_at_the_start_keeps_records_and_offsets(m
         assert log.log_start_offset == (100 if missing == "folder" else 0)
 
     asyncio.run(scene())
+
+
+def test_what_is_appended_behind_a_gap_found_when_there_was_room_again_survives_a_kill() -> None:
+    async def scene() -> None:
+        clock = ManualClock()
+        files = SimulatedFiles(now_ms=clock.now_ms)
+        before = Broker(files, clock)
+        log = before.log()
+        assert log is not None
+        log.reconfigure(SETTINGS)
+        batch = build_simple_batch([(b"key", b"v" * 200)], clock.now_ms())
+        for _ in range(100):
+            log.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms())
+            log.flush_staged()
+        before.logs.save_high_watermarks({("t", 0): 150})  # fifty more were lost with a power cut
+        files.process_kill()
+
+        def full(operation: str, path: str) -> None:
+            if operation in ("write", "create") and "/t-0/" in path:
+                raise OSError(errno.ENOSPC, "no space left", path)
+
+        files.fault = full
+        broker = Broker(files, clock)
+        files.fault = lambda operation, path: None
+        broker.make_room()
+        log = broker.log()
+        assert log is not None
+        assert log.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms()).base_offset == 150
+        log.flush_staged()
+        files.process_kill()
+        log = Broker(files, clock).log()
+        assert log is not None
+        assert log.log_end_offset == 151
+        assert log.read(150, 1000, end_offset=151)
+
+    asyncio.run(scene())
