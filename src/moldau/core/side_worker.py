@@ -1,32 +1,62 @@
 """Work beside the event loop, one piece at a time: unpacking and looking through a client's large batches.
 
 A thread of the broker's pool does it, never more than one, so that memory is bounded by the largest piece
-and fsyncs find a free thread. Each source (a connection, a request) has a queue of its own, and they are
-served in turn: who brings a hundred pieces waits for them himself.
+and fsyncs find a free thread. Each source (a connection, a request) has a queue of its own. Whose source has
+used the thread least goes first, so that who brings seconds of work waits for that himself:
+
+    used so far   | A 1.6 s: piece, piece | B 1.2 s: piece | C, new: piece |    ->   C, B, A ...
+
+A source that comes, or comes back, begins a little below the use of the one that ran last: short pieces go
+before long ones, and nobody saves up turns.
 
 A piece must not hold the GIL for long, must touch nothing that the loop may change meanwhile, and is not
 interrupted: who is cancelled while it runs goes at once, and its result is dropped.
 """
 
 import asyncio
-from collections import deque
+import itertools
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Executor
+from time import perf_counter
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+CREDIT_SECONDS = 0.05
+"""How far below the others' use a source begins: a few short pieces, and less than one long one."""
+_REMEMBERED_MAX = 1024  # sources that have nothing to do at the moment
 
 _Piece = tuple["asyncio.Future[Any]", Callable[[], Any]]
+
+
+class _Queue:
+    """One source's pieces, and how much of the thread's time it has used, in seconds."""
+
+    __slots__ = ("order", "pieces", "used_seconds")
+
+    def __init__(self, used_seconds: float) -> None:
+        self.used_seconds = used_seconds
+        self.order = 0  # among those that have used the same
+        self.pieces: deque[_Piece] = deque()
 
 
 class SideWorker:
     """A queue of work for one thread at a time."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, executor: Executor | None = None) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        executor: Executor | None = None,
+        now_seconds: Callable[[], float] = perf_counter,
+    ) -> None:
         self._loop = loop
         self._executor = executor
-        self._waiting: dict[object, deque[_Piece]] = {}  # the sources, in the order of their turns
+        self._now_seconds = now_seconds
+        self._queues: dict[object, _Queue] = {}  # of sources that wait, or whose last piece runs
+        self._used: OrderedDict[int, float] = OrderedDict()  # by the ids of sources, the latest last
+        self._least_seconds = 0.0  # what the source that ran last had used before
+        self._order = itertools.count()
         self._runs = False
         self._closed = False
 
@@ -39,7 +69,14 @@ class SideWorker:
         if self._closed:
             future.cancel()
             return future
-        self._waiting.setdefault(source, deque()).append((future, work))
+        queue = self._queues.get(source)
+        if queue is None:
+            least_seconds = self._least_seconds - CREDIT_SECONDS
+            queue = self._queues[source] = _Queue(
+                max(least_seconds, self._used.get(id(source), least_seconds))
+            )
+            queue.order = next(self._order)
+        queue.pieces.append((future, work))
         if not self._runs:
             self._next()
         return future
@@ -47,33 +84,62 @@ class SideWorker:
     def close(self) -> None:
         """Nothing more is begun; who waits is cancelled."""
         self._closed = True
-        waiting, self._waiting = self._waiting, {}
-        for queue in waiting.values():
-            for future, _ in queue:
+        queues, self._queues = self._queues, {}
+        for queue in queues.values():
+            for future, _ in queue.pieces:
                 future.cancel()
 
     def _next(self) -> None:
         self._runs = False
-        while self._waiting:
-            source = next(iter(self._waiting))
-            queue = self._waiting.pop(source)
-            future, work = queue.popleft()
-            if queue:
-                self._waiting[source] = queue  # behind the others
+        while self._queues:
+            source, queue = min(self._queues.items(), key=lambda item: (item[1].used_seconds, item[1].order))
+            future, work = queue.pieces.popleft()
             if future.done():  # its request was cancelled meanwhile
+                self._retire(source, queue)
                 continue
             self._runs = True
-            running = self._loop.run_in_executor(self._executor, work)
-            running.add_done_callback(lambda done, future=future: self._ended(future, done))  # type: ignore[misc]
+            self._least_seconds = max(self._least_seconds, queue.used_seconds)
+            running = self._loop.run_in_executor(self._executor, self._timed, work)
+            running.add_done_callback(
+                lambda done, source=source, queue=queue, future=future: self._ended(  # type: ignore[misc]
+                    source, queue, future, done
+                )
+            )
             return
 
-    def _ended(self, future: "asyncio.Future[Any]", done: "asyncio.Future[Any]") -> None:
-        error = None if done.cancelled() else done.exception()
-        if not future.done():
-            if done.cancelled():
-                future.cancel()
-            elif error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(done.result())
+    def _timed(self, work: Callable[[], T]) -> tuple[float, T | None, BaseException | None]:
+        """In the thread: seconds, result, error."""
+        began = self._now_seconds()
+        try:
+            result = work()
+            return self._now_seconds() - began, result, None
+        except Exception as error:
+            return self._now_seconds() - began, None, error
+
+    def _ended(
+        self, source: object, queue: _Queue, future: "asyncio.Future[Any]", done: "asyncio.Future[Any]"
+    ) -> None:
+        if done.cancelled():
+            future.cancel()
+        else:
+            seconds, result, error = done.result()
+            queue.used_seconds += seconds
+            queue.order = next(self._order)
+            if not future.done():
+                if error is not None:
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+        self._retire(source, queue)
         self._next()
+
+    def _retire(self, source: object, queue: _Queue) -> None:
+        """Forget the queue of a source that has nothing to do; what it has used is remembered, because a
+        connection brings its next batch when the last one is done."""
+        if queue.pieces or self._queues.get(source) is not queue:
+            return
+        del self._queues[source]
+        self._used[id(source)] = queue.used_seconds
+        self._used.move_to_end(id(source))
+        if len(self._used) > _REMEMBERED_MAX:
+            self._used.popitem(last=False)

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_after_the_end_nothing_is_begun_and_nobody_waits() -> None:
 
 def test_sources_have_their_turns_one_after_the_other() -> None:
     async def scene() -> None:
-        worker = SideWorker(asyncio.get_running_loop())
+        worker = SideWorker(asyncio.get_running_loop(), None, lambda: 0.0)  # all use the same
         begin, done = threading.Event(), []
         first = worker.run(lambda: begin.wait(10), "first")
         pieces = [("greedy", 1), ("greedy", 2), ("greedy", 3), ("modest", 1), ("late", 1), ("modest", 2)]
@@ -94,5 +95,67 @@ def test_sources_have_their_turns_one_after_the_other() -> None:
             ("modest", 2),
             ("greedy", 3),
         ]
+
+    asyncio.run(scene())
+
+
+class Clock:
+    """Goes on by what a piece says that it takes."""
+
+    def __init__(self) -> None:
+        self.now_seconds = 0.0
+        self.order: list[str] = []
+
+    def __call__(self) -> float:
+        return self.now_seconds
+
+    def piece(self, name: str, seconds: float, hold: threading.Event | None = None) -> None:
+        self.order.append(name)
+        if hold is not None:
+            assert hold.wait(30)
+        self.now_seconds += seconds
+
+
+def test_short_pieces_go_before_those_of_who_has_used_seconds() -> None:
+    async def scene() -> None:
+        clock, hold = Clock(), threading.Event()
+        with ThreadPoolExecutor(1) as executor:
+            worker = SideWorker(asyncio.get_running_loop(), executor, clock)
+            futures = []
+            for number in range(3):
+                for name in "ABCD":
+                    gate = hold if (name, number) == ("A", 1) else None
+                    work = partial(clock.piece, name, 1.0, gate)
+                    futures.append(worker.run(work, name))
+            await futures[3]  # each has run once, and A runs for the second time until it is let go
+            futures += [worker.run(partial(clock.piece, "good", 0.001), "good") for _ in range(2)]
+            hold.set()
+            await asyncio.gather(*futures)
+        assert "".join(clock.order) == "ABCDA" + "goodgood" + "BCDABCD"
+
+    asyncio.run(scene())
+
+
+def test_who_comes_back_has_saved_up_little() -> None:
+    async def scene() -> None:
+        clock = Clock()
+        with ThreadPoolExecutor(1) as executor:
+            worker = SideWorker(asyncio.get_running_loop(), executor, clock)
+            await worker.run(partial(clock.piece, "i", 1.0), "idle")
+            for _ in range(5):
+                await worker.run(partial(clock.piece, "b", 1.0), "busy")
+            many = [worker.run(partial(clock.piece, "i", 1.0), "idle") for _ in range(4)]
+            await asyncio.gather(*many, worker.run(partial(clock.piece, "b", 1.0), "busy"))
+        assert "".join(clock.order) == "ibbbbb" + "iibii"
+
+    asyncio.run(scene())
+
+
+def test_sources_of_long_ago_are_forgotten() -> None:
+    async def scene() -> None:
+        worker = SideWorker(asyncio.get_running_loop(), None, lambda: 0.0)
+        for number in range(3000):
+            await worker.run(lambda: None, number)
+        assert len(worker._used) <= 1024
 
     asyncio.run(scene())
