@@ -1,4 +1,4 @@
-"""Builds `rdload.c` against the librdkafka that the confluent-kafka wheel brings, once for its content."""
+"""Builds `rdload.c` against the librdkafka of the confluent-kafka wheel, once for content and place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def program() -> Path:
     """The built program."""
     libraries = Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs"
     (library,) = libraries.glob("librdkafka*.so*")
-    digest = hashlib.sha256(SOURCE.read_bytes() + library.name.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(SOURCE.read_bytes() + str(library).encode()).hexdigest()[:16]
     target = cache_dir() / f"rdload-{digest}"
     if not target.exists():
         command = ["gcc", "-O2", "-Wall", "-Wextra", "-pthread", "-o", str(target), str(SOURCE), str(library)]
