@@ -120,7 +120,7 @@ def _through_the_broker(node: Node) -> dict[str, float]:
             for connection in connections:
                 connection.get_buffer(-1)[:size] = frame
                 connection.buffer_updated(size)
-            node.turn.flush()
+            node.group_commit.flush()
 
     requests(2 * CONNECTIONS)
     assert isinstance(connections[0].shortcut, RepeatedProduce)

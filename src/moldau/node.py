@@ -47,11 +47,11 @@ from moldau.metadata.image import (
 )
 from moldau.metadata.view import MetadataView
 from moldau.replication.fetch_session import FetchSessions
+from moldau.replication.group_commit import GroupCommit
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.markers import LocalMarkers
 from moldau.replication.partition import Partition
 from moldau.replication.producer_ids import ProducerIds
-from moldau.replication.turn import Turn
 from moldau.server.dispatch import Dispatch
 from moldau.server.listener import Limits, Listener
 from moldau.server.request_memory import RequestMemory
@@ -59,8 +59,8 @@ from moldau.server.response_memory import ResponseMemory
 from moldau.server.turns import Turns
 
 if TYPE_CHECKING:
-    from moldau.coordinator.service import GroupCoordinator
-    from moldau.coordinator.transaction_service import TransactionCoordinator
+    from moldau.coordinator.group.service import GroupCoordinator
+    from moldau.coordinator.transaction.service import TransactionCoordinator
     from moldau.log.compaction.cleaner import Cleaner
     from moldau.server.monitoring import Monitoring
 
@@ -259,7 +259,7 @@ class Node:
                 self._groups,
                 self._transactions,
                 self.listeners,
-                self.turn,
+                self.group_commit,
                 counts,
                 times,
                 self.requests,
@@ -306,9 +306,11 @@ class Node:
         return self._settings
 
     def _build_replication(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.turn = Turn(loop, self._executor, self._disk_failed)
+        self.group_commit = GroupCommit(loop, self._executor, self._disk_failed)
         self.side_worker = SideWorker(loop, self._executor)
-        self.replicas = ReplicaManager(self.node_id, self.static.broker, self.logs, self.clock, self.turn)
+        self.replicas = ReplicaManager(
+            self.node_id, self.static.broker, self.logs, self.clock, self.group_commit
+        )
         self.logs.on_offline = lambda directory, logs: self.replicas.close_offline()
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
         self._led_image = self.metadata.image
@@ -368,7 +370,7 @@ class Node:
     def _groups_now(self) -> "GroupCoordinator":
         """The group coordinator, made by the first group request, or soon after the start."""
         if self._groups is None:
-            from moldau.coordinator.service import GroupCoordinator
+            from moldau.coordinator.group.service import GroupCoordinator
 
             self._groups = GroupCoordinator(
                 log=self.replicas,
@@ -388,7 +390,7 @@ class Node:
     def _transactions_now(self) -> "TransactionCoordinator":
         """The transaction coordinator, made by the first request for it, or soon after the start."""
         if self._transactions is None:
-            from moldau.coordinator.transaction_service import TransactionCoordinator
+            from moldau.coordinator.transaction.service import TransactionCoordinator
 
             self._transactions = TransactionCoordinator(
                 log=self.replicas,
@@ -527,7 +529,7 @@ class Node:
     async def _close_listeners(self) -> None:
         for listener in self.listeners:
             listener.hold()
-        await self.turn.settle()  # what was appended is still answered
+        await self.group_commit.settle()  # what was appended is still answered
         for listener in self.listeners:
             await listener.close()
         self.requests.stop()

@@ -14,9 +14,9 @@ from moldau.monitor.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from moldau.controller.controller import Controller
+    from moldau.coordinator.group.service import GroupCoordinator
     from moldau.coordinator.markers import MarkerWriter
-    from moldau.coordinator.service import GroupCoordinator
-    from moldau.coordinator.transaction_service import TransactionCoordinator
+    from moldau.coordinator.transaction.service import TransactionCoordinator
     from moldau.core.clock import Clock
     from moldau.core.settings.broker import BrokerSettings
     from moldau.core.side_worker import SideWorker

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import kept
+from moldau.log.append_result import AppendResult, Deferred, Refused
 from moldau.log.inspection import Inspection
-from moldau.log.outcome import AppendResult, Deferred, Refused
 from moldau.protocol.errors import ErrorCode, error_name
 from moldau.records.batch import ATTRIBUTES, CRC_START, HEADER_BYTES, TRANSACTIONAL
 from moldau.records.unpack_budget import UnpackBudget

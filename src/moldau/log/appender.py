@@ -14,8 +14,8 @@ import errno
 from enum import IntEnum
 
 from moldau.core.settings.topic import TopicSettings
+from moldau.log.append_result import Appended, AppendResult, Deferred, Refusal, Refused, Repeated
 from moldau.log.inspection import Inspection
-from moldau.log.outcome import Appended, AppendResult, Deferred, Outcome, Refused, Repeated
 from moldau.log.producers import ProducerBatch, ProducerState
 from moldau.log.rules import Rules
 from moldau.log.tail import LARGE_BATCH_BYTES, Tail
@@ -139,11 +139,11 @@ class Appender(Tail):
     ) -> AppendResult:
         """The append with all its cases."""
         if self.offline or self._failure is not None:
-            return self._refuse(Outcome(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))
+            return self._refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))
         if origin is Origin.REPLICATION:
             return self._append_replicated(batches, now_ms)
         view = prepare(batches, self._rules, now_ms, from_client=origin is CLIENT)
-        if isinstance(view, Outcome):
+        if isinstance(view, Refusal):
             return self._refuse(view)
         if isinstance(view, Inspection):
             return Deferred(view, self.log_start_offset)
@@ -157,10 +157,10 @@ class Appender(Tail):
         Its producer is judged now: a marker that came meanwhile counts, and so does a batch that got ahead.
         """
         if self.offline or self._failure is not None:
-            return self._refuse(Outcome(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))
+            return self._refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))
         result = inspection.result
         assert result is not None, "the inspection has not run"
-        if isinstance(result, Outcome):
+        if isinstance(result, Refusal):
             return self._refuse(result)
         view = stamp(result, self._rules, now_ms)
         return self._append_prepared(view, leader_epoch, now_ms, CLIENT, guard, 0)
@@ -186,19 +186,19 @@ class Appender(Tail):
         append_time_ms = now_ms if self._rules.append_time else -1
         return Appended(base, base + view.last_offset_delta, append_time_ms, self.log_start_offset)
 
-    def _refuse(self, outcome: Outcome) -> Refused:
+    def _refuse(self, outcome: Refusal) -> Refused:
         return Refused(int(outcome.error_code), outcome.message, self.log_start_offset, outcome.record_errors)
 
     def _judge_producer(
         self, view: BatchView, origin: Origin, guard: Verification | None, transaction_version: int
-    ) -> Outcome | ProducerBatch | None:
+    ) -> Refusal | ProducerBatch | None:
         if view.producer_id < 0:
             return None
         if view.is_control:
             try:
                 markers = [parse_end_transaction_marker(record) for record in view.records()]
             except ValueError as error:
-                return Outcome(ErrorCode.INVALID_RECORD, str(error))
+                return Refusal(ErrorCode.INVALID_RECORD, str(error))
             coordinator_epoch = max((marker.coordinator_epoch for marker in markers if marker), default=-1)
             return self.producers.judge_marker(
                 view.producer_id, view.producer_epoch, coordinator_epoch, transaction_version
@@ -221,13 +221,13 @@ class Appender(Tail):
         try:
             views = list(iter_batches(batches))
         except CorruptBatch as error:
-            return self._refuse(Outcome(ErrorCode.CORRUPT_MESSAGE, str(error)))
+            return self._refuse(Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)))
         for view in views:
             if not view.crc_is_valid():
-                return self._refuse(Outcome(ErrorCode.CORRUPT_MESSAGE, f"the crc of {view} is wrong"))
+                return self._refuse(Refusal(ErrorCode.CORRUPT_MESSAGE, f"the crc of {view} is wrong"))
             if view.base_offset < self.log_end_offset or view.last_offset_delta < 0:
                 message = f"{view} does not follow on the end offset {self.log_end_offset}"
-                return self._refuse(Outcome(ErrorCode.OFFSET_OUT_OF_RANGE, message))
+                return self._refuse(Refusal(ErrorCode.OFFSET_OUT_OF_RANGE, message))
             refusal = self._place(view, view.base_offset, view.leader_epoch, now_ms)
             if refusal is not None:
                 return self._refuse(refusal)
@@ -235,7 +235,7 @@ class Appender(Tail):
             last = view.last_offset
         return Appended(first, last, -1, self.log_start_offset)
 
-    def _place(self, view: BatchView, base: int, leader_epoch: int, now_ms: int) -> Outcome | None:
+    def _place(self, view: BatchView, base: int, leader_epoch: int, now_ms: int) -> Refusal | None:
         """Stage an accepted batch, or write it at once if it is large; the refusal when the disk does not
         take it.
         """
@@ -269,8 +269,8 @@ class Appender(Tail):
             return self._storage_error(error)
         return None
 
-    def _storage_error(self, error: OSError) -> Outcome:
-        return Outcome(
+    def _storage_error(self, error: OSError) -> Refusal:
+        return Refusal(
             ErrorCode.KAFKA_STORAGE_ERROR, f"the batch could not be written: {error.strerror or error}"
         )
 

@@ -15,7 +15,7 @@ neighbours, and comes again if it sends it again.)
 Not here: what needs no look at records (validation.py), the order of appends (handlers/produce_later.py).
 """
 
-from moldau.log.outcome import Outcome, RecordError
+from moldau.log.append_result import RecordError, Refusal
 from moldau.log.rules import Rules
 from moldau.protocol.errors import ErrorCode
 from moldau.records import compression, walk
@@ -62,7 +62,7 @@ class Inspection:
         if not rules.append_time:
             self._oldest_ms = max(self._oldest_ms, now_ms - rules.before_max_ms)
             self._newest_ms = min(self._newest_ms, now_ms + rules.after_max_ms)
-        self.result: BatchView | Outcome | None = None
+        self.result: BatchView | Refusal | None = None
         """What `run` has found: the batch to be appended, or the refusal."""
 
     @property
@@ -81,7 +81,7 @@ class Inspection:
         """Copy the batch: the buffer that it came in is about to be used again."""
         self._view = BatchView(bytes(self._view.data))
 
-    def run_short(self) -> BatchView | Outcome:
+    def run_short(self) -> BatchView | Refusal:
         """As `run`, in less than a millisecond; UnpacksToMore when the batch is too large for that."""
         return self._run(_SHORT_RECODED_BYTES_MAX if self._recode else SMALL_BYTES_MAX)[0]
 
@@ -90,7 +90,7 @@ class Inspection:
         count = self._view.count
         limit = budget.batch_bytes_max
         if count > budget.records_left or (self._view.codec and not limit):
-            self.result = Outcome(
+            self.result = Refusal(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 "the request holds more compressed records than a broker looks at for one request: "
                 "send fewer batches at once",
@@ -100,14 +100,14 @@ class Inspection:
             self.result, unpacked_bytes = self._run(limit)
         except UnpacksToMore:
             unpacked_bytes = limit
-            self.result = Outcome(
+            self.result = Refusal(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 f"the batch unpacks to more than the {limit} bytes that a batch may have here, or that its "
                 "request has left: send smaller batches",
             )
         budget.take(unpacked_bytes, count)
 
-    def _run(self, bytes_max: int) -> tuple[BatchView | Outcome, int]:
+    def _run(self, bytes_max: int) -> tuple[BatchView | Refusal, int]:
         """(what is found, how many bytes were unpacked for it); UnpacksToMore."""
         view = self._view
         body = memoryview(view.data)[HEADER_BYTES:]
@@ -118,25 +118,25 @@ class Inspection:
             raise
         except CompressionFailure as error:
             reason = f"the records cannot be read: they cannot be decompressed: {error}"
-            return Outcome(ErrorCode.INVALID_RECORD, reason), 0
+            return Refusal(ErrorCode.INVALID_RECORD, reason), 0
 
-    def _judge(self, payload: walk.Readable) -> BatchView | Outcome:
+    def _judge(self, payload: walk.Readable) -> BatchView | Refusal:
         count, size = self._view.count, len(payload)
         if count * RECORD_BYTES_MIN > size:
-            return Outcome(
+            return Refusal(
                 ErrorCode.INVALID_RECORD,
                 f"the batch says that it holds {count} records, and its {size} bytes do not",
             )
         try:
             errors, max_timestamp_ms = self._walk(payload)
         except ValueError as error:
-            return Outcome(ErrorCode.INVALID_RECORD, f"the records cannot be read: {error}")
+            return Refusal(ErrorCode.INVALID_RECORD, f"the records cannot be read: {error}")
         if errors:
             return _refuse(errors)
         view = self._view
         if self._recode:
             recoded = self._packed_anew(payload)
-            if isinstance(recoded, Outcome):
+            if isinstance(recoded, Refusal):
                 return recoded
             view = recoded
         if not self._rules.append_time and max_timestamp_ms != view.max_timestamp_ms:
@@ -196,7 +196,7 @@ class Inspection:
         )
         return ErrorCode.INVALID_TIMESTAMP, RecordError(index, message)
 
-    def _packed_anew(self, payload: walk.Readable) -> BatchView | Outcome:
+    def _packed_anew(self, payload: walk.Readable) -> BatchView | Refusal:
         """The same records in the topic's codec. The deltas stay, so the payload is packed as it is."""
         view, rules = self._view, self._rules
         assert rules.codec is not None
@@ -207,7 +207,7 @@ class Inspection:
             # Not packed further than that: a batch of 150 KB could take 250 MB and fifteen seconds.
             packed = compression.compress(rules.codec, payload, rules.level, size_max)
         except PacksToMore:
-            return Outcome(
+            return Refusal(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 "recompressed in the topic's codec, the batch has more bytes than "
                 f"max.message.bytes={rules.size_bytes_max} allows",
@@ -220,15 +220,15 @@ class Inspection:
         return BatchView(data)
 
 
-def _refuse(found: list[tuple[int, RecordError]]) -> Outcome:
+def _refuse(found: list[tuple[int, RecordError]]) -> Refusal:
     """One record with a wrong time decides the code for all, as in Kafka."""
     errors = tuple(error for _, error in found)
     if any(code == ErrorCode.INVALID_TIMESTAMP for code, _ in found):
-        return Outcome(
+        return Refusal(
             ErrorCode.INVALID_TIMESTAMP,
             "one or more records have a timestamp outside the topic's limits",
             errors,
         )
     shown = "; ".join(f"record {error.batch_index}: {error.message}" for error in errors[:_ERRORS_SHOWN_MAX])
     count = f"{len(errors)} or more" if len(errors) == RECORD_ERRORS_MAX else f"{len(errors)}"
-    return Outcome(ErrorCode.INVALID_RECORD, f"{count} records are refused ({shown})", errors)
+    return Refusal(ErrorCode.INVALID_RECORD, f"{count} records are refused ({shown})", errors)

@@ -14,10 +14,10 @@ Not here: opening and recovery (recovery.py), many logs (manager.py).
 from collections.abc import Sequence
 
 from moldau.log import retention, timestamps
+from moldau.log.append_result import Appended, AppendResult, Deferred, Refused, Repeated
 from moldau.log.appender import CLIENT, Origin, is_disk_full
 from moldau.log.descriptors import DescriptorLimit
 from moldau.log.flushing import FsyncJob
-from moldau.log.outcome import Appended, AppendResult, Deferred, Refused, Repeated
 from moldau.log.reader import OffsetOutOfRange
 from moldau.log.scan import cut_segment, rebuild_producers
 from moldau.log.segment import (

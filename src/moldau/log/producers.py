@@ -24,8 +24,8 @@ open transactions mean to readers (open_transactions.py).
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from moldau.log.append_result import Refusal
 from moldau.log.open_transactions import CompletedTransaction, OpenTransactions
-from moldau.log.outcome import Outcome
 from moldau.log.verification import Verification, Verifications
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchView, last_sequence
@@ -89,7 +89,7 @@ class Producers:
         last_offset_delta: int,
         transactional: bool,
         guard: Verification | None = None,
-    ) -> Outcome | ProducerBatch | None:
+    ) -> Refusal | ProducerBatch | None:
         """Whether a client's batch may be appended: None if so; the batch it repeats; or the refusal.
 
         `guard` was taken before the coordinator was asked about the transaction that the batch would begin.
@@ -107,7 +107,7 @@ class Producers:
             return refusal
         refusal = self._judge_sequence(state, producer_id, producer_epoch, base_sequence)
         if refusal is None and state.transaction_first_offset != NO_TRANSACTION and not transactional:
-            return Outcome(
+            return Refusal(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {producer_id} has an open transaction here, and the batch is not part of one",
             )
@@ -129,23 +129,23 @@ class Producers:
         producer_epoch: int,
         base_sequence: int,
         guard: Verification | None,
-    ) -> Outcome | None:
+    ) -> Refusal | None:
         """Whether the batch may begin a transaction."""
         if guard is None or not self.verifications.is_current(guard, producer_id):
-            return Outcome(
+            return Refusal(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {producer_id} has no open transaction here, and the batch may not begin one",
             )
         if guard.producer_epoch != producer_epoch:
             return None
         if guard.bumps_epoch and base_sequence and (state is None or not state.batches):
-            return Outcome(
+            return Refusal(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} begins its transaction with sequence {base_sequence} instead of 0",
             )
         # Of a known producer the next number is known, too.
         if state is None and 0 <= guard.lowest_sequence < base_sequence:
-            return Outcome(
+            return Refusal(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} sent sequence {base_sequence}, and {guard.lowest_sequence} before "
                 "it is still to come",
@@ -154,36 +154,36 @@ class Producers:
 
     def _judge_sequence(
         self, state: ProducerState, producer_id: int, producer_epoch: int, base_sequence: int
-    ) -> Outcome | None:
+    ) -> Refusal | None:
         """Whether the batch carries the number that is expected next."""
         if state.producer_epoch == NO_PRODUCER_EPOCH:
             return None
         if producer_epoch != state.producer_epoch:
             if base_sequence:
-                return Outcome(
+                return Refusal(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"producer {producer_id} begins its epoch {producer_epoch} with sequence "
                     f"{base_sequence} instead of 0",
                 )
         elif base_sequence != (state.last_sequence + 1) & 0x7FFFFFFF:
-            return Outcome(
+            return Refusal(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} sent sequence {base_sequence} after {state.last_sequence}",
             )
         return None
 
-    def judge_epoch(self, state: ProducerState, producer_id: int, producer_epoch: int) -> Outcome | None:
+    def judge_epoch(self, state: ProducerState, producer_id: int, producer_epoch: int) -> Refusal | None:
         """Whether the producer has not been replaced by a later incarnation."""
         if producer_epoch >= state.producer_epoch:
             return None
-        return Outcome(
+        return Refusal(
             ErrorCode.INVALID_PRODUCER_EPOCH,
             f"producer {producer_id} is at epoch {state.producer_epoch}, the batch carries {producer_epoch}",
         )
 
     def judge_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int = 0
-    ) -> Outcome | None:
+    ) -> Refusal | None:
         """Whether a transaction's end may be written: neither its producer nor its coordinator is
         outdated.
 
@@ -198,13 +198,13 @@ class Producers:
         if refusal is not None:
             return refusal
         if transaction_version >= 2 and self.is_open(producer_id, producer_epoch):
-            return Outcome(
+            return Refusal(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"producer {producer_id} has a transaction open in epoch {producer_epoch}, "
                 "which a marker of the same epoch cannot end",
             )
         if state.coordinator_epoch > coordinator_epoch:
-            return Outcome(
+            return Refusal(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"the marker has coordinator epoch {coordinator_epoch}, known is {state.coordinator_epoch}",
             )

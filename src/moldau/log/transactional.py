@@ -12,8 +12,8 @@ Not here: who takes part in which transaction (coordinator/transaction/), the ju
 
 from bisect import bisect_right
 
+from moldau.log.append_result import AppendResult
 from moldau.log.appender import Appender, Origin
-from moldau.log.outcome import AppendResult
 from moldau.log.reader import Reader
 from moldau.log.segment import CorruptSegment, Segment
 from moldau.log.transaction_index import AbortedTransaction, DamagedIndex

@@ -20,8 +20,8 @@ batches of up to `COUNTED_RECORDS_MAX` records, by walking their lengths. A larg
 consistently is not found unless the records are looked at for another reason; its readers will refuse it.
 """
 
+from moldau.log.append_result import Refusal
 from moldau.log.inspection import Inspection
-from moldau.log.outcome import Outcome
 from moldau.log.rules import CODECS, Rules
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import (
@@ -45,12 +45,12 @@ COUNTED_RECORDS_MAX = 8
 
 def prepare(
     data: Readable, rules: Rules, now_ms: int, *, from_client: bool
-) -> BatchView | Outcome | Inspection:
+) -> BatchView | Refusal | Inspection:
     """The batch as it shall be stored (rewritten, and then in memory of its own, where need be), the refusal,
     or the inspection that must be run first.
     """
     view = _parse(data)
-    if isinstance(view, Outcome):
+    if isinstance(view, Refusal):
         return view
     refusal = _judge_form(view, rules) or (_judge_client(view) if from_client else None)
     if refusal is not None:
@@ -69,43 +69,43 @@ def stamp(view: BatchView, rules: Rules, now_ms: int) -> BatchView:
     return BatchView(copy)
 
 
-def _parse(data: Readable) -> BatchView | Outcome:
+def _parse(data: Readable) -> BatchView | Refusal:
     """The one batch that `data` is."""
     size = len(data)
     if size < HEADER_BYTES:
-        return Outcome(ErrorCode.INVALID_RECORD, f"{size} bytes hold no record batch")
+        return Refusal(ErrorCode.INVALID_RECORD, f"{size} bytes hold no record batch")
     length: int = POSITION.unpack_from(data)[1]
     if length < LENGTH_MIN:
-        return Outcome(ErrorCode.CORRUPT_MESSAGE, f"the batch's length field says {length}")
+        return Refusal(ErrorCode.CORRUPT_MESSAGE, f"the batch's length field says {length}")
     if data[MAGIC_OFFSET] != MAGIC:
-        return Outcome(
+        return Refusal(
             ErrorCode.INVALID_RECORD,
             f"only record batches of magic {MAGIC} are accepted, and this one has {data[MAGIC_OFFSET]}",
         )
     if length + LENGTH_OVERHEAD > size:
-        return Outcome(
+        return Refusal(
             ErrorCode.INVALID_RECORD,
             f"the batch should have {length + LENGTH_OVERHEAD} bytes, and {size} were sent",
         )
     if length + LENGTH_OVERHEAD < size:
-        return Outcome(ErrorCode.INVALID_RECORD, "more than one record batch was sent for a partition")
+        return Refusal(ErrorCode.INVALID_RECORD, "more than one record batch was sent for a partition")
     return BatchView(data)
 
 
-def _judge_form(view: BatchView, rules: Rules) -> Outcome | None:
+def _judge_form(view: BatchView, rules: Rules) -> Refusal | None:
     if view.size_bytes > rules.size_bytes_max:
-        return Outcome(
+        return Refusal(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch has {view.size_bytes} bytes, and max.message.bytes is {rules.size_bytes_max}",
         )
     if not view.crc_is_valid():
-        return Outcome(ErrorCode.CORRUPT_MESSAGE, "the batch's crc does not match its bytes")
+        return Refusal(ErrorCode.CORRUPT_MESSAGE, "the batch's crc does not match its bytes")
     if view.codec not in CODECS:
-        return Outcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec {view.codec} is unknown")
+        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec {view.codec} is unknown")
     return None
 
 
-def _judge_client(view: BatchView) -> Outcome | None:
+def _judge_client(view: BatchView) -> Refusal | None:
     """What only a client can get wrong."""
     reason = ""
     payload_bytes = view.size_bytes - HEADER_BYTES
@@ -135,12 +135,12 @@ def _judge_client(view: BatchView) -> Outcome | None:
         reason = f"the batch says that it holds {view.count} records, and its {payload_bytes} bytes do not"
     elif view.delete_horizon_ms is not None:
         reason = "clients may not set a delete horizon"
-    return Outcome(ErrorCode.INVALID_RECORD, reason) if reason else None
+    return Refusal(ErrorCode.INVALID_RECORD, reason) if reason else None
 
 
-def _apply_rules(view: BatchView, rules: Rules, now_ms: int) -> BatchView | Outcome | Inspection:
+def _apply_rules(view: BatchView, rules: Rules, now_ms: int) -> BatchView | Refusal | Inspection:
     if view.attributes & LOG_APPEND_TIME and not rules.append_time:
-        return Outcome(
+        return Refusal(
             ErrorCode.INVALID_TIMESTAMP, "the batch claims LogAppendTime, which only the broker may set"
         )
     recode = rules.codec is not None and rules.codec != view.codec
@@ -154,7 +154,7 @@ def _apply_rules(view: BatchView, rules: Rules, now_ms: int) -> BatchView | Outc
             looked_at = inspection.run_short()
         except UnpacksToMore:
             return inspection
-        if isinstance(looked_at, Outcome):
+        if isinstance(looked_at, Refusal):
             return looked_at
         view = looked_at
     return stamp(view, rules, now_ms)

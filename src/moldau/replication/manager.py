@@ -31,8 +31,8 @@ from moldau.records.batch import BatchView, iter_batches
 from moldau.records.builder import build_batch
 from moldau.records.control import ControlType, EndTransactionMarker, parse_end_transaction_marker
 from moldau.records.record import Record
+from moldau.replication.group_commit import GroupCommit
 from moldau.replication.partition import Partition, TopicStats
-from moldau.replication.turn import Turn
 from moldau.replication.work_list import Due, WorkList
 
 log = logging.getLogger("moldau.replication")
@@ -74,20 +74,20 @@ class ReplicaManager:
         static_settings: BrokerSettings,
         log_manager: LogManager,
         clock: Clock,
-        turn: Turn,
+        group_commit: GroupCommit,
     ) -> None:
         self._node_id = node_id
         self._static = static_settings
         self._log_manager = log_manager
         self._clock = clock
-        self._turn = turn
+        self._group_commit = group_commit
         self._by_name: dict[str, dict[int, Partition]] = {}
         self.by_name_bytes: dict[bytes, dict[int, Partition]] = {}
         self.by_topic_id: dict[bytes, dict[int, Partition]] = {}
         self.stats: dict[str, TopicStats] = {}
         self.unopened: dict[str, str] = {}
         """Topics of which a partition could not be made, and why; it is tried again."""
-        self.group_commit = static_settings.moldau_durability == "group"
+        self.flush_before_commit = static_settings.moldau_durability == "group"
         self._topic_ids: dict[str, bytes] = {}
         self._image = EMPTY_IMAGE
         self._work = WorkList(self._bring, self._take)
@@ -166,13 +166,13 @@ class ReplicaManager:
             if opened is None:
                 return
             stats = self.stats.setdefault(topic.name, TopicStats())
-            partition = Partition(topic.name, topic.topic_id, index, opened, self._turn, stats)
+            partition = Partition(topic.name, topic.topic_id, index, opened, self._group_commit, stats)
             partition.online = not opened.offline
             partitions[index] = partition
         elif partition.log.settings is not settings:
             partition.log.reconfigure(settings)
         # flush.messages=1 is how a Kafka user asks for an fsync before every acknowledgement.
-        partition.group_commit = self.group_commit or settings.flush_messages == 1
+        partition.flush_before_commit = self.flush_before_commit or settings.flush_messages == 1
         self._apply_state(partition, state)
 
     def _open(self, topic: TopicState, index: int, settings: TopicSettings) -> Log | None:

@@ -22,7 +22,7 @@ from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 
 if TYPE_CHECKING:
-    from moldau.coordinator.service import GroupCoordinator
+    from moldau.coordinator.group.service import GroupCoordinator
 
 
 class _CommitWaiter:

@@ -20,7 +20,7 @@ from moldau.log.log import AppendResult, Log, Origin, Refused
 from moldau.metadata.image import INTERNAL_TOPICS
 from moldau.protocol.errors import ErrorCode
 from moldau.records.control import MARKER_BYTES, EndTransactionMarker
-from moldau.replication.turn import Turn
+from moldau.replication.group_commit import GroupCommit
 
 if TYPE_CHECKING:
     from moldau.log.inspection import Inspection
@@ -54,6 +54,7 @@ class Partition:
         "_counted_offset",
         "dirty",
         "fetch_waiters",
+        "flush_before_commit",
         "group_commit",
         "high_watermark",
         "index",
@@ -67,20 +68,25 @@ class Partition:
         "stats",
         "topic",
         "topic_id",
-        "turn",
         "unseen_bytes",
         "waiting",
         "writable",
     )
 
     def __init__(
-        self, topic: str, topic_id: bytes, index: int, log: Log, turn: Turn, stats: "TopicStats"
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        log: Log,
+        group_commit: GroupCommit,
+        stats: "TopicStats",
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
-        self.turn = turn
+        self.group_commit = group_commit
         self.stats = stats
         self.leader = -1
         self.leader_epoch = -1
@@ -90,7 +96,7 @@ class Partition:
         self.online = True
         self.writable = False  # by clients: led here, online, not internal
         self.dirty = False  # something was appended in this turn
-        self.group_commit = False  # an fsync stands between the write and the answer
+        self.flush_before_commit = False  # an fsync stands between the write and the answer
         self.high_watermark = log.log_end_offset
         self._counted_offset = log.log_end_offset  # what the statistics have seen
         self._counted_bytes = 0
@@ -115,7 +121,7 @@ class Partition:
             self.unseen_bytes += len(batches)
             if not self.dirty:
                 self.dirty = True
-                self.turn.add(self)
+                self.group_commit.add(self)
         return result
 
     def append_verified(
@@ -172,7 +178,7 @@ class Partition:
             self.unseen_bytes += size_bytes
             if not self.dirty:
                 self.dirty = True
-                self.turn.add(self)
+                self.group_commit.add(self)
 
     def wait_for(self, end_offset: int, waiter: Waiter) -> None:
         """Settle `waiter` once all before `end_offset` is committed, or known to be lost.
@@ -198,8 +204,8 @@ class Partition:
         written = self.log.written_end_offset
         self.stats.messages_in += written - self._counted_offset
         self._counted_offset = written
-        if self.group_commit:
-            self.turn.fsync_soon(self)
+        if self.flush_before_commit:
+            self.group_commit.fsync_soon(self)
             if self.log.flushed_end_offset > self.high_watermark:
                 self.advance(self.log.flushed_end_offset)
         else:

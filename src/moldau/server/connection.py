@@ -64,7 +64,7 @@ class Dispatcher(Protocol):
     def frame(self, connection: "Connection", view: memoryview) -> Parts | None:
         """Handle one request; the view is valid only during the call. None: nothing to send now."""
 
-    def foreign(self, connection: "Connection", first_bytes: bytes) -> None:
+    def other_protocol(self, connection: "Connection", first_bytes: bytes) -> None:
         """The bytes are no Kafka frame: say so, in the log and if possible to the client."""
 
 
@@ -232,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
             while end - position >= 4 and not (self.blocked or self.write_paused or self.closed):
                 (size_bytes,) = _FRAME_SIZE(view, position)
                 if not 0 < size_bytes <= self.listener.frame_bytes_max:
-                    self.dispatcher.foreign(self, bytes(view[position : min(end, position + 64)]))
+                    self.dispatcher.other_protocol(self, bytes(view[position : min(end, position + 64)]))
                     position = end
                     break
                 after = position + 4 + size_bytes

@@ -315,6 +315,6 @@ class Dispatch:
         response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
         return self._encode(entry, version, correlation_id, response)
 
-    def foreign(self, connection: Connection, first_bytes: bytes) -> None:
+    def other_protocol(self, connection: Connection, first_bytes: bytes) -> None:
         """Bytes that are no Kafka frame: answer a browser, name a TLS hello, and close."""
-        connection.listener.foreign(connection, first_bytes)
+        connection.listener.other_protocol(connection, first_bytes)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from moldau.core.logs import SayOnce
 from moldau.core.timers import TimerHandle, Timers
 from moldau.server.connection import Connection, Dispatcher
-from moldau.server.foreign import recognise
+from moldau.server.other_protocols import recognise
 from moldau.server.request_memory import RequestMemory
 from moldau.server.response_memory import ResponseMemory
 from moldau.server.turns import Turns
@@ -151,7 +151,7 @@ class Listener:
             (host, "memory"), "closed the connection of %s:%d: %s", host, connection.client_port, sentence
         )
 
-    def foreign(self, connection: Connection, first_bytes: bytes) -> None:
+    def other_protocol(self, connection: Connection, first_bytes: bytes) -> None:
         """Answer what is no Kafka client as well as its protocol allows, then close."""
         seen = recognise(first_bytes, listener=f"{self.host}:{self.port}", http_address=self._http_address())
         host = connection.client_host

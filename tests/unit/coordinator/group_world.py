@@ -14,11 +14,11 @@ from typing import Any
 
 from pending_append import PendingAppend
 
+from moldau.coordinator.group.service import GroupCoordinator
 from moldau.coordinator.group.shard import GroupShard
 from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
 from moldau.coordinator.markers import Marker
 from moldau.coordinator.result import Producer
-from moldau.coordinator.service import GroupCoordinator
 from moldau.core.clock import ManualClock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import ManualTimers

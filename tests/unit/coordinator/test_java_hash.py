@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.coordinator.service import _remembered_hash, java_hash
+from moldau.coordinator.group.service import _remembered_hash, java_hash
 
 
 def by_the_book(text: str) -> int:

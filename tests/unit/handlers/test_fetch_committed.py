@@ -84,11 +84,11 @@ def test_an_open_transaction_wakes_nobody_and_its_marker_does(
         client.feed(fetch_frame(min_bytes=1))
         for sequence in range(5):
             append(node, sequence)
-            node.turn.flush()
+            node.group_commit.flush()
         assert partition_of(node, "a").high_watermark == 5
         assert len(collected) == 1  # nobody looked again for what could not be there
         end(node)
-        node.turn.flush()
+        node.group_commit.flush()
         (row, _) = answer(client).responses[0].partitions
         assert row.last_stable_offset == 6
         assert [(each.producer_id, each.first_offset) for each in row.aborted_transactions] == [(PRODUCER, 0)]
@@ -120,10 +120,10 @@ def test_what_a_marker_sets_free_is_too_little_until_more_comes(tmp_path: Path) 
     async def scene(node: Node) -> None:
         consumer, producer = Client(node), Client(node)
         append(node, 0)
-        node.turn.flush()
+        node.group_commit.flush()
         consumer.feed(fetch_frame(min_bytes=500))
         end(node)
-        node.turn.flush()
+        node.group_commit.flush()
         assert not consumer.transport.sent
         producer.feed(produce_frame("a", 300))
         await until(lambda: bool(consumer.transport.sent))

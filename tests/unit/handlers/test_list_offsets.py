@@ -45,7 +45,7 @@ def store(node: Node, *batches: bytes | bytearray, topic: str = "a") -> None:
     for each in batches:
         result = partition.append(memoryview(each), BASE_MS, -1)
         assert not result.error_code, result.error_message
-    node.turn.flush()
+    node.group_commit.flush()
 
 
 def request(*rows: tuple[str, int, int]) -> ListOffsetsRequest:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from moldau.core.settings.topic import TopicSettings
-from moldau.log.outcome import Appended, Refused
+from moldau.log.append_result import Appended, Refused
 from moldau.protocol.errors import ErrorCode
+from moldau.replication.group_commit import GroupCommit
 from moldau.replication.partition import UNKNOWN_BYTES, Partition, TopicStats
-from moldau.replication.turn import Turn
 
 
 class FakeJob:
@@ -83,18 +83,18 @@ class Poll:
 
 
 class Bench:
-    def __init__(self, *, group_commit: bool = False) -> None:
+    def __init__(self, *, flush_before_commit: bool = False) -> None:
         self.failures: list[OSError] = []
         self.executor = ThreadPoolExecutor(1)
         loop = asyncio.get_running_loop()
-        self.turn = Turn(loop, self.executor, lambda _, error: self.failures.append(error))
-        self.group_commit = group_commit
+        self.group_commit = GroupCommit(loop, self.executor, lambda _, error: self.failures.append(error))
+        self.flush_before_commit = flush_before_commit
         self.log = FakeLog()
         self.partition = self.another(self.log)
 
     def another(self, log: FakeLog | None = None) -> Partition:
-        partition = Partition("t", bytes(16), 0, log or FakeLog(), self.turn, TopicStats())  # type: ignore[arg-type]
-        partition.group_commit = self.group_commit
+        partition = Partition("t", bytes(16), 0, log or FakeLog(), self.group_commit, TopicStats())  # type: ignore[arg-type]
+        partition.flush_before_commit = self.flush_before_commit
         partition.isr = (1,)
         partition.leader = 1
         return partition
@@ -149,9 +149,9 @@ def test_a_failed_write_is_told_to_those_whose_records_it_took_back_and_to_nobod
 
 def test_with_group_durability_the_answer_and_the_high_watermark_wait_for_the_fsync() -> None:
     async def scene() -> None:
-        bench = Bench(group_commit=True)
+        bench = Bench(flush_before_commit=True)
         waiter = bench.append()
-        bench.turn.flush()
+        bench.group_commit.flush()
         assert waiter.code is None
         assert bench.partition.high_watermark == 0
         later = bench.append()  # comes while the fsync is on its way: shares the next one
@@ -165,7 +165,7 @@ def test_with_group_durability_the_answer_and_the_high_watermark_wait_for_the_fs
 
 def test_a_failed_fsync_acknowledges_nothing() -> None:
     async def scene() -> None:
-        bench = Bench(group_commit=True)
+        bench = Bench(flush_before_commit=True)
         bench.log.fail_fsync = True
         waiter = bench.append()
         while not bench.failures:  # noqa: ASYNC110
@@ -236,14 +236,14 @@ async def until(told: Callable[[], bool]) -> None:
 
 def test_what_somebody_else_has_flushed_meanwhile_is_committed_too() -> None:
     async def scene() -> None:
-        bench = Bench(group_commit=True)
+        bench = Bench(flush_before_commit=True)
         busy = threading.Event()
         bench.executor.submit(busy.wait)
         other = bench.another()
         first = bench.append(other)
-        bench.turn.flush()  # its fsync waits for the thread
+        bench.group_commit.flush()  # its fsync waits for the thread
         second = bench.append()
-        bench.turn.flush()
+        bench.group_commit.flush()
         job = bench.log.fsync_job()  # as housekeeping does after a roll, and by flush.ms
         assert job is not None
         bench.log.mark_flushed(job)
@@ -282,7 +282,7 @@ def test_long_polls_for_committed_records_hear_of_what_is_set_free_and_of_nothin
 
 def test_an_fsync_that_cannot_be_begun_for_a_moment_is_tried_again() -> None:
     async def scene() -> None:
-        bench = Bench(group_commit=True)
+        bench = Bench(flush_before_commit=True)
         bench.log.job_errors = [OSError(errno.EMFILE, "too many open files")]
         waiter = bench.append()
         await until(lambda: waiter.code is not None)
@@ -292,10 +292,10 @@ def test_an_fsync_that_cannot_be_begun_for_a_moment_is_tried_again() -> None:
     run(scene())
 
 
-@pytest.mark.parametrize("group_commit", [False, True])
-def test_what_was_written_before_a_write_failed_is_committed(group_commit: bool) -> None:
+@pytest.mark.parametrize("flush_before_commit", [False, True])
+def test_what_was_written_before_a_write_failed_is_committed(flush_before_commit: bool) -> None:
     async def scene() -> None:
-        bench = Bench(group_commit=group_commit)
+        bench = Bench(flush_before_commit=flush_before_commit)
         large = bench.append()
         bench.log.flush_staged()  # a large batch is written at once
         bench.log.fail_write = True
@@ -307,14 +307,14 @@ def test_what_was_written_before_a_write_failed_is_committed(group_commit: bool)
     run(scene())
 
 
-@pytest.mark.parametrize("group_commit", [False, True])
-def test_a_bug_in_one_answer_costs_the_others_of_the_turn_nothing(group_commit: bool) -> None:
+@pytest.mark.parametrize("flush_before_commit", [False, True])
+def test_a_bug_in_one_answer_costs_the_others_of_the_turn_nothing(flush_before_commit: bool) -> None:
     class Broken:
         def more(self, bytes_added: int, stable_bytes: int) -> None:
             raise RuntimeError("a bug")
 
     async def scene() -> None:
-        bench = Bench(group_commit=group_commit)
+        bench = Bench(flush_before_commit=flush_before_commit)
         bench.partition.fetch_waiters = {Broken()}
         other = bench.another()
         waiters = [bench.append(), bench.append(other)]

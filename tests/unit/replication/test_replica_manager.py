@@ -19,8 +19,8 @@ from moldau.log.manager import LogManager
 from moldau.metadata.changes import ConfigsChanged, TopicCreated, TopicDeleted, replay
 from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState, ResourceType
 from moldau.protocol.errors import ErrorCode
+from moldau.replication.group_commit import GroupCommit
 from moldau.replication.manager import ReplicaError, ReplicaManager
-from moldau.replication.turn import Turn
 
 TOPIC_ID = bytes(range(16))
 CREATED = TopicCreated("t", TOPIC_ID, (PartitionState.fresh((1,)),) * 2)
@@ -32,8 +32,10 @@ class World:
         clock = ManualClock()
         self.logs = LogManager(settings, clock=clock, timers=ManualTimers(clock), source=random.Random(1))
         self.logs.load("cluster", 1, lambda topic: TopicSettings())
-        self.turn = Turn(asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None)
-        self.replicas = ReplicaManager(1, settings, self.logs, clock, self.turn)
+        self.group_commit = GroupCommit(
+            asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None
+        )
+        self.replicas = ReplicaManager(1, settings, self.logs, clock, self.group_commit)
         self.image = EMPTY_IMAGE
 
     def apply(self, *changes: object) -> Image:
@@ -67,14 +69,14 @@ def test_settings_reach_the_logs_and_flush_messages_one_asks_for_the_fsync(tmp_p
         world.apply(CREATED)
         partition = world.replicas.partition("t", 0)
         assert partition is not None
-        assert not partition.group_commit
+        assert not partition.flush_before_commit
         world.apply(
             ConfigsChanged(ResourceType.TOPIC, "t", {"flush.messages": "1", "max.message.bytes": "1000"})
         )
         assert partition.log.settings.max_message_bytes == 1000
-        assert partition.group_commit
+        assert partition.flush_before_commit
         world.apply(ConfigsChanged(ResourceType.TOPIC, "t", {"flush.messages": None}))
-        assert not partition.group_commit
+        assert not partition.flush_before_commit
 
     asyncio.run(scene())
 

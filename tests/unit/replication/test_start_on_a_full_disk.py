@@ -19,8 +19,8 @@ from moldau.log.manager import LogManager
 from moldau.metadata.changes import TopicCreated, replay
 from moldau.metadata.image import EMPTY_IMAGE, PartitionState
 from moldau.records.builder import build_simple_batch
+from moldau.replication.group_commit import GroupCommit
 from moldau.replication.manager import ReplicaManager
-from moldau.replication.turn import Turn
 
 TOPIC_ID = bytes(range(16))
 SETTINGS = TopicSettings(internal_segment_bytes=1200, index_interval_bytes=200)
@@ -41,8 +41,10 @@ class Broker:
             paths=["/data"],
         )
         self.logs.load("cluster", 1, lambda topic: SETTINGS)
-        turn = Turn(asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None)
-        self.replicas = ReplicaManager(1, settings, self.logs, clock, turn)
+        group_commit = GroupCommit(
+            asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None
+        )
+        self.replicas = ReplicaManager(1, settings, self.logs, clock, group_commit)
         self.replicas.apply(EMPTY_IMAGE, IMAGE, ())
         self.replicas.set_strays_aside()
 

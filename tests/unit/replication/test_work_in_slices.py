@@ -20,9 +20,9 @@ from moldau.log.manager import LogManager
 from moldau.metadata.changes import ConfigsChanged, PartitionsAdded, TopicCreated, TopicDeleted, replay
 from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
 from moldau.protocol.errors import ErrorCode
+from moldau.replication.group_commit import GroupCommit
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
-from moldau.replication.turn import Turn
 
 FIRST, SECOND = bytes(range(16)), bytes(range(16, 32))
 COUNT = 20
@@ -40,8 +40,10 @@ class World:
         self.timers = ManualTimers(clock)
         self.logs = LogManager(settings, clock=clock, timers=self.timers, source=random.Random(1))
         self.logs.load("cluster", 1, lambda topic: TopicSettings())
-        turn = Turn(asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None)
-        self.replicas = ReplicaManager(1, settings, self.logs, clock, turn)
+        group_commit = GroupCommit(
+            asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None
+        )
+        self.replicas = ReplicaManager(1, settings, self.logs, clock, group_commit)
         self.replicas.serve(SlowLane(0.0))
         self.image = EMPTY_IMAGE
 

@@ -113,7 +113,7 @@ class Script:
                 return None
         raise PeerError("nonsense", repr(content))
 
-    def foreign(self, connection: Connection, first_bytes: bytes) -> None:
+    def other_protocol(self, connection: Connection, first_bytes: bytes) -> None:
         self.foreign_bytes = first_bytes
         connection.close()
 

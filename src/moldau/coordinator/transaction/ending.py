@@ -20,7 +20,7 @@ from moldau.coordinator.transaction.metadata import (
     NEEDS_PRODUCER_ID,
     NO_PRODUCER_ID,
     PRODUCER_EPOCH_MAX,
-    Outcome,
+    Decision,
     Transaction,
 )
 from moldau.coordinator.transaction.states import DECIDED, TransactionState
@@ -77,30 +77,30 @@ def end(
     committed: bool,
     *,
     client_version: int,
-    fresh_id: int | None,
+    new_producer_id: int | None,
     now_ms: int,
-) -> Outcome:
+) -> Decision:
     """Commit or abort the producer's transaction."""
     if client_version < EPOCH_BUMPING_VERSION:
         return _end_with_same_epoch(current, producer_id, producer_epoch, committed, now_ms)
     return _end_with_next_epoch(
-        current, producer_id, producer_epoch, committed, client_version, fresh_id, now_ms
+        current, producer_id, producer_epoch, committed, client_version, new_producer_id, now_ms
     )
 
 
 def _end_with_same_epoch(
     current: Transaction | None, producer_id: int, producer_epoch: int, committed: bool, now_ms: int
-) -> Outcome:
+) -> Decision:
     if current is None or current.producer_id != producer_id:
-        return Outcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return Decision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if current.producer_epoch != producer_epoch:
-        return Outcome(ErrorCode.PRODUCER_FENCED)
+        return Decision(ErrorCode.PRODUCER_FENCED)
     if current.state in DECIDED:
-        return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return Decision(ErrorCode.CONCURRENT_TRANSACTIONS)
     error_code = SAME_EPOCH[current.state, committed]
     if error_code is not DECIDE:
-        return Outcome(error_code)
-    return Outcome(ErrorCode.NONE, current.decided(committed, 0, now_ms))
+        return Decision(error_code)
+    return Decision(ErrorCode.NONE, current.decided(committed, 0, now_ms))
 
 
 def _end_with_next_epoch(
@@ -109,32 +109,32 @@ def _end_with_next_epoch(
     producer_epoch: int,
     committed: bool,
     client_version: int,
-    fresh_id: int | None,
+    new_producer_id: int | None,
     now_ms: int,
-) -> Outcome:
+) -> Decision:
     if current is None:
-        return Outcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return Decision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if current.state in DECIDED:
-        return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return Decision(ErrorCode.CONCURRENT_TRANSACTIONS)
     if _is_repeat(current, producer_id, producer_epoch):
         table = NEXT_EPOCH_REPEATED
     elif current.producer_id != producer_id:
-        return Outcome(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return Decision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     elif current.producer_epoch == producer_epoch:
         table = NEXT_EPOCH
     else:
-        return Outcome(ErrorCode.PRODUCER_FENCED)
+        return Decision(ErrorCode.PRODUCER_FENCED)
     error_code = table.get((current.state, committed), ErrorCode.PRODUCER_FENCED)
     if error_code is not DECIDE:
         identity = () if error_code else (current.producer_id, current.producer_epoch)
-        return Outcome(error_code, None, *identity)
+        return Decision(error_code, None, *identity)
     if not current.needs_producer_id:
         decided = current.decided(committed, client_version, now_ms)
-    elif fresh_id is None:
+    elif new_producer_id is None:
         return NEEDS_PRODUCER_ID
     else:
-        decided = current.decided(committed, client_version, now_ms, fresh_id)
-    return Outcome(ErrorCode.NONE, decided, *decided.identity_when_complete)
+        decided = current.decided(committed, client_version, now_ms, new_producer_id)
+    return Decision(ErrorCode.NONE, decided, *decided.identity_when_complete)
 
 
 def _is_repeat(current: Transaction, producer_id: int, producer_epoch: int) -> bool:

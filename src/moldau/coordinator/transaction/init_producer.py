@@ -13,8 +13,8 @@ its successor. Sent twice, because the first answer was lost, the call gives the
 else is told PRODUCER_FENCED. Unlike Kafka, an outdated producer is told so also while its successor's
 transaction is ongoing; there it would abort that transaction first.
 
-Not here: the producer id itself, which takes a while to get: an `Outcome` asks for it, and the question is
-put again, to whatever the state has become by then (transaction_service.py).
+Not here: the producer id itself, which takes a while to get: a `Decision` asks for it, and the question is
+put again, to whatever the state has become by then (transaction/service.py).
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from moldau.coordinator.transaction.metadata import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_START_MS,
-    Outcome,
+    Decision,
     Transaction,
     epoch_is_exhausted,
 )
@@ -46,51 +46,51 @@ def initialise(
     timeout_ms: int,
     expected: Identity | None,
     *,
-    fresh_id: int | None,
+    new_producer_id: int | None,
     server_version: int,
     now_ms: int,
-) -> Outcome:
+) -> Decision:
     """Decide. `server_version` is the level of `transaction.version`, which counts where the coordinator
     aborts on its own."""
     if current is None:
-        return _create(transactional_id, timeout_ms, fresh_id, now_ms)
+        return _create(transactional_id, timeout_ms, new_producer_id, now_ms)
     if current.state in DECIDED:
-        return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return Decision(ErrorCode.CONCURRENT_TRANSACTIONS)
     if expected is not None and not _may_be_its_own(current, expected):
-        return Outcome(ErrorCode.PRODUCER_FENCED)
+        return Decision(ErrorCode.PRODUCER_FENCED)
     if current.state is TransactionState.ONGOING:
         if expected is not None and expected != (current.producer_id, current.producer_epoch):
-            return Outcome(ErrorCode.PRODUCER_FENCED)
-        return fence(current, fresh_id, server_version, now_ms, ErrorCode.CONCURRENT_TRANSACTIONS)
-    return _renew(current, timeout_ms, expected, fresh_id, now_ms)
+            return Decision(ErrorCode.PRODUCER_FENCED)
+        return fence(current, new_producer_id, server_version, now_ms, ErrorCode.CONCURRENT_TRANSACTIONS)
+    return _renew(current, timeout_ms, expected, new_producer_id, now_ms)
 
 
 def fence(
     current: Transaction,
-    fresh_id: int | None,
+    new_producer_id: int | None,
     server_version: int,
     now_ms: int,
     error_code: int = ErrorCode.NONE,
-) -> Outcome:
+) -> Decision:
     """Abort an ongoing transaction whose producer is not asked."""
     if server_version >= EPOCH_BUMPING_VERSION and current.needs_producer_id:
-        if fresh_id is None:
+        if new_producer_id is None:
             return NEEDS_PRODUCER_ID
-        return Outcome(error_code, current.fenced(server_version, now_ms, fresh_id))
-    return Outcome(error_code, current.fenced(server_version, now_ms))
+        return Decision(error_code, current.fenced(server_version, now_ms, new_producer_id))
+    return Decision(error_code, current.fenced(server_version, now_ms))
 
 
-def _create(transactional_id: str, timeout_ms: int, fresh_id: int | None, now_ms: int) -> Outcome:
-    if fresh_id is None:
+def _create(transactional_id: str, timeout_ms: int, new_producer_id: int | None, now_ms: int) -> Decision:
+    if new_producer_id is None:
         return NEEDS_PRODUCER_ID
     created = Transaction(
         transactional_id=transactional_id,
-        producer_id=fresh_id,
+        producer_id=new_producer_id,
         producer_epoch=0,
         timeout_ms=timeout_ms,
         state=TransactionState.EMPTY,
         updated_ms=now_ms,
-        previous_producer_id=fresh_id,
+        previous_producer_id=new_producer_id,
     )
     return _answer(created, created)
 
@@ -103,8 +103,8 @@ def _may_be_its_own(current: Transaction, expected: Identity) -> bool:
 
 
 def _renew(
-    current: Transaction, timeout_ms: int, expected: Identity | None, fresh_id: int | None, now_ms: int
-) -> Outcome:
+    current: Transaction, timeout_ms: int, expected: Identity | None, new_producer_id: int | None, now_ms: int
+) -> Decision:
     """No transaction is open: the next epoch, or the same answer as before to the same question."""
     producer_id, producer_epoch = current.producer_id, current.producer_epoch
     last_producer_epoch = NO_PRODUCER_EPOCH
@@ -113,12 +113,12 @@ def _renew(
             last_producer_epoch = producer_epoch
         if not epoch_is_exhausted(producer_epoch):
             producer_epoch += 1
-        elif fresh_id is None:
+        elif new_producer_id is None:
             return NEEDS_PRODUCER_ID
         else:
-            producer_id, producer_epoch = fresh_id, 0
+            producer_id, producer_epoch = new_producer_id, 0
     elif expected.producer_epoch != current.last_producer_epoch:
-        return Outcome(ErrorCode.PRODUCER_FENCED)
+        return Decision(ErrorCode.PRODUCER_FENCED)
     elif current.state is TransactionState.EMPTY and timeout_ms == current.timeout_ms:
         return _answer(current, None)  # writing it again would make the third repeat look like a stranger
     else:
@@ -137,5 +137,5 @@ def _renew(
     return _answer(renewed, renewed)
 
 
-def _answer(transaction: Transaction, changed: Transaction | None) -> Outcome:
-    return Outcome(ErrorCode.NONE, changed, transaction.producer_id, transaction.producer_epoch)
+def _answer(transaction: Transaction, changed: Transaction | None) -> Decision:
+    return Decision(ErrorCode.NONE, changed, transaction.producer_id, transaction.producer_epoch)

@@ -133,7 +133,7 @@ class Transaction(NamedTuple):
         return self.producer_id, self.producer_epoch
 
 
-class Outcome(NamedTuple):
+class Decision(NamedTuple):
     """What a request comes to: an error or an answer, and the transaction's next value if it changes.
 
     `needs_producer_id` asks for the same question again, with a fresh producer id; nothing is changed then.
@@ -146,4 +146,4 @@ class Outcome(NamedTuple):
     needs_producer_id: bool = False
 
 
-NEEDS_PRODUCER_ID = Outcome(needs_producer_id=True)
+NEEDS_PRODUCER_ID = Decision(needs_producer_id=True)

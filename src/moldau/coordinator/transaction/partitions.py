@@ -19,7 +19,7 @@ Not here: the partitions' existence and who may write to them (the handlers chec
 from collections.abc import Iterable
 
 from moldau.coordinator.markers import TopicPartition
-from moldau.coordinator.transaction.metadata import Outcome, Transaction
+from moldau.coordinator.transaction.metadata import Decision, Transaction
 from moldau.coordinator.transaction.states import DECIDED, TransactionState
 from moldau.protocol.errors import ErrorCode
 
@@ -41,16 +41,16 @@ def add(
     *,
     client_version: int,
     now_ms: int,
-) -> Outcome:
+) -> Decision:
     """Let `partitions` take part in the producer's transaction, which begins with the first."""
     if current is not None and current.state in DECIDED:
-        return Outcome(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return Decision(ErrorCode.CONCURRENT_TRANSACTIONS)
     error_code = check_producer(current, producer_id, producer_epoch)
     if error_code or current is None:
-        return Outcome(error_code)
+        return Decision(error_code)
     if current.state is TransactionState.ONGOING and partitions <= current.partitions:
-        return Outcome()
-    return Outcome(ErrorCode.NONE, current.extended(partitions, client_version, now_ms))
+        return Decision()
+    return Decision(ErrorCode.NONE, current.extended(partitions, client_version, now_ms))
 
 
 def verify(

@@ -1,10 +1,10 @@
 """The transactional ids of one partition of `__transaction_state`: a state machine that the runtime drives.
 
 What a request means is a function of one `Transaction` (init_producer.py, partitions.py, ending.py) that
-gives an `Outcome`; here it becomes the runtime's `Result`: the record, the answer for when that is committed,
+gives a `Decision`; here it becomes the runtime's `Result`: the record, the answer once that is committed,
 and, where the record decides a transaction, the beginning of its delivery.
 
-    Outcome.next decided   committed ──> delivery.begin ──> ... ──> finished ──> Complete record
+    Decision.next decided   committed ──> delivery.begin ──> ... ──> finished ──> Complete record
                            failed    ──> rolled back: still ongoing, and its deadline is set again
 
 Invariants: a marker is written only after the decision is committed; every Ongoing transaction has a
@@ -24,7 +24,7 @@ from moldau.coordinator.transaction import ending, init_producer, partitions, qu
 from moldau.coordinator.transaction.delivery import Delivery
 from moldau.coordinator.transaction.expiry import EXPIRED_RECORDS_MAX, expired, is_overdue
 from moldau.coordinator.transaction.init_producer import Identity
-from moldau.coordinator.transaction.metadata import Outcome, Transaction
+from moldau.coordinator.transaction.metadata import Decision, Transaction
 from moldau.coordinator.transaction.records import Record, decode, encode, value_version
 from moldau.coordinator.transaction.states import AT_REST, DECIDED, NAMES, TransactionState
 from moldau.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
@@ -34,7 +34,7 @@ R = TypeVar("R")
 Key = tuple[str]
 """A deadline's key: the transactional id."""
 
-Respond = Callable[[Outcome], R]
+Respond = Callable[[Decision], R]
 
 REPEAT_MS = 1000
 """How soon an abort is tried again that could not be written down, so that a full disk finds rest."""
@@ -115,7 +115,7 @@ class TransactionShard:
         transactional_id: str,
         timeout_ms: int,
         expected: Identity | None,
-        fresh_id: int | None,
+        new_producer_id: int | None,
         now_ms: int,
         respond: Respond[R],
     ) -> Result[R]:
@@ -124,7 +124,7 @@ class TransactionShard:
             transactional_id,
             timeout_ms,
             expected,
-            fresh_id=fresh_id,
+            new_producer_id=new_producer_id,
             server_version=self._server_version(),
             now_ms=now_ms,
         )
@@ -159,7 +159,7 @@ class TransactionShard:
         identity: Identity,
         committed: bool,
         client_version: int,
-        fresh_id: int | None,
+        new_producer_id: int | None,
         now_ms: int,
         respond: Respond[R],
     ) -> Result[R]:
@@ -168,19 +168,19 @@ class TransactionShard:
             *identity,
             committed,
             client_version=client_version,
-            fresh_id=fresh_id,
+            new_producer_id=new_producer_id,
             now_ms=now_ms,
         )
         return self._result(outcome, respond, now_ms, "committed" if committed else "aborted")
 
     # Time.
 
-    def abort_overdue(self, transactional_id: str, fresh_id: int | None, now_ms: int) -> Result[None]:
+    def abort_overdue(self, transactional_id: str, new_producer_id: int | None, now_ms: int) -> Result[None]:
         """Abort a transaction that has lasted too long, if it (still) has."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None or not is_overdue(transaction, now_ms):
             return Result()
-        outcome = init_producer.fence(transaction, fresh_id, self._server_version(), now_ms)
+        outcome = init_producer.fence(transaction, new_producer_id, self._server_version(), now_ms)
         if outcome.needs_producer_id:
             self._replace_producer(transactional_id)
             return Result()
@@ -216,7 +216,7 @@ class TransactionShard:
 
     # Inside.
 
-    def _result(self, outcome: Outcome, respond: Respond[R], now_ms: int, how: str = "ongoing") -> Result[R]:
+    def _result(self, outcome: Decision, respond: Respond[R], now_ms: int, how: str = "ongoing") -> Result[R]:
         response, changed = respond(outcome), outcome.next
         if changed is None:
             return Result(response)

@@ -10,7 +10,7 @@ from moldau.protocol.errors import ErrorCode
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    world = World(patience_ms=100)
+    world = World(completion_wait_ms=100)
     yield world
     world.close()
 

@@ -20,8 +20,8 @@ from pending_append import PendingAppend
 
 from moldau.coordinator.markers import Marker, TopicPartition
 from moldau.coordinator.transaction.metadata import Transaction
+from moldau.coordinator.transaction.service import TransactionCoordinator
 from moldau.coordinator.transaction.shard import TransactionShard
-from moldau.coordinator.transaction_service import TransactionCoordinator
 from moldau.core.clock import ManualClock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import ManualTimers
@@ -173,7 +173,12 @@ class World:
     partitions."""
 
     def __init__(
-        self, *, partitions: int = 1, transaction_version: int = 2, patience_ms: int = 0, **settings: Any
+        self,
+        *,
+        partitions: int = 1,
+        transaction_version: int = 2,
+        completion_wait_ms: int = 0,
+        **settings: Any,
     ) -> None:
         self.loop = asyncio.new_event_loop()
         self.clock = ManualClock()
@@ -181,7 +186,7 @@ class World:
         self.markers = Partitions(self.loop)
         self.producer_ids = ProducerIdCounter()
         self.transaction_version = transaction_version
-        self.patience_ms = patience_ms
+        self.completion_wait_ms = completion_wait_ms
         self.leader_epoch = 0
         self.settings = BrokerSettings(**settings)
         self.image = Image()
@@ -218,7 +223,7 @@ class World:
             producer_ids=self.producer_ids,
             markers=self.markers,
             transaction_version=lambda: self.transaction_version,
-            patience_ms=self.patience_ms,
+            completion_wait_ms=self.completion_wait_ms,
         )
         self.coordinator.start()
         for partition in range(len(self.image.topics[TRANSACTION_STATE_TOPIC].partitions)):

@@ -25,7 +25,7 @@ log = logging.getLogger("moldau.replication")
 _RETRY_SECONDS = 0.5
 
 
-class Turn:
+class GroupCommit:
     """Collects the partitions that were appended to, and writes them when the turn ends."""
 
     def __init__(

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from moldau.coordinator.result import Result
 from moldau.coordinator.runtime import CoordinatorRuntime
-from moldau.coordinator.transaction.metadata import Outcome
+from moldau.coordinator.transaction.metadata import Decision
 from moldau.coordinator.transaction.shard import TransactionShard
 from moldau.core.timers import Timers
 from moldau.protocol.errors import ErrorCode
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 RETRY_MS = 1000
 
-Question = Callable[[TransactionShard, int, int | None, Callable[[Outcome], R]], Result[R]]
+Question = Callable[[TransactionShard, int, int | None, Callable[[Decision], R]], Result[R]]
 """What to decide, from the shard, the time in milliseconds, a fresh producer id if there is one, and what
 makes the response."""
 
@@ -39,7 +39,7 @@ class ProducerIdSource(Protocol):
         """An id that was never given before. Raises OSError if none can be given now."""
 
 
-class FreshIds:
+class ProducerIdAllocation:
     """Puts questions to shards, and gets them the producer ids that they turn out to need."""
 
     def __init__(
@@ -55,31 +55,31 @@ class FreshIds:
         for task in list(self._tasks):
             task.cancel()
 
-    def decide(self, partition: int, question: Question[R], respond: Callable[[Outcome], R]) -> Any:
+    def decide(self, partition: int, question: Question[R], respond: Callable[[Decision], R]) -> Any:
         """The response, or a future or coroutine of it."""
         wanted = False
 
-        def answer(outcome: Outcome) -> R:
+        def answer(outcome: Decision) -> R:
             nonlocal wanted
             wanted = outcome.needs_producer_id
             return respond(outcome)
 
         def refuse(error_code: int) -> R:
-            return respond(Outcome(error_code))
+            return respond(Decision(error_code))
 
-        def decide(fresh_id: int | None) -> Any:
+        def decide(new_producer_id: int | None) -> Any:
             return self._runtime.decide(
-                partition, lambda shard, now_ms: question(shard, now_ms, fresh_id, answer), refuse
+                partition, lambda shard, now_ms: question(shard, now_ms, new_producer_id, answer), refuse
             )
 
         async def decide_with_fresh_id() -> R:
             try:
-                fresh_id = await self._source.next()
+                new_producer_id = await self._source.next()
             except OSError as error:
                 # The block could not be written down. This is the code that clients take as "try again".
                 _log.error("no producer id can be given: %s", error)
                 return refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            decided = decide(fresh_id)
+            decided = decide(new_producer_id)
             response: R = await decided if isinstance(decided, asyncio.Future) else decided
             return response
 
@@ -92,13 +92,14 @@ class FreshIds:
 
         async def abort() -> None:
             try:
-                fresh_id = await self._source.next()
+                new_producer_id = await self._source.next()
             except Exception as error:  # whatever it is: the transaction must not stay open for ever
                 _log.error("no producer id can be given: %s", error)
                 self._timers.call_later(RETRY_MS, partial(self.abort_overdue, partition, transactional_id))
                 return
             self._runtime.submit(
-                partition, lambda shard, now_ms: shard.abort_overdue(transactional_id, fresh_id, now_ms)
+                partition,
+                lambda shard, now_ms: shard.abort_overdue(transactional_id, new_producer_id, now_ms),
             )
 
         task = asyncio.get_running_loop().create_task(abort())

@@ -18,15 +18,15 @@ from typing import Any
 from moldau.coordinator.transaction.shard import TransactionShard
 from moldau.core.timers import Timers
 
-PATIENCE_MS = 100
+COMPLETION_WAIT_MS = 100
 
 
-class Patience:
-    """Keeps questions back, for `patience_ms` at most (0: not at all); one object serves all shards."""
+class CompletionWait:
+    """Delays requests until their transaction is complete, by `completion_wait_ms` at most (0: not at all)."""
 
-    def __init__(self, timers: Timers, patience_ms: int = PATIENCE_MS) -> None:
+    def __init__(self, timers: Timers, completion_wait_ms: int = COMPLETION_WAIT_MS) -> None:
         self._timers = timers
-        self._patience_ms = patience_ms
+        self._patience_ms = completion_wait_ms
 
     def ask(self, shard: TransactionShard | None, transactional_id: str, question: Callable[[], Any]) -> Any:
         """The answer of `question()`, or a future of it if the id's transaction is being carried out now."""

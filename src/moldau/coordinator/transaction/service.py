@@ -15,25 +15,25 @@ from functools import partial
 from typing import Any, TypeVar
 
 from moldau.coordinator.group.regex import InvalidPattern
+from moldau.coordinator.group.service import java_hash, together
 from moldau.coordinator.machine import CoordinatorLog
 from moldau.coordinator.markers import MarkerWriter, TopicPartition
 from moldau.coordinator.result import Result
 from moldau.coordinator.runtime import CoordinatorRuntime
-from moldau.coordinator.service import java_hash, together
 from moldau.coordinator.transaction import queries
+from moldau.coordinator.transaction.completion_wait import COMPLETION_WAIT_MS, CompletionWait
 from moldau.coordinator.transaction.delivery import Delivery
-from moldau.coordinator.transaction.fresh_ids import FreshIds, ProducerIdSource
+from moldau.coordinator.transaction.error_mapping import ErrorMapping, client_error, producer_error_mapping
 from moldau.coordinator.transaction.init_producer import Identity
 from moldau.coordinator.transaction.metadata import (
     EPOCH_BUMPING_VERSION,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    Outcome,
+    Decision,
     Transaction,
 )
-from moldau.coordinator.transaction.patience import PATIENCE_MS, Patience
+from moldau.coordinator.transaction.producer_id_allocation import ProducerIdAllocation, ProducerIdSource
 from moldau.coordinator.transaction.shard import TransactionShard
-from moldau.coordinator.transaction.words import Words, spoken, words_for_producer
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import TimerHandle, Timers
@@ -78,13 +78,13 @@ class TransactionCoordinator:
         producer_ids: ProducerIdSource,
         markers: MarkerWriter,
         transaction_version: Callable[[], int] = lambda: EPOCH_BUMPING_VERSION,
-        patience_ms: int = PATIENCE_MS,
+        completion_wait_ms: int = COMPLETION_WAIT_MS,
     ) -> None:
         self._image = image
         self._settings = settings
         self._clock = clock
         self._timers = timers
-        self._patience = Patience(timers, patience_ms)
+        self._completion_wait = CompletionWait(timers, completion_wait_ms)
         self._markers = markers
         self._transaction_version = transaction_version
         self._leader_epochs: dict[int, int] = {}
@@ -94,7 +94,7 @@ class TransactionCoordinator:
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC, log=log, make_state=self._make_state, clock=clock, timers=timers
         )
-        self._ids = FreshIds(self.runtime, producer_ids, timers)
+        self._ids = ProducerIdAllocation(self.runtime, producer_ids, timers)
 
     # Life.
 
@@ -149,29 +149,31 @@ class TransactionCoordinator:
         """InitProducerId with a transactional id (KIP-98, KIP-360)."""
         transactional_id = request.transactional_id or ""
 
-        def respond(outcome: Outcome) -> InitProducerIdResponse:
+        def respond(outcome: Decision) -> InitProducerIdResponse:
             return InitProducerIdResponse(
-                error_code=spoken(InitProducerIdRequest, api_version, outcome.error_code),
+                error_code=client_error(InitProducerIdRequest, api_version, outcome.error_code),
                 producer_id=outcome.producer_id,
                 producer_epoch=outcome.producer_epoch,
             )
 
         half_named = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
         if half_named or not transactional_id:
-            return respond(Outcome(ErrorCode.INVALID_REQUEST))
+            return respond(Decision(ErrorCode.INVALID_REQUEST))
         if not 0 < request.transaction_timeout_ms <= self._settings().transaction_max_timeout_ms:
-            return respond(Outcome(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+            return respond(Decision(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
         named = request.producer_id != NO_PRODUCER_ID
         expected = Identity(request.producer_id, request.producer_epoch) if named else None
 
         def operation(
-            shard: TransactionShard, now_ms: int, fresh_id: int | None, answer: Callable[[Outcome], R]
+            shard: TransactionShard, now_ms: int, new_producer_id: int | None, answer: Callable[[Decision], R]
         ) -> Result[R]:
             timeout_ms = request.transaction_timeout_ms
-            return shard.init_producer_id(transactional_id, timeout_ms, expected, fresh_id, now_ms, answer)
+            return shard.init_producer_id(
+                transactional_id, timeout_ms, expected, new_producer_id, now_ms, answer
+            )
 
         partition = self.partition_for(transactional_id)
-        return self._patience.ask(
+        return self._completion_wait.ask(
             self.runtime.state(partition),
             transactional_id,
             lambda: self._ids.decide(partition, operation, respond),
@@ -180,29 +182,29 @@ class TransactionCoordinator:
     def end_transaction(self, request: EndTxnRequest, api_version: int) -> Any:
         """EndTxn; answered once the decision is committed."""
 
-        def respond(outcome: Outcome) -> EndTxnResponse:
+        def respond(outcome: Decision) -> EndTxnResponse:
             return EndTxnResponse(
-                error_code=spoken(EndTxnRequest, api_version, outcome.error_code),
+                error_code=client_error(EndTxnRequest, api_version, outcome.error_code),
                 producer_id=outcome.producer_id,
                 producer_epoch=outcome.producer_epoch,
             )
 
         if not request.transactional_id:
-            return respond(Outcome(ErrorCode.INVALID_REQUEST))
+            return respond(Decision(ErrorCode.INVALID_REQUEST))
         identity = Identity(request.producer_id, request.producer_epoch)
         client_version = EPOCH_BUMPING_VERSION if api_version >= NEW_EPOCH_FROM else 0
 
         def operation(
-            shard: TransactionShard, now_ms: int, fresh_id: int | None, answer: Callable[[Outcome], R]
+            shard: TransactionShard, now_ms: int, new_producer_id: int | None, answer: Callable[[Decision], R]
         ) -> Result[R]:
             committed, name = request.committed, request.transactional_id
-            return shard.end(name, identity, committed, client_version, fresh_id, now_ms, answer)
+            return shard.end(name, identity, committed, client_version, new_producer_id, now_ms, answer)
 
         partition = self.partition_for(request.transactional_id)
         # A producer may give up its next transaction before any of it has come here. Only version 2 may wait:
         # its epoch says which transaction is meant.
         shard = self.runtime.state(partition) if client_version >= EPOCH_BUMPING_VERSION else None
-        return self._patience.ask(
+        return self._completion_wait.ask(
             shard,
             request.transactional_id,
             lambda: self._ids.decide(partition, operation, respond),
@@ -253,7 +255,7 @@ class TransactionCoordinator:
 
         The codes are meant for the producer: it knows an outdated epoch as INVALID_PRODUCER_EPOCH here, and
         where it does not know TRANSACTION_ABORTABLE, INVALID_TXN_STATE."""
-        words = words_for_producer(supports_abortable=supports_abortable)
+        words = producer_error_mapping(supports_abortable=supports_abortable)
         identity = Identity(producer_id, producer_epoch)
         return self._verify(transactional_id, identity, partitions, add, words)
 
@@ -288,11 +290,11 @@ class TransactionCoordinator:
         kind: type,
         api_version: int,
     ) -> Any:
-        def respond(outcome: Outcome) -> int:
-            return spoken(kind, api_version, outcome.error_code)
+        def respond(outcome: Decision) -> int:
+            return client_error(kind, api_version, outcome.error_code)
 
         if not transactional_id:
-            return respond(Outcome(ErrorCode.INVALID_REQUEST))
+            return respond(Decision(ErrorCode.INVALID_REQUEST))
         partition = self.partition_for(transactional_id)
 
         def question() -> Any:
@@ -304,7 +306,7 @@ class TransactionCoordinator:
                 lambda error_code: error_code,
             )
 
-        return self._patience.ask(self.runtime.state(partition), transactional_id, question)
+        return self._completion_wait.ask(self.runtime.state(partition), transactional_id, question)
 
     def _verify(
         self,
@@ -312,7 +314,7 @@ class TransactionCoordinator:
         identity: Identity,
         partitions: Sequence[TopicPartition],
         add: bool,
-        words: Words,
+        words: ErrorMapping,
     ) -> Any:
         def for_all(error_code: int) -> dict[TopicPartition, int]:
             return dict.fromkeys(partitions, words.get(error_code, error_code))
@@ -335,7 +337,7 @@ class TransactionCoordinator:
             return for_all(ErrorCode.INVALID_REQUEST)
         partition = self.partition_for(transactional_id)
         shard = self.runtime.state(partition) if add else None
-        return self._patience.ask(
+        return self._completion_wait.ask(
             shard, transactional_id, lambda: self.runtime.decide(partition, operation, for_all)
         )
 

@@ -111,7 +111,7 @@ class Deferred(AppendResult):
         self.log_start_offset = log_start_offset
 
 
-class Outcome(NamedTuple):
+class Refusal(NamedTuple):
     """A refusal before it is dressed as an answer."""
 
     error_code: int

@@ -21,18 +21,18 @@ PRODUCER_FENCED_FROM: Mapping[type, int] = {
 }
 """The first version of each request that knows PRODUCER_FENCED."""
 
-Words = Mapping[int, int]
+ErrorMapping = Mapping[int, int]
 """What to say instead of a code."""
 
 
-def spoken(request: type, api_version: int, error_code: int) -> int:
+def client_error(request: type, api_version: int, error_code: int) -> int:
     """The answer's code to a client."""
     if error_code == ErrorCode.PRODUCER_FENCED and api_version < PRODUCER_FENCED_FROM[request]:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error_code
 
 
-def words_for_producer(*, supports_abortable: bool) -> Words:
+def producer_error_mapping(*, supports_abortable: bool) -> ErrorMapping:
     """What a producer is told by the leader of the partition that it writes to."""
     words: dict[int, int] = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
     if not supports_abortable:
