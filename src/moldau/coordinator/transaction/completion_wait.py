@@ -22,7 +22,7 @@ COMPLETION_WAIT_MS = 100
 
 
 class CompletionWait:
-    """Delays requests until their transaction is complete, by `completion_wait_ms` at most (0: not at all)."""
+    """Delays requests until their transaction is complete, `completion_wait_ms` at most (0: not at all)."""
 
     def __init__(self, timers: Timers, completion_wait_ms: int = COMPLETION_WAIT_MS) -> None:
         self._timers = timers
