@@ -1,0 +1,139 @@
+"""The network as a dependency: whoever serves or connects is handed a `Network`; a simulation hands over one
+in memory, with delays, lost connections and cut links from a seed.
+
+An address is taken before anything else is started, so that a port that is in use leaves nothing behind, and
+served when everything is ready:
+
+    bind      taken; a connection is refused, as if nothing were there
+    listen    taken; a connection waits until it is served
+    serve     each connection gets a protocol of its own
+
+Protocols and transports are those of asyncio. Not here: what they say to each other (server/, client/).
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Protocol, TypeAlias, TypeVar
+
+AnyProtocol = TypeVar("AnyProtocol", bound=asyncio.BaseProtocol)
+MakeProtocol: TypeAlias = Callable[[], asyncio.BaseProtocol]
+
+
+class Address(Protocol):
+    """An address that this broker holds."""
+
+    @property
+    def host(self) -> str:
+        """The host that was asked for; empty for every interface."""
+
+    @property
+    def port(self) -> int:
+        """The port, also where any free one was asked for."""
+
+    async def serve(self, make_protocol: MakeProtocol) -> None:
+        """Accept connections from now on, each with a protocol of its own. Called once.
+
+        OSError when another program has begun to listen on a bound address first.
+        """
+
+    def close(self) -> None:
+        """Give the address back; connections that were accepted stay. Closing twice does nothing."""
+
+
+class Network(Protocol):
+    """What a broker reaches others by, and is reached by."""
+
+    async def bind(self, host: str, port: int, backlog: int) -> Address:
+        """Take an address, on which connections are refused until it is served.
+
+        An empty host means every interface; port 0 any free one. OSError: it is taken, or not this machine's.
+        """
+
+    def listen(self, host: str, port: int, backlog: int) -> Address:
+        """As `bind`; connections wait until they are served."""
+
+    async def connect(
+        self, host: str, port: int, make_protocol: Callable[[], AnyProtocol]
+    ) -> tuple[asyncio.Transport, AnyProtocol]:
+        """A connection to another's address. OSError: nobody is there, or the way is cut."""
+
+    def name(self) -> str:
+        """By which name other machines find this one."""
+
+
+class SystemNetwork:
+    """The machine's sockets, on an asyncio loop or uvloop's."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    async def bind(self, host: str, port: int, backlog: int) -> Address:
+        return await _Bound.make(self._loop, host, port, backlog)
+
+    def listen(self, host: str, port: int, backlog: int) -> Address:
+        return _Listening(self._loop, host, port, backlog)
+
+    async def connect(
+        self, host: str, port: int, make_protocol: Callable[[], AnyProtocol]
+    ) -> tuple[asyncio.Transport, AnyProtocol]:
+        return await self._loop.create_connection(make_protocol, host, port)
+
+    def name(self) -> str:
+        return socket.getfqdn()
+
+
+class _Bound:
+    """Sockets that are bound, one for each interface, and listen when they are served."""
+
+    _server: asyncio.Server
+    _make_protocol: MakeProtocol
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.port = 0
+
+    @classmethod
+    async def make(cls, loop: asyncio.AbstractEventLoop, host: str, port: int, backlog: int) -> "_Bound":
+        bound = cls(host)
+        bound._server = await loop.create_server(
+            bound._new_connection,
+            host or None,
+            port,
+            backlog=backlog,
+            reuse_address=True,
+            start_serving=False,
+        )
+        bound.port = bound._server.sockets[0].getsockname()[1]
+        return bound
+
+    def _new_connection(self) -> asyncio.BaseProtocol:
+        return self._make_protocol()  # set before the first connection
+
+    async def serve(self, make_protocol: MakeProtocol) -> None:
+        self._make_protocol = make_protocol
+        await self._server.start_serving()
+
+    def close(self) -> None:
+        self._server.close()
+
+
+class _Listening:
+    """One socket that listens from the start; the system keeps connections until they are accepted."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, host: str, port: int, backlog: int) -> None:
+        self._loop = loop
+        self._server: asyncio.Server | None = None
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family, backlog=backlog)
+        self._socket.setblocking(False)
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+
+    async def serve(self, make_protocol: MakeProtocol) -> None:
+        self._server = await self._loop.create_server(make_protocol, sock=self._socket)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._socket.close()

@@ -1,0 +1,102 @@
+"""The world that a broker runs in, handed to it: `Node(settings, host)`.
+
+The broker uses the clock, files, sockets, threads and random numbers of its host, and no others. `system_host`
+is this machine. A simulation makes hosts with a time, disk and network of their own, and runs several whole
+brokers on one thread from a seed: the same seed gives the same run.
+
+One host is one machine as its broker sees it: brokers of one simulation share the loop, and have a host each.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.core.clock import Clock, SystemClock
+from moldau.core.files import Files, OsFiles
+from moldau.core.network import Network, SystemNetwork
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.slow_lane import SlowLane
+from moldau.core.timers import LoopTimers, Timers
+from moldau.core.workers import Pool, thread_pool
+from moldau.metadata.embedded import EmbeddedStore
+from moldau.metadata.store import MetadataStore
+
+if TYPE_CHECKING:
+    from moldau.log.compaction.job import CleaningWorker
+    from moldau.monitor.process import ProcessFacts
+
+_WORKER_THREADS = 4
+
+
+def embedded_store(host: "Host", settings: BrokerSettings, lane: SlowLane) -> MetadataStore:
+    """The metadata store of a single broker, in a folder of its own data."""
+    folder = Path(settings.metadata_log_dir or settings.data_directories[0])
+    return EmbeddedStore(folder, settings.moldau_metadata_snapshot_min_bytes, files=host.files, lane=lane)
+
+
+def compaction_process(host: "Host") -> "CleaningWorker":
+    """A worker process for compaction, which starts with its first job."""
+    from moldau.log.compaction.process import ProcessWorker
+
+    return ProcessWorker(host.loop)
+
+
+def read_process_facts() -> "ProcessFacts":
+    """What the system says about this process."""
+    from moldau.monitor.process import read
+
+    return read()
+
+
+@dataclass(slots=True, kw_only=True)
+class Host:
+    """One machine: everything that a broker uses and does not own."""
+
+    loop: asyncio.AbstractEventLoop
+    """The running event loop; tasks and futures that the broker makes are on it."""
+    clock: Clock
+    timers: Timers
+    random: random.Random
+    files: Files
+    network: Network
+    workers: Executor
+    """Runs what would hold the loop up; see core/workers.py. The broker shuts it down when it stops."""
+    pool: Pool
+    """Makes executors for code that may block, and itself runs in one of the workers."""
+    open_files_max: int
+    """How many descriptors this process may have open."""
+    process_id: int
+    seconds: Callable[[], float]
+    """A fine counter, by which long work is cut into slices and durations are measured."""
+    thread_cpu_seconds: Callable[[], float]
+    """CPU time of the calling thread."""
+    process_facts: "Callable[[], ProcessFacts]" = read_process_facts
+    metadata_store: "Callable[[Host, BrokerSettings, SlowLane], MetadataStore]" = embedded_store
+    cleaning_worker: "Callable[[Host], CleaningWorker]" = compaction_process
+
+
+def system_host() -> Host:
+    """This machine, for a broker on the running event loop."""
+    import os
+    import resource
+    import time
+
+    loop = asyncio.get_running_loop()
+    return Host(
+        loop=loop,
+        clock=SystemClock(),
+        timers=LoopTimers(loop),
+        random=random.SystemRandom(),
+        files=OsFiles(),
+        network=SystemNetwork(loop),
+        workers=thread_pool(_WORKER_THREADS),
+        pool=thread_pool,
+        open_files_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        process_id=os.getpid(),
+        seconds=time.perf_counter,
+        thread_cpu_seconds=time.thread_time,
+    )
