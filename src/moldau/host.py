@@ -1,8 +1,8 @@
 """The world that a broker runs in, handed to it: `Node(settings, host)`.
 
-The broker uses the clock, files, sockets, threads and random numbers of its host, and no others. `system_host`
-is this machine. A simulation makes hosts with a time, disk and network of their own, and runs several whole
-brokers on one thread from a seed: the same seed gives the same run.
+The broker uses the clock, files, sockets, threads and random numbers of its host, and no others.
+`system_host` is this machine. A simulation makes hosts with a time, disk and network of their own, and runs
+several whole brokers on one thread from a seed: the same seed gives the same run.
 
 One host is one machine as its broker sees it: brokers of one simulation share the loop, and have a host each.
 """
