@@ -20,6 +20,7 @@ import confluent_kafka
 import kafka
 from client_agents import AgentClient, AgentError
 from client_aiokafka import AiokafkaClient
+from client_kafka_python import await_metadata
 from client_model import Place
 
 NAMES = ("confluent", "java", "kafka-python", "aiokafka", "kafkajs")
@@ -330,6 +331,7 @@ class KafkaPythonTransactional:
             fetch_max_wait_ms=100,
             max_poll_records=10,
         )
+        await_metadata(consumer, [source])
         transactions = 0
         deadline = time.monotonic() + READ_TIMEOUT_S
         while count > 0 and time.monotonic() < deadline:
