@@ -41,8 +41,6 @@ from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.image import (
     EMPTY_IMAGE,
-    GROUP_OFFSETS_TOPIC,
-    TRANSACTION_STATE_TOPIC,
     Image,
 )
 from moldau.metadata.view import MetadataView
@@ -59,6 +57,7 @@ from moldau.server.response_memory import ResponseMemory
 from moldau.server.turns import Turns
 
 if TYPE_CHECKING:
+    from moldau.coordinator.coordinator import Coordinator
     from moldau.coordinator.group.service import GroupCoordinator
     from moldau.coordinator.transaction.service import TransactionCoordinator
     from moldau.log.compaction.cleaner import Cleaner
@@ -381,7 +380,7 @@ class Node:
                 random_source=self.random,
             )
             self._groups.start()
-            self._lead_groups(self._groups, EMPTY_IMAGE, self._led_image)
+            self._tell_leadership(self._groups, EMPTY_IMAGE, self._led_image)
             self.metadata.subscribe(self._groups.metadata_changed)
             if self._monitoring is not None:
                 self._monitoring.sources.groups = self._groups
@@ -402,7 +401,7 @@ class Node:
                 markers=self.markers,
             )
             self._transactions.start()
-            self._lead_transactions(self._transactions, EMPTY_IMAGE, self._led_image)
+            self._tell_leadership(self._transactions, EMPTY_IMAGE, self._led_image)
             self.metadata.subscribe(self._transactions.metadata_changed)
             if self._monitoring is not None:
                 self._monitoring.sources.transactions = self._transactions
@@ -444,28 +443,20 @@ class Node:
             return
         self._led_image = image
         if self._groups is not None:
-            self._lead_groups(self._groups, old, image)
+            self._tell_leadership(self._groups, old, image)
         if self._transactions is not None:
-            self._lead_transactions(self._transactions, old, image)
+            self._tell_leadership(self._transactions, old, image)
 
-    def _lead_groups(self, groups: "GroupCoordinator", old: Image, new: Image) -> None:
-        if old.topics.get(GROUP_OFFSETS_TOPIC) is new.topics.get(GROUP_OFFSETS_TOPIC):
+    def _tell_leadership(self, coordinator: "Coordinator", old: Image, new: Image) -> None:
+        """What the coordinator's topic changed in what this broker leads. A partition led in a later epoch is
+        loaded again: another broker may have led it in between."""
+        if old.topics.get(coordinator.topic) is new.topics.get(coordinator.topic):
             return
-        before, after = self._led(old, GROUP_OFFSETS_TOPIC), self._led(new, GROUP_OFFSETS_TOPIC)
-        for index in sorted(before.keys() - after.keys()):
-            groups.resigned(index)
-        for index in sorted(after.keys() - before.keys()):
-            groups.elected(index)
-
-    def _lead_transactions(self, transactions: "TransactionCoordinator", old: Image, new: Image) -> None:
-        """A partition led anew, in a later epoch, is loaded anew: its markers carry that epoch."""
-        if old.topics.get(TRANSACTION_STATE_TOPIC) is new.topics.get(TRANSACTION_STATE_TOPIC):
-            return
-        before, after = self._led(old, TRANSACTION_STATE_TOPIC), self._led(new, TRANSACTION_STATE_TOPIC)
+        before, after = self._led(old, coordinator.topic), self._led(new, coordinator.topic)
         for index, _ in sorted(before.items() - after.items()):
-            transactions.resigned(index)
+            coordinator.resigned(index)
         for index, leader_epoch in sorted(after.items() - before.items()):
-            transactions.elected(index, leader_epoch)
+            coordinator.elected(index, leader_epoch)
 
     def _led(self, image: Image, name: str) -> dict[int, int]:
         """The partitions of the topic that this broker leads, with their leader epochs."""

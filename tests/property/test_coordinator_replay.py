@@ -20,7 +20,7 @@ from group_world import GROUP, Call, World
 from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.classic_state import ClassicState
 from moldau.coordinator.group.shard import GroupShard
-from moldau.coordinator.loading import Gathering
+from moldau.coordinator.last_values import LastValues
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 
@@ -192,9 +192,9 @@ class Story:
 
     def check_rebuilt(self, shard: GroupShard) -> None:
         runtime = self.world.coordinator.runtime
-        rebuilt = runtime._make_state(0)
+        rebuilt = runtime._make_state(0, 0)
         rebuilt.journal.recording = False
-        gathering = Gathering()
+        gathering = LastValues()
         gathering.take(self.world.log.records.get(0, []))
         for key, value in gathering.latest.items():
             rebuilt.load(key, value)

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "coordinator"))
 from group_world import GROUP, Call, World
 
 from moldau.coordinator.group.shard import GroupShard
-from moldau.coordinator.loading import Gathering
+from moldau.coordinator.last_values import LastValues
 from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
 from moldau.coordinator.records import decode
 from moldau.protocol.errors import ErrorCode
@@ -118,9 +118,9 @@ def compacted(log: list[Loaded]) -> list[Loaded]:
 
 
 def loaded(world: World, log: list[Loaded]) -> GroupShard:
-    shard: GroupShard = world.coordinator.runtime._make_state(0)
+    shard: GroupShard = world.coordinator.runtime._make_state(0, 0)
     shard.journal.recording = False
-    gathering = Gathering()
+    gathering = LastValues()
     gathering.take(log)
     for key, value in gathering.latest.items():
         shard.load(key, value)

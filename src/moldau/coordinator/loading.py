@@ -1,106 +1,100 @@
-"""What a log amounts to: the last value of every key, and the transactions that are still open at its end.
+"""Loading a shard: its log is read back into an empty state.
 
-The topic is compacted, so the state of a shard must not depend on anything but the last values, in the order
-of the last writes. A record of a transaction counts from its commit marker on, but its place in the order is
-its own: if something else was committed under its key after it, that stays.
+    read (in slices) ──> last value of every key ──> replay (in slices) ──> open transactions ──> serve
+        └── fails ──> again after a second, until this broker leads no longer
 
-    offset   10          20          30          40
-             K=a (tx 7)  K=b         commit 7                 K is b, before and after compaction, which
-             K=a (tx 7)  K=b (tx 8)  commit 8    commit 7     keeps the record that stands last
+Only the last value of every key is replayed, in the order of the last writes: the topic is compacted, so a
+state must not depend on anything else (last_values.py). A slice is one turn of the event loop; requests are
+refused with COORDINATOR_LOAD_IN_PROGRESS meanwhile. A record that cannot be decoded is logged and skipped.
 
-So a transaction's record is spoiled by any later record of its key that is committed before the marker comes.
-Spoiled ones are remembered until then: the transaction is open for their keys all the same. A tombstone is
-more thorough, and takes the records of open transactions with it, as in Kafka.
-
-Not here: what keys and values mean (the machine), the same rule on live state (group/pending_offsets.py).
+Not here: what serves afterwards (shard.py).
 """
 
-from collections.abc import Iterable, Iterator
+import logging
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
 
-from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
-from moldau.coordinator.result import Producer
+from moldau.coordinator.last_values import LastValues
+from moldau.coordinator.machine import CoordinatorLog, Machine, TransactionalMachine
+from moldau.coordinator.shard import Shard
+from moldau.protocol.errors import error_name
 
-_Pending = tuple[int, Producer, bytes | None, bool]
-"""Place in the order, producer, value, and whether something later is committed under the key."""
+LOAD_SLICE_RECORDS = 2000
+"""Records read or replayed in one turn of the event loop: some milliseconds."""
+
+LOAD_RETRY_MS = 1000
+
+_log = logging.getLogger(__name__)
 
 
-class Gathering:
-    """Takes the records of a log in order."""
+class Loader:
+    """Loads the shards of one topic."""
 
-    __slots__ = ("_open", "_order", "_writers", "latest")
+    def __init__(self, topic: str, log: CoordinatorLog) -> None:
+        self._topic = topic
+        self._coordinator_log = log
+        self._failing: set[int] = set()
+        """Partitions whose last load failed; each is logged once."""
 
-    def __init__(self) -> None:
-        self.latest: dict[bytes, bytes] = {}
-        """The last value of every key, in the order of the last writes."""
-        self._open: dict[int, dict[bytes, _Pending]] = {}
-        self._writers: dict[bytes, set[int]] = {}
-        self._order = 0
+    def load(self, shard: Shard[Any]) -> None:
+        """Load `shard`, which is new, and let it serve. Ends early if the shard is given up."""
+        self._next_slice(shard, self._slices(shard))
 
-    def take(self, items: Iterable[Loaded]) -> None:
-        """Take up the next records."""
-        latest, writers = self.latest, self._writers
-        for item in items:
-            if item.__class__ is tuple:
-                pair: tuple[bytes | None, bytes | None] = item  # type: ignore[assignment]
-                key, value = pair
-                if key is not None:
-                    latest.pop(key, None)
-                    if value is not None:
-                        latest[key] = value
-                    if writers and key in writers:
-                        self._overwritten(key, value)
-            elif isinstance(item, TransactionalRecord):
-                self._pend(item)
-            elif isinstance(item, EndedTransaction):
-                self._end(item)
-
-    def pending(self) -> Iterator[tuple[Producer, bytes, bytes | None]]:
-        """The records of transactions that are open, in order; the value of a spoiled one is None."""
-        rows = [(row, key) for records in self._open.values() for key, row in records.items()]
-        for (_, producer, value, spoiled), key in sorted(rows, key=lambda row: row[0][0]):
-            yield producer, key, None if spoiled else value
-
-    def _pend(self, item: TransactionalRecord) -> None:
-        if item.key is None:
+    def _next_slice(self, shard: Shard[Any], slices: Iterator[None]) -> None:
+        try:
+            for _ in slices:
+                shard.later(0, lambda: self._next_slice(shard, slices))
+                return
+        except Exception:
+            self._failed(shard)
             return
-        self._order += 1
-        producer_id = item.producer.producer_id
-        records = self._open.setdefault(producer_id, {})
-        records[item.key] = (self._order, item.producer, item.value, False)
-        self._writers.setdefault(item.key, set()).add(producer_id)
+        self._failing.discard(shard.index)
+        shard.serve()
 
-    def _end(self, item: EndedTransaction) -> None:
-        records = self._open.pop(item.producer_id, {})
-        for key in records:
-            self._forget(key, item.producer_id)
-        if not item.committed:
-            return
-        for key, (order, _, value, spoiled) in records.items():
-            if spoiled:
-                continue
-            self.latest.pop(key, None)
-            if value is not None:
-                self.latest[key] = value
-            self._spoil(key, order)
+    def _slices(self, shard: Shard[Any]) -> Iterator[None]:
+        """Load, and pause after every slice. Raises what reading the log raises."""
+        values = LastValues()
+        records = self._coordinator_log.committed_records(self._topic, shard.index)
+        while chunk := list(islice(records, LOAD_SLICE_RECORDS)):
+            values.take(chunk)
+            if len(chunk) == LOAD_SLICE_RECORDS:
+                yield
+        state: Machine = shard.state
+        items = iter(values.latest.items())
+        while pairs := list(islice(items, LOAD_SLICE_RECORDS)):
+            for key, value in pairs:
+                try:
+                    state.load(key, value)
+                except Exception:
+                    self._unreadable(shard, key)
+            if len(pairs) == LOAD_SLICE_RECORDS:
+                yield
+        if isinstance(state, TransactionalMachine):
+            for producer, key, pending in values.pending():
+                try:
+                    state.load_pending(producer, key, pending)
+                except Exception:
+                    self._unreadable(shard, key)
 
-    def _overwritten(self, key: bytes, value: bytes | None) -> None:
-        if value is not None:
-            self._spoil(key, self._order + 1)
-            return
-        for producer_id in self._writers.pop(key):
-            records = self._open[producer_id]
-            del records[key]
-            if not records:
-                del self._open[producer_id]
+    def _unreadable(self, shard: Shard[Any], key: bytes) -> None:
+        _log.exception("%s: skipping a record that cannot be read: %r", shard.name, key)
 
-    def _spoil(self, key: bytes, before: int) -> None:
-        for producer_id in self._writers.get(key, ()):
-            order, producer, value, _ = self._open[producer_id][key]
-            if order < before:
-                self._open[producer_id][key] = (order, producer, value, True)
-
-    def _forget(self, key: bytes, producer_id: int) -> None:
-        writers = self._writers[key]
-        writers.discard(producer_id)
-        if not writers:
-            del self._writers[key]
+    def _failed(self, shard: Shard[Any]) -> None:
+        """Reading failed, and nothing has been replayed: try again later."""
+        if shard.index not in self._failing:
+            # Fifty partitions that fail every second would fill the disk whose fullness made them fail.
+            first = not self._failing
+            self._failing.add(shard.index)
+            error_code = getattr(sys.exc_info()[1], "error_code", None)
+            if error_code is None:
+                _log.exception("%s cannot be loaded; trying again", shard.name)
+            elif first:
+                # The log refuses and has logged the cause; a traceback of this code would explain nothing.
+                _log.error(
+                    "%s cannot be loaded (%s); trying again, also with other partitions that fail so",
+                    shard.name,
+                    error_name(error_code),
+                )
+        shard.later(LOAD_RETRY_MS, lambda: self.load(shard))

@@ -168,7 +168,7 @@ class World:
         )
         self.coordinator.start()
         for partition in range(len(self.image.topics[GROUP_OFFSETS_TOPIC].partitions)):
-            self.coordinator.elected(partition)
+            self.coordinator.elected(partition, 0)
         self.timers.advance(0)
 
     @property

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.coordinator.group.service import _remembered_hash, java_hash
+from moldau.coordinator.coordinator import _cached_hash, java_hash
 
 
 def by_the_book(text: str) -> int:
@@ -32,6 +32,6 @@ def test_of_any_length(letters: str, length: int) -> None:
 
 
 def test_long_ids_are_not_kept() -> None:
-    before = _remembered_hash.cache_info().currsize
+    before = _cached_hash.cache_info().currsize
     java_hash("x" * 30_000)
-    assert _remembered_hash.cache_info().currsize == before
+    assert _cached_hash.cache_info().currsize == before

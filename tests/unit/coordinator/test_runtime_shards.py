@@ -7,7 +7,7 @@ import pytest
 from group_world import MemoryLog
 from pending_append import LogError
 
-from moldau.coordinator import runtime as runtime_module
+from moldau.coordinator import entry, loading
 from moldau.coordinator.deadlines import Deadlines
 from moldau.coordinator.journal import Journal
 from moldau.coordinator.result import Answer, Parked, Result
@@ -21,7 +21,7 @@ from moldau.protocol.errors import ErrorCode
 class Notebook:
     """The smallest machine: a record is a (key, value) of strings."""
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, leader_epoch: int = 0) -> None:
         self.partition = partition
         self.journal = Journal()
         self.deadlines = Deadlines()
@@ -65,7 +65,7 @@ class Desk:
         self.timers = ManualTimers(self.clock)
         self.log = MemoryLog()
         self.runtime = self.make()
-        self.runtime.start(0)
+        self.runtime.elected(0, 0)
 
     def make(self) -> CoordinatorRuntime[Notebook]:
         return CoordinatorRuntime(
@@ -146,7 +146,7 @@ def test_what_follows_a_commit_happens_then_in_order_and_before_the_answer() -> 
     write("d")
     desk.log.finish(ErrorCode.NOT_ENOUGH_REPLICAS)
     write("e")
-    desk.runtime.stop(0)
+    desk.runtime.resigned(0)
     assert len(seen) == 3, "what failed or was given up is not followed by anything"
 
 
@@ -159,7 +159,7 @@ def test_what_follows_a_commit_may_decide_again_or_give_the_shard_up(
         raise ValueError("bug")
 
     assert desk.decide(lambda state, now_ms: Result("x", [("a", "1")], on_commit=broken)).response == "x"
-    assert "what was to follow a commit failed" in caplog.text
+    assert "on_commit failed" in caplog.text
     again: list[LoopFree] = []
     desk.decide(
         lambda state, now_ms: Result("x", [("a", "2")], on_commit=lambda: again.append(desk.write("b", "2")))
@@ -170,7 +170,7 @@ def test_what_follows_a_commit_may_decide_again_or_give_the_shard_up(
     desk.decide(lambda state, now_ms: Result("x", on_commit=lambda: read_only.append("now")))
     assert read_only == ["now"], "nothing is pending: what follows happens at once"
     desk.log.hold = True
-    desk.decide(lambda state, now_ms: Result("x", [("a", "3")], on_commit=lambda: desk.runtime.stop(0)))
+    desk.decide(lambda state, now_ms: Result("x", [("a", "3")], on_commit=lambda: desk.runtime.resigned(0)))
     late = desk.write("b", "3")
     desk.log.finish()
     assert late.response == "NOT_COORDINATOR"
@@ -253,7 +253,7 @@ def test_a_bug_in_replay_costs_only_its_own_request() -> None:
 def test_a_batch_has_a_limit_and_a_large_result_goes_alone() -> None:
     desk = Desk()
     desk.log.hold = True
-    most = "x" * (runtime_module.BATCH_BYTES_MAX * 2 // 3)
+    most = "x" * (entry.BATCH_BYTES_MAX * 2 // 3)
     calls = [desk.write(key, value) for key, value in (("a", "1"), ("b", most), ("c", most), ("d", most * 3))]
     calls.append(desk.read("d"))
     while desk.log.in_flight:
@@ -268,16 +268,16 @@ def test_loading_takes_the_last_value_of_every_key() -> None:
         desk.write(key, value)
     desk.timers.advance(0)
     desk.runtime = desk.make()
-    desk.runtime.start(0)
+    desk.runtime.elected(0, 0)
     assert list(desk.notebook.pages.items()) == [("c", "3"), ("a", "4")]
 
 
 def test_loading_goes_in_slices_and_refuses_meanwhile(monkeypatch: Any) -> None:
     desk = Desk()
-    monkeypatch.setattr(runtime_module, "LOAD_SLICE_RECORDS", 3)
+    monkeypatch.setattr(loading, "LOAD_SLICE_RECORDS", 3)
     desk.log.records[0] = [(f"key {number}".encode(), b"v") for number in range(10)]
     desk.runtime = desk.make()
-    desk.runtime.start(0)
+    desk.runtime.elected(0, 0)
     assert desk.runtime.loading() == [0]
     assert desk.read("key 1").response == "COORDINATOR_LOAD_IN_PROGRESS"
     desk.timers.advance(0)
@@ -295,14 +295,14 @@ def test_loading_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> 
     working = desk.log.committed_records
     desk.log.committed_records = broken  # type: ignore[method-assign]
     desk.runtime = desk.make()
-    desk.runtime.start(0)
-    desk.timers.advance(runtime_module.LOAD_RETRY_MS)
+    desk.runtime.elected(0, 0)
+    desk.timers.advance(loading.LOAD_RETRY_MS)
     assert [
         record.getMessage() for record in caplog.records if "cannot be loaded" in record.getMessage()
     ] == [f"{GROUP_OFFSETS_TOPIC}-0 cannot be loaded; trying again"]
     desk.log.committed_records = working  # type: ignore[method-assign]
     assert desk.read("a").response == "COORDINATOR_LOAD_IN_PROGRESS"
-    desk.timers.advance(runtime_module.LOAD_RETRY_MS)
+    desk.timers.advance(loading.LOAD_RETRY_MS)
     assert desk.read("a").response == "blank"
 
 
@@ -330,7 +330,7 @@ def test_a_shard_that_is_given_up_lets_nobody_wait() -> None:
     desk.notebook.deadlines.set(("k", "", ""), 10)
     calls = [desk.write("a", "1"), desk.read("a")]
     desk.timers.advance(0)
-    desk.runtime.stop(0)
+    desk.runtime.resigned(0)
     assert [call.response for call in (*calls, parked)] == ["NOT_COORDINATOR"] * 3
     desk.log.finish()
     desk.timers.advance(100)

@@ -4,7 +4,7 @@ from typing import Any
 
 from test_runtime_shards import Desk, LoopFree, Notebook
 
-from moldau.coordinator.loading import Gathering
+from moldau.coordinator.last_values import LastValues
 from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
 from moldau.coordinator.markers import Marker
 from moldau.coordinator.result import Producer, Result
@@ -16,7 +16,7 @@ from moldau.protocol.errors import ErrorCode
 class Ledger(Notebook):
     """A notebook with pages that wait for a marker."""
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, leader_epoch: int = 0) -> None:
         super().__init__(partition)
         self.pending: dict[int, tuple[tuple[str, str], ...]] = self.journal.dict()
 
@@ -126,13 +126,13 @@ def test_loading_gives_pending_records_to_the_machine() -> None:
         (b"d", b"1"),
     ]
     desk.runtime = desk.make()
-    desk.runtime.start(0)
+    desk.runtime.elected(0, 0)
     state: Any = desk.notebook
     assert (state.pages, state.pending) == ({"b": "1", "d": "1"}, {7: (("a", "1"),)})
 
 
 def gathered(*items: Loaded) -> tuple[dict[bytes, bytes], list[tuple[int, bytes, bytes | None]]]:
-    gathering = Gathering()
+    gathering = LastValues()
     gathering.take(items)
     rows = [(producer.producer_id, key, value) for producer, key, value in gathering.pending()]
     return gathering.latest, rows

@@ -12,7 +12,7 @@ compaction keeps the last record, and the state must be the same before and afte
 partition. `order` numbers the pending offsets as they stand in the log.
 
 Everything is journaled. Not here: who may commit (transactional_offsets.py), the same rule while a log is
-read (coordinator/loading.py).
+read (coordinator/last_values.py).
 """
 
 from collections.abc import Set

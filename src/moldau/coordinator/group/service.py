@@ -4,22 +4,18 @@ it.
 A method finds the shard of the group, lets it decide, and returns the response, or a future of it where it
 has to wait. Requests about several groups are spread over their shards and put together again.
 
-    partition of a group = java_hash(group id) mod number of partitions of __consumer_offsets
-
 Not here: what a request means (group/), how records get written (runtime.py), topic creation
 (handlers/find_coordinator.py).
 """
 
 import asyncio
 import random
-import sys
-from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
-from operator import mul
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from moldau.coordinator.coordinator import partition_of
 from moldau.coordinator.group.consumer_service import ConsumerGroups
 from moldau.coordinator.group.group import Client, Group
 from moldau.coordinator.group.offsets import refuse_commit
@@ -92,32 +88,10 @@ class CommittedOffset(NamedTuple):
     metadata: str
 
 
-def java_hash(text: str) -> int:
-    """Java's String.hashCode, which decides the shard of a group: over UTF-16 units, in 32 bits with sign."""
-    return _remembered_hash(text) if len(text) <= _REMEMBERED_LENGTH_MAX else _java_hash(text)
-
-
-def _java_hash(text: str) -> int:
-    units = array("H")
-    units.frombytes(text.encode(f"utf-16-{sys.byteorder[0]}e", "surrogatepass"))
-    value = 0
-    for start in range(0, len(units), len(_POWERS)):
-        piece = units[start : start + len(_POWERS)]
-        value *= _POWERS_OF_LENGTH[len(piece)]
-        value = (value + sum(map(mul, reversed(piece), _POWERS))) & 0xFFFFFFFF
-    return value - 0x100000000 if value & 0x80000000 else value
-
-
-_REMEMBERED_LENGTH_MAX = 200
-"""Longer texts are nobody's usual ids, and would fill the memory."""
-_POWERS = tuple(pow(31, exponent, 1 << 32) for exponent in range(256))
-_POWERS_OF_LENGTH = (*_POWERS, pow(31, 256, 1 << 32))
-
-_remembered_hash = lru_cache(maxsize=16384)(_java_hash)
-
-
 class GroupCoordinator:
-    """Coordinates the groups whose shards this broker leads."""
+    """Coordinates the groups whose shards this broker leads: a `Coordinator`."""
+
+    topic = GROUP_OFFSETS_TOPIC
 
     def __init__(
         self,
@@ -136,7 +110,7 @@ class GroupCoordinator:
         self._expiry: TimerHandle | None = None
         self._removals = Removals(timers)
 
-        def make_state(_partition: int) -> GroupShard:
+        def make_state(_index: int, _leader_epoch: int) -> GroupShard:
             return GroupShard(
                 settings=settings,
                 image=image,
@@ -161,16 +135,13 @@ class GroupCoordinator:
         if self._expiry is not None:
             self._expiry.cancel()
         self._removals.stop()
-        for partition in self.runtime.partitions():
-            self.runtime.stop(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self.runtime.stop()
 
-    def elected(self, partition: int) -> None:
-        """This broker leads `partition` of __consumer_offsets now: load its shard."""
-        self.runtime.start(partition)
+    def elected(self, index: int, leader_epoch: int) -> None:
+        self.runtime.elected(index, leader_epoch)
 
-    def resigned(self, partition: int) -> None:
-        """This broker leads `partition` of __consumer_offsets no longer."""
-        self.runtime.stop(partition)
+    def resigned(self, index: int) -> None:
+        self.runtime.resigned(index)
 
     def metadata_changed(self, old_image: Image, new_image: Image, changes: Sequence[Change]) -> None:
         """Topics may have come, changed or gone. Subscribe this to the metadata."""
@@ -184,12 +155,9 @@ class GroupCoordinator:
         for partition, _ in self.runtime.states():
             self.runtime.submit(partition, operation)
 
-    def partition_for(self, group_id: str) -> int:
-        """The partition of __consumer_offsets that holds the group."""
-        topic = self._image().topics.get(GROUP_OFFSETS_TOPIC)
-        count = self._settings().offsets_topic_num_partitions if topic is None else len(topic.partitions)
-        value = java_hash(group_id)
-        return (0 if value == -0x80000000 else abs(value)) % count
+    def partition_for(self, key: str) -> int:
+        """The partition of __consumer_offsets that holds the group `key`."""
+        return partition_of(key, self.topic, self._image(), self._settings().offsets_topic_num_partitions)
 
     # The classic protocol.
 

@@ -3,8 +3,6 @@
 A method finds the shard of the transactional id, lets it decide, and returns the response, or a future or
 coroutine of it where it has to wait.
 
-    partition of an id = java_hash(transactional id) mod number of partitions of __transaction_state
-
 Not here: what a request means (transaction/), how records get written (runtime.py), who may do it and
 whether the partitions exist (handlers), how a marker gets to a partition (markers.py).
 """
@@ -14,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from moldau.coordinator.coordinator import partition_of
 from moldau.coordinator.group.regex import InvalidPattern
-from moldau.coordinator.group.service import java_hash, together
+from moldau.coordinator.group.service import together
 from moldau.coordinator.machine import CoordinatorLog
 from moldau.coordinator.markers import MarkerWriter, TopicPartition
 from moldau.coordinator.result import Result
@@ -67,6 +66,8 @@ class TransactionCoordinator:
     """Coordinates the transactional ids whose shards this broker leads. `transaction_version` is the level of
     the cluster's feature `transaction.version`."""
 
+    topic = TRANSACTION_STATE_TOPIC
+
     def __init__(
         self,
         *,
@@ -87,7 +88,6 @@ class TransactionCoordinator:
         self._completion_wait = CompletionWait(timers, completion_wait_ms)
         self._markers = markers
         self._transaction_version = transaction_version
-        self._leader_epochs: dict[int, int] = {}
         self._expiry: TimerHandle | None = None
         self.ended: Counter[str] = Counter()
         """Transactions decided here since the start, by how: committed, aborted, fenced, timed-out."""
@@ -108,21 +108,14 @@ class TransactionCoordinator:
         if self._expiry is not None:
             self._expiry.cancel()
         self._ids.stop()
-        for partition in self.runtime.partitions():
-            self.runtime.stop(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self.runtime.stop()
 
-    def elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads `partition` of __transaction_state now, in this epoch: load its shard. A shard
-        of another epoch is given up first: its markers would carry that."""
-        if self._leader_epochs.get(partition) != leader_epoch:
-            self.runtime.stop(partition)
-        self._leader_epochs[partition] = leader_epoch
-        self.runtime.start(partition)
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """See `Coordinator`. A shard's markers carry its leader epoch."""
+        self.runtime.elected(index, leader_epoch)
 
-    def resigned(self, partition: int) -> None:
-        """This broker leads `partition` of __transaction_state no longer."""
-        self._leader_epochs.pop(partition, None)
-        self.runtime.stop(partition)
+    def resigned(self, index: int) -> None:
+        self.runtime.resigned(index)
 
     def metadata_changed(self, old_image: Image, new_image: Image, changes: Sequence[Change]) -> None:
         """Markers that wait for a leader, or for a topic that is gone, look again. Subscribe this to the
@@ -131,17 +124,10 @@ class TransactionCoordinator:
             for _, shard in self.runtime.states():
                 shard.delivery.wake()
 
-    def partition_for(self, transactional_id: str) -> int:
-        """The partition of __transaction_state that holds the id."""
-        settings = self._settings()
-        count = settings.transaction_state_log_num_partitions
-        return self._place(transactional_id, TRANSACTION_STATE_TOPIC, count)
-
-    def _place(self, text: str, topic_name: str, planned_count: int) -> int:
-        topic = self._image().topics.get(topic_name)
-        count = planned_count if topic is None else len(topic.partitions)
-        value = java_hash(text)
-        return (0 if value == -0x80000000 else abs(value)) % count
+    def partition_for(self, key: str) -> int:
+        """The partition of __transaction_state that holds the transactional id `key`."""
+        planned_count = self._settings().transaction_state_log_num_partitions
+        return partition_of(key, self.topic, self._image(), planned_count)
 
     # Producers.
 
@@ -228,7 +214,7 @@ class TransactionCoordinator:
     def add_offsets(self, request: AddOffsetsToTxnRequest, api_version: int) -> Any:
         """AddOffsetsToTxn: the partition of __consumer_offsets that holds the group takes part."""
         planned_count = self._settings().offsets_topic_num_partitions
-        partition = self._place(request.group_id, GROUP_OFFSETS_TOPIC, planned_count)
+        partition = partition_of(request.group_id, GROUP_OFFSETS_TOPIC, self._image(), planned_count)
         identity = Identity(request.producer_id, request.producer_epoch)
         outcome = self._add(
             request.transactional_id,
@@ -422,10 +408,10 @@ class TransactionCoordinator:
     def _count_end(self, how: str) -> None:
         self.ended[how] += 1
 
-    def _make_state(self, partition: int) -> TransactionShard:
+    def _make_state(self, index: int, leader_epoch: int) -> TransactionShard:
         def make_delivery(finished: Callable[[Transaction], None]) -> Delivery:
             return Delivery(
-                coordinator_epoch=self._leader_epochs[partition],
+                coordinator_epoch=leader_epoch,
                 writer=self._markers,
                 image=self._image,
                 clock=self._clock,
@@ -436,8 +422,8 @@ class TransactionCoordinator:
         return TransactionShard(
             server_version=self._transaction_version,
             make_delivery=make_delivery,
-            submit=partial(self.runtime.submit, partition),
-            replace_producer=partial(self._ids.abort_overdue, partition),
+            submit=partial(self.runtime.submit, index),
+            replace_producer=partial(self._ids.abort_overdue, index),
             count_end=self._count_end,
         )
 

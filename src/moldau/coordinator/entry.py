@@ -1,0 +1,102 @@
+"""One decision on its way into the log: its records, and who is answered afterwards."""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from moldau.coordinator.machine import KeyValue, Machine, TransactionalMachine
+from moldau.coordinator.markers import Marker
+from moldau.coordinator.result import Parked, Producer, Result
+
+BATCH_BYTES_MAX = 64 * 1024
+"""Records of one append: building it holds the loop for a millisecond or two. A larger single result
+goes alone."""
+
+Refuse = Callable[[int], Any]
+"""Builds the response for an error code."""
+
+_log = logging.getLogger(__name__)
+
+
+class Entry:
+    """A result in a shard's queue. `before` is the journal's mark from before its records were replayed."""
+
+    __slots__ = ("before", "parked", "records", "refuse", "result", "size_bytes", "writer")
+
+    def __init__(
+        self, result: Result[Any], parked: Parked[Any] | None, refuse: Refuse | None, state: Machine
+    ) -> None:
+        self.result = result
+        self.parked = parked
+        self.refuse = refuse
+        self.before = state.journal.mark()
+        self.records: list[KeyValue] = []
+        self.size_bytes = 0
+        self.writer: Producer | Marker | None = result.marker or result.producer
+        if result.records:
+            self.records = [state.encode(record) for record in result.records]
+            self.size_bytes = sum(len(key) + len(value or b"") + 16 for key, value in self.records)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it has something to append; an entry without only waits for what was written before it."""
+        return bool(self.records) or self.result.marker is not None
+
+    def fits(self, first: "Entry", size_bytes: int) -> bool:
+        """Whether it may share a batch with `first`, which has grown to `size_bytes`. An entry that writes
+        nothing fits anywhere."""
+        if not self.writes:
+            return True
+        if self.writer != first.writer or self.result.marker is not None:
+            return False
+        return size_bytes + self.size_bytes <= BATCH_BYTES_MAX
+
+    def replay(self, state: Machine) -> None:
+        """Apply the records to `state`, all or none."""
+        try:
+            _replay(state, self.result)
+        except BaseException:
+            state.journal.roll_back(self.before)
+            raise
+
+    def release(self) -> None:
+        """The records are committed: give the answers."""
+        if self.result.on_commit is not None:
+            try:
+                self.result.on_commit()
+            except Exception:
+                _log.exception("on_commit failed; the records are committed, and their answers are given")
+        if self.result.response is not None and self.parked is not None:
+            self.parked.answer(self.result.response)
+        for parked, response in self.result.answers:
+            parked.answer(response)
+
+
+def refuse(entries: Iterable[Entry], error_code: int) -> None:
+    """The records of `entries` are not committed: run `on_failure`, newest first, then send the callers away.
+
+    Answers to callers parked earlier rest on what lives in memory only, which a failed append does not undo;
+    they are given all the same, unless `on_failure` gave another one.
+    """
+    entries = list(entries)
+    for entry in reversed(entries):
+        if entry.result.on_failure is not None:
+            entry.result.on_failure(error_code)
+    for entry in entries:
+        if entry.parked is not None and entry.refuse is not None and entry.result.response is not None:
+            entry.parked.answer(entry.refuse(error_code))
+        for parked, response in entry.result.answers:
+            parked.answer(response)
+
+
+def _replay(state: Machine, result: Result[Any]) -> None:
+    # Only a TransactionalMachine returns results with a marker or a producer.
+    if result.marker is not None:
+        marker = result.marker
+        cast("TransactionalMachine", state).end_transaction(marker.producer_id, marker.committed)
+    elif result.producer is not None:
+        for record in result.records:
+            cast("TransactionalMachine", state).replay_pending(record, result.producer)
+    else:
+        for record in result.records:
+            state.replay(record)

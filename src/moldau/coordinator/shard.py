@@ -1,0 +1,277 @@
+"""One partition of a coordinator's topic: its state, and what is on its way into the log.
+
+    decide ──> replay (uncommitted) ──> queue ──> one append in flight ──> committed ──> answers
+                                                        └── failed ──> roll back ──> errors
+
+A request is a function of the state; it returns a `Result` and does nothing. Its records are replayed at
+once, so that the next request builds on them, and appended; what is decided while one append is in flight
+goes together in the next one. Every answer, also that of a request which only read, waits until all that the
+shard had written before it is committed: no client is told something that a crash could take back.
+
+An append fails in one of two ways. Refused before writing: one append is in flight at a time, so nothing
+decided after it has reached the log, and the journal undoes all of it. Outcome unknown (a timeout, lost
+leadership): the shard is given up and loaded again from the log. Either way everyone who waits is answered.
+
+Records may be part of a producer's transaction (`Result.producer`); they are replayed as pending, and a
+marker (`Result.marker`) settles them. Both take their place in the queue, but a batch belongs to one producer
+or to none, and a marker is appended alone.
+
+Hot: an offset commit passes here; the shard's own share is about 10 µs. Not here: which shards this broker
+has (runtime.py), reading the log back (loading.py), what records mean (machine.py).
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from moldau.coordinator.append_errors import CLIENT_ERRORS, PRODUCER_ERRORS, REFUSED_BEFORE_WRITING
+from moldau.coordinator.entry import Entry, Refuse, refuse
+from moldau.coordinator.machine import Appended, CoordinatorLog, KeyValue, Machine
+from moldau.coordinator.markers import Marker
+from moldau.coordinator.result import Parked, Producer, Result
+from moldau.core.clock import Clock
+from moldau.core.timers import TimerHandle, Timers
+from moldau.protocol.errors import ErrorCode
+
+M = TypeVar("M", bound=Machine)
+
+_log = logging.getLogger(__name__)
+
+
+class Shard(Generic[M]):
+    """A shard from its election, in one leader epoch, until it is given up.
+
+    `reload(error_code)` is called when only the log can tell what the state is: it must give this shard up
+    and load another.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_closed",
+        "_coordinator_log",
+        "_failing",
+        "_flush_due",
+        "_in_flight",
+        "_queue",
+        "_reload",
+        "_timer",
+        "_timer_at_ms",
+        "_timers",
+        "index",
+        "leader_epoch",
+        "loading",
+        "state",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        leader_epoch: int,
+        state: M,
+        *,
+        log: CoordinatorLog,
+        clock: Clock,
+        timers: Timers,
+        reload: Callable[[int], None],
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.leader_epoch = leader_epoch
+        self.state = state
+        self.loading = True
+        state.journal.recording = False
+        self._coordinator_log = log
+        self._clock = clock
+        self._timers = timers
+        self._reload = reload
+        self._queue: deque[Entry] = deque()
+        self._in_flight: list[Entry] | None = None
+        self._flush_due = False
+        self._failing = False  # so that a failure is logged once, and its end
+        self._closed = False
+        self._timer: TimerHandle | None = None
+        self._timer_at_ms = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    # Life.
+
+    def serve(self) -> None:
+        """The log is read back: begin to take requests, and start the timers."""
+        self.state.journal.recording = True
+        self.loading = False
+        self.submit(self.state.loaded(self._clock.now_ms()))
+
+    def give_up(self, error_code: int) -> None:
+        """Answer everyone who waits with `error_code`, and do nothing any more. The outcome of an append in
+        flight is ignored."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        refuse([*(self._in_flight or []), *self._queue], error_code)
+        for parked, response in self.state.unloaded(error_code):
+            parked.answer(response)
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> TimerHandle:
+        """Run `action` later, unless the shard has been given up by then."""
+
+        def run() -> None:
+            if not self._closed:
+                action()
+
+        return self._timers.call_later(delay_ms, run)
+
+    # Deciding.
+
+    def decide(
+        self, operation: Callable[[M, int], Result[Any]], refuse: Refuse, parked: Parked[Any] | None
+    ) -> Any:
+        """See `CoordinatorRuntime.decide`."""
+        result = operation(self.state, self._clock.now_ms())
+        if (
+            not result.records
+            and result.marker is None
+            and not self._queue
+            and self._in_flight is None
+            and result.response is not None
+            and result.on_commit is None
+        ):
+            for waiting, response in result.answers:
+                waiting.answer(response)
+            self._arm()
+            return result.response
+        parked = parked if parked is not None else Parked()
+        self._accept(Entry(result, parked, refuse, self.state))
+        if self._in_flight is None and self._queue:
+            self._flush()
+        return parked.outcome()
+
+    def submit(self, result: Result[None]) -> None:
+        """Take a result that no caller waits for."""
+        self._accept(Entry(result, None, None, self.state))
+
+    def _accept(self, entry: Entry) -> None:
+        if entry.writes:
+            entry.replay(self.state)
+            self._queue.append(entry)
+            self._schedule_flush()
+        elif self._queue:
+            self._queue.append(entry)
+        elif self._in_flight is not None:
+            self._in_flight.append(entry)
+        else:
+            entry.release()
+        self._arm()
+
+    # Appending.
+
+    def _schedule_flush(self) -> None:
+        if not self._flush_due and self._in_flight is None:
+            self._flush_due = True
+            self.later(0, self._flush)
+
+    def _flush(self) -> None:
+        """Append what is queued, up to a batch's size, together with the readers that wait behind it."""
+        self._flush_due = False
+        if self._in_flight is not None or not self._queue:
+            return
+        queue = self._queue
+        first = queue[0]
+        entries: list[Entry] = []
+        records: list[KeyValue] = []
+        size_bytes = 0
+        while queue and (queue[0] is first or queue[0].fits(first, size_bytes)):
+            entry = queue.popleft()
+            entries.append(entry)
+            records += entry.records
+            size_bytes += entry.size_bytes
+        self._in_flight = entries
+        try:
+            appended = self._append(first.writer, records)
+        except Exception as error:
+            self._failed(error)
+            return
+        appended.add_done_callback(self._appended)
+
+    def _append(self, writer: Producer | Marker | None, records: list[KeyValue]) -> Appended:
+        log = self._coordinator_log
+        if writer is None:
+            return log.append_records(self.topic, self.index, records)
+        if isinstance(writer, Marker):
+            return log.append_marker(self.topic, self.index, writer)
+        return log.append_records(self.topic, self.index, records, writer)
+
+    def _appended(self, future: Appended) -> None:
+        error: BaseException | None = _Cancelled() if future.cancelled() else future.exception()
+        if self._closed:
+            return
+        if error is not None:
+            self._failed(error)
+            return
+        if self._failing:
+            self._failing = False
+            _log.info("%s can be written again", self.name)
+        entries = self._in_flight or []
+        self._in_flight = None
+        journal = self.state.journal
+        journal.commit(self._queue[0].before if self._queue else journal.mark())
+        for entry in entries:
+            entry.release()
+        if not self._closed:  # an `on_commit` may have given the shard up
+            self._flush()
+
+    def _failed(self, error: BaseException) -> None:
+        """Undo everything that is not committed, and answer everyone who waits; load again if the log's
+        content is in doubt."""
+        append_error = getattr(error, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
+        error_code = CLIENT_ERRORS.get(append_error, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if not self._failing and append_error not in PRODUCER_ERRORS:
+            self._failing = True
+            _log.warning("%s cannot be written: %s", self.name, error)
+        if append_error not in REFUSED_BEFORE_WRITING:
+            self._reload(error_code)
+            return
+        in_flight = self._in_flight or []
+        entries = [*in_flight, *self._queue]
+        self._in_flight = None
+        self._queue.clear()
+        self.state.journal.roll_back(entries[0].before)
+        if append_error in PRODUCER_ERRORS:
+            own = [entry for entry in in_flight if entry.writes]
+            refuse([entry for entry in entries if entry not in own], error_code)
+            refuse(own, append_error)
+        else:
+            refuse(entries, error_code)
+        for parked, response in self.state.rolled_back(error_code):
+            parked.answer(response)
+        self._arm()
+
+    # Timers.
+
+    def _arm(self) -> None:
+        """Keep one real timer behind the earliest deadline."""
+        earliest_ms = self.state.deadlines.earliest_ms()
+        if earliest_ms is None or (self._timer is not None and self._timer_at_ms <= earliest_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at_ms = earliest_ms
+        self._timer = self.later(earliest_ms - self._clock.now_ms(), self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now_ms = self._clock.now_ms()
+        for key in self.state.deadlines.pop_due(now_ms):
+            self.submit(self.state.due(key, now_ms))
+        self._arm()
+
+
+class _Cancelled(Exception):
+    """The append was cancelled; its outcome is unknown."""
+
+    error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
