@@ -108,7 +108,7 @@ async def measure(folder: str) -> dict[str, float]:
 def _through_the_broker(node: Node) -> dict[str, float]:
     frame = produce_frame(7)
     size = len(frame)
-    dispatch = Dispatch(node.broker, "PLAINTEXT")
+    dispatch = Dispatch(node.broker)
     connections = []
     for _ in range(CONNECTIONS):
         connection = Connection(node.listeners[0], dispatch)

@@ -176,6 +176,7 @@ class Node:
         for plan in planned:
             listener = Listener(
                 plan.name,
+                plan.protocol,
                 limits,
                 self.timers,
                 lambda: self.http_address,
@@ -499,7 +500,7 @@ class Node:
         await self.controller.register(self._endpoints(), settings.broker_rack)
         for listener in self.listeners:
             try:
-                await listener.serve(Dispatch(self.broker, listener.name))
+                await listener.serve(Dispatch(self.broker))
             except OSError as error:  # bound by both, and another program was the first to listen
                 raise _cannot_listen(listener.host, listener.port, error) from None
 

@@ -28,6 +28,7 @@ FEATURES = {"group.version": 1, "transaction.version": 2}
 transaction.version 2 an epoch for every transaction (KIP-890)."""
 
 _PRODUCE = 0
+_SOFTWARE_FROM = 3
 _FEATURES_FROM = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # KIP-511
 
@@ -46,11 +47,11 @@ def advertised() -> list[ApiVersion]:
 
 @handles(ApiVersionsRequest)
 def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    if context.api_version >= 3 and not (
-        _SOFTWARE.fullmatch(request.client_software_name)
-        and _SOFTWARE.fullmatch(request.client_software_version)
-    ):
-        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if context.api_version >= _SOFTWARE_FROM:
+        name, version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.session.software_name, context.session.software_version = name, version
     response = ApiVersionsResponse(api_keys=advertised())
     if context.api_version >= _FEATURES_FROM:
         response.supported_features = [

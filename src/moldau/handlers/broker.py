@@ -1,4 +1,4 @@
-"""What a handler is given: the broker's parts, and who is asking.
+"""What a handler is given: the broker's parts, and the request's circumstances.
 
 `node.py` fills the `Broker` in; handlers read it and call its parts, and own nothing themselves.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from moldau.core.allowance import Allowance
 from moldau.core.slow_lane import SlowLane
+from moldau.handlers.session import Session
 from moldau.monitor.request_times import RequestTimes
 
 if TYPE_CHECKING:
@@ -75,12 +76,18 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request's circumstances: which version it speaks and who sent it."""
+    """One request's circumstances: which version it speaks, and who sent it."""
 
     api_version: int
     correlation_id: int
-    client_id: str
-    client_host: str
-    client_port: int
-    listener: str
-    principal: str = "User:ANONYMOUS"
+    session: Session
+
+    @property
+    def client_id(self) -> str:
+        """The client id of the request; "" if it has none."""
+        return self.session.client_id
+
+    @property
+    def client_host(self) -> str:
+        """The address that the client connected from."""
+        return self.session.client_host

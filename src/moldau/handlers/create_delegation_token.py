@@ -20,7 +20,7 @@ REQUESTER_SINCE = 3
 def create_delegation_token(
     broker: Broker, context: RequestContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
-    kind, _, name = context.principal.partition(":")
+    kind, _, name = context.session.principal.partition(":")
     response = CreateDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
         principal_type=kind,

@@ -40,7 +40,7 @@ def describe_cluster(
                 broker_id=one.node_id, host=host, port=port, rack=one.rack, is_fenced=one.fenced
             )
             for one, host, port in reachable_brokers(
-                image, context.listener, fenced=request.include_fenced_brokers
+                image, context.session.listener, fenced=request.include_fenced_brokers
             )
         ],
         cluster_authorized_operations=(

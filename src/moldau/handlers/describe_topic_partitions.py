@@ -37,7 +37,7 @@ def describe_topic_partitions(
         names = names[bisect_left(names, request.cursor.topic_name) :]
         if names and names[0] == request.cursor.topic_name:
             start_index = max(0, request.cursor.partition_index)
-    reachable = frozenset(one.node_id for one, _, _ in reachable_brokers(image, context.listener))
+    reachable = frozenset(one.node_id for one, _, _ in reachable_brokers(image, context.session.listener))
     room = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
     answer = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
     for name in names:

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from moldau.handlers.session import Session
+
 AnswerFrame = bytes | list[bytes | memoryview]
 
 
@@ -28,7 +30,12 @@ class EndConnection(Exception):
 
 
 class Shortcut(Protocol):
-    """Handles frames that begin as an earlier one did."""
+    """Handles frames that begin as an earlier one did.
+
+    `session_version` is the version of the session that it rests on; with any other it is not asked.
+    """
+
+    session_version: int
 
     def take(self, exchange: "Exchange", view: memoryview, position: int, end: int) -> bool:
         """Handle the frame whose size field stands at `position`; False: decode it as any other."""
@@ -37,6 +44,7 @@ class Shortcut(Protocol):
 class Exchange(Protocol):
     """The connection, as far as a handler may touch it."""
 
+    session: Session
     shortcut: Shortcut | None
     queue: "deque[Slot]"
 

@@ -77,9 +77,9 @@ def _find(broker: Broker, context: RequestContext, topic: str, key: str) -> Coor
     if leader is None or leader.fenced:
         message = f"The key's partition of {topic} has no leader now."
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
-    address = leader.endpoints.get(context.listener)
+    address = leader.endpoints.get(context.session.listener)
     if address is None:
-        message = f"The coordinator has no listener {context.listener}."
+        message = f"The coordinator has no listener {context.session.listener}."
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
     host, port = address
     return Coordinator(key=key, node_id=leader.node_id, host=host, port=port)

@@ -75,7 +75,7 @@ def _all_topics(broker: Broker, context: RequestContext, request: MetadataReques
     key = (
         "metadata",
         context.api_version,
-        context.listener,
+        context.session.listener,
         request.include_topic_authorized_operations,
         request.include_cluster_authorized_operations,
     )
@@ -167,7 +167,7 @@ def _answer(image: Image, context: RequestContext, request: MetadataRequest) -> 
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)
-            for broker, host, port in reachable_brokers(image, context.listener)
+            for broker, host, port in reachable_brokers(image, context.session.listener)
         ],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
@@ -183,7 +183,7 @@ class _Describer:
 
     def __init__(self, image: Image, context: RequestContext, request: MetadataRequest) -> None:
         self._reachable = frozenset(
-            broker.node_id for broker, _, _ in reachable_brokers(image, context.listener)
+            broker.node_id for broker, _, _ in reachable_brokers(image, context.session.listener)
         )
         self._knows_listener_errors = context.api_version >= 6
         self._operations = (

@@ -13,6 +13,7 @@ from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.exchange import EndConnection, Exchange, Shortcut, Slot
 from moldau.handlers.produce_request import ProduceInHand, Rows, begin
 from moldau.handlers.produce_transactional import producer_of
+from moldau.handlers.session import Session
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_produce import PartitionAnswer, RecordsRefused
 from moldau.protocol.messages.produce import (
@@ -31,7 +32,8 @@ T = TypeVar("T")
 class _Unseen(Exchange):
     """Stands for the connection, which has parked the whole request already."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
+        self.session = session
         self.shortcut: Shortcut | None = None
         self.queue: deque[Slot] = deque()
 
@@ -72,7 +74,7 @@ async def produce_many(
     in_hand = begin(
         _ManyInHand,
         broker,
-        _Unseen(),
+        _Unseen(context.session),
         version,
         context.correlation_id,
         transactional_id,

@@ -64,7 +64,15 @@ def remember(
     if prefix_end > _PREFIX_BYTES_MAX:
         return
     exchange.shortcut = RepeatedProduce(
-        broker, frame, prefix_end, version, key, partitions[key][index], acks, transactional
+        broker,
+        frame,
+        prefix_end,
+        version,
+        key,
+        partitions[key][index],
+        acks,
+        exchange.session.version,
+        transactional,
     )
 
 
@@ -85,6 +93,7 @@ class RepeatedProduce:
         "pack",
         "partition",
         "repeat",
+        "session_version",
         "size_bytes",
         "spare",
         "tail",
@@ -101,6 +110,7 @@ class RepeatedProduce:
         key: bytes,
         partition: Partition,
         acks: int,
+        session_version: int,
         transactional: bool = False,
     ) -> None:
         """`frame` is the request without its size field; the records' size stands at `prefix_end` in it."""
@@ -108,6 +118,7 @@ class RepeatedProduce:
         head, prefix = frame[: CORRELATION_AT - HEAD_AT], frame[PREFIX_AT - HEAD_AT : prefix_end]
         self.repeat = make_repeat(bytes(head), bytes(prefix), flexible)
         self.partition = partition
+        self.session_version = session_version
         self.version = version
         self.key = key
         self._acks = acks

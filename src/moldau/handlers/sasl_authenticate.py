@@ -15,7 +15,8 @@ from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, 
 def sasl_authenticate(
     broker: Broker, context: RequestContext, request: SaslAuthenticateRequest
 ) -> SaslAuthenticateResponse:
+    listener = context.session.listener
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
-        error_message=f"SaslAuthenticate was sent to the listener {context.listener}, which has no SASL.",
+        error_message=f"SaslAuthenticate was sent to the listener {listener}, which has no SASL.",
     )

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from moldau.handlers.exchange import AnswerFrame, Shortcut, Slot
+from moldau.handlers.session import Session
 from moldau.server.request_memory import SMALL_BYTES
 from moldau.server.turns import TURN_SECONDS
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("moldau.server")
 
 Parts = AnswerFrame
+REPEATED: Parts = []
+"""Stands for: the connection's shortcut has taken the frame."""
 
 _FRAME_SIZE = struct.Struct(">i").unpack_from
 _SHARED_BUFFER_BYTES = 256 * 1024
@@ -61,8 +64,11 @@ _pool: list[bytearray] = []
 class Dispatcher(Protocol):
     """Gives each frame its meaning."""
 
-    def frame(self, connection: "Connection", view: memoryview) -> Parts | None:
-        """Handle one request; the view is valid only during the call. None: nothing to send now."""
+    def request(self, connection: "Connection", view: memoryview, position: int, end: int) -> Parts | None:
+        """Handle the frame whose size field stands at `position` in the view, which is valid only during the
+        call. None: nothing to send now; `REPEATED`: nor did it take long enough to look at the clock.
+        PeerError: end the connection.
+        """
 
     def other_protocol(self, connection: "Connection", first_bytes: bytes) -> None:
         """The bytes are no Kafka frame: say so, in the log and if possible to the client."""
@@ -95,8 +101,6 @@ class Connection(asyncio.BufferedProtocol):
         "blocked",
         "bulk",
         "charged",
-        "client_host",
-        "client_port",
         "closed",
         "consuming",
         "dispatcher",
@@ -109,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         "parked_bytes",
         "paused",
         "queue",
+        "session",
         "shortcut",
         "starved",
         "transport",
@@ -119,9 +124,8 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: "Listener", dispatcher: Dispatcher) -> None:
         self.listener = listener
         self.dispatcher = dispatcher
+        self.session = Session(listener.name, listener.security_protocol)
         self.transport: asyncio.Transport | None = None
-        self.client_host = ""
-        self.client_port = 0
         self.queue: deque[Slot] = deque()
         self.blocked = False  # a slot at the queue's end waits for something slow
         self.paused = False  # reading is off
@@ -148,9 +152,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
-        peer = transport.get_extra_info("peername")
-        if peer:
-            self.client_host, self.client_port = peer[0], peer[1]
+        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        unknown = ("", 0)
+        self.session.accepted(
+            peer[:2] if peer else unknown, local[:2] if local else unknown, self.listener.accepted_count
+        )
         transport.set_write_buffer_limits(high=SMALL_BYTES)
         sock = transport.get_extra_info("socket")
         if sock is not None:
@@ -227,6 +233,7 @@ class Connection(asyncio.BufferedProtocol):
         position = 0
         ends_seconds = 0.0
         queue = self.queue
+        request = self.dispatcher.request
         self.consuming = True  # an answer given at once must not start a second round inside this one
         try:
             while end - position >= 4 and not (self.blocked or self.write_paused or self.closed):
@@ -238,9 +245,9 @@ class Connection(asyncio.BufferedProtocol):
                 after = position + 4 + size_bytes
                 if after > end:
                     break
-                shortcut = self.shortcut
-                if shortcut is None or not shortcut.take(self, view, position, after):
-                    self._handle(view[position + 4 : after])
+                parts = request(self, view, position, after)
+                if parts is not REPEATED:
+                    self._answer(parts, after - position - 4)
                     if after < end:  # more came with it
                         now_seconds = self.listener.turns.now_seconds()
                         if not ends_seconds:
@@ -251,9 +258,12 @@ class Connection(asyncio.BufferedProtocol):
                 position = after
                 if len(queue) >= _PARKED_MAX:
                     self.blocked = True
+        except PeerError as error:
+            position = end
+            self.refuse(error)
         except Exception:
             # Whoever answers this connection (a turn's write) goes on with the others.
-            log.exception("a request of %s failed: this is a bug", self.client_host)
+            log.exception("a request of %s failed: this is a bug", self.session.client_host)
             position = end
             self.close()
         finally:
@@ -265,17 +275,12 @@ class Connection(asyncio.BufferedProtocol):
         if not self.closed:
             self._unblock()
 
-    def _handle(self, frame: memoryview) -> None:
-        """One frame, the usual way; its answer goes out now, or waits behind earlier ones."""
-        try:
-            parts = self.dispatcher.frame(self, frame)
-        except PeerError as error:
-            self.refuse(error)
-            return
+    def _answer(self, parts: Parts | None, request_bytes: int) -> None:
+        """The answer to a request goes out now, or waits behind earlier ones."""
         if parts is None:
-            if self.blocked and len(frame) > SMALL_BYTES:
-                self.handled_bytes = len(frame)
-                self.listener.requests.begin_handling(len(frame))
+            if self.blocked and request_bytes > SMALL_BYTES:
+                self.handled_bytes = request_bytes
+                self.listener.requests.begin_handling(request_bytes)
         elif self.queue:
             slot = _ParkedAnswer(self, parts)
             self.queue.append(slot)

@@ -2,20 +2,27 @@
 
     | api key 2 | api version 2 | correlation id 4 | client id | body ...
 
-Three kinds of entry stand in the table. Produce and Fetch take the frame itself and pack their own answers
-(`raw`); any other API is decoded by its declaration and gives a message; and where that message is an
-awaitable, the connection keeps its place in the order until it is there. A handler may be a generator, which
-yields after every few rows: what it does within one slice is answered at once, what takes longer goes on in
-the slow lane.
+Every request passes `Dispatch.request` with its connection's session, a repeated Produce request too: the
+latter's shortcut is used only while the session is the one that the first such request was judged by. So
+whoever must look at every request (a login that is still due or has expired, a quota) has this one place, and
+authorisation is asked by handlers, of the same session.
+
+Two kinds of entry stand in the table. Produce and Fetch are *frame handlers*: they take the frame itself and
+pack their own answers (`raw`). Any other API is decoded by its declaration and gives a message; where that
+message is an awaitable, the connection keeps its place in the order until it is there. A handler may be a
+generator, which yields after every few rows: what it does within one slice is answered at once, what takes
+longer goes on in the slow lane.
 
     small frame   decode -> handler -> [rest of its steps in slices] -> encode, in slices if it is long
     large frame   allowance -> decode in slices -> handler, in slices -> encode in slices
 
 A large request whose client has gone is given up between two slices.
 
-Errors by whose fault they are: an unknown API or version, or a body that lies, ends the connection with one
-line in the log (ApiVersions alone answers, in version 0, because clients ask it to find out); a bug of ours
-is logged with its traceback and answered with UNKNOWN_SERVER_ERROR.
+Errors are answered by whose fault they are. An unknown API or version, or a body that does not parse, ends
+the connection with one line in the log (but ApiVersions is answered in version 0, as KIP-511 wants it); a
+bug of ours is logged with its traceback and answered with UNKNOWN_SERVER_ERROR.
+
+Hot: `request` and `_frame`. Not here: cutting bytes into frames, the order of answers (connection.py).
 """
 
 import asyncio
@@ -34,13 +41,14 @@ from moldau.handlers.api_versions import advertised
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.exchange import EndConnection, Slot, kept
 from moldau.handlers.registry import TABLE, Entry, FrameHandler, Handler
+from moldau.handlers.session import Session
 from moldau.protocol.declare import Message, is_long
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import RequestHeader, frame_response, parse_request_header, response_start
+from moldau.protocol.frames import frame_response, parse_request_header, response_start
 from moldau.protocol.hot_produce import ManyRows
 from moldau.protocol.release import release
 from moldau.protocol.wire import MalformedMessage
-from moldau.server.connection import Connection, Parts, PeerError
+from moldau.server.connection import REPEATED, Connection, Parts, PeerError
 
 log = logging.getLogger("moldau.server")
 
@@ -71,6 +79,10 @@ class _Asked:
     def flexible_header(self) -> bool:
         return self.version >= self.entry.flexible_from and self.entry.api_key != API_VERSIONS
 
+    @property
+    def context(self) -> RequestContext:
+        return RequestContext(self.version, self.correlation_id, self.connection.session)
+
     def is_wanted(self) -> bool:
         """Whether its client still waits."""
         return not self.connection.closed
@@ -79,35 +91,67 @@ class _Asked:
         return PeerError("malformed", f"{self.entry.name} v{self.version} that does not parse: {error}")
 
 
+def _read_header(session: Session, frame: memoryview | bytes) -> int:
+    """Where the request's body begins; the session knows its client id from now on."""
+    header = parse_request_header(frame)
+    end = session.client_end
+    if frame[_HEAD_BYTES:end] != session.client_field:
+        (size_bytes,) = _CLIENT_ID(frame, _HEAD_BYTES)
+        end = _HEAD_BYTES + 2 + max(size_bytes, 0)
+        session.name_client(header.client_id, bytes(frame[_HEAD_BYTES:end]))
+    return header.body_offset
+
+
+def _body_offset(session: Session, view: memoryview, flexible: bool) -> int:
+    """The same; fast where the client id is that of the request before."""
+    end = session.client_end
+    if view[_HEAD_BYTES:end] != session.client_field:
+        return _read_header(session, view)
+    if not flexible:
+        return end
+    if end < len(view) and view[end] == 0:
+        return end + 1
+    return _read_header(session, view)  # tagged fields in a header: none is defined
+
+
 class Dispatch:
     """Hands each frame to its handler."""
 
-    def __init__(self, broker: Broker, listener_name: str) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._listener_name = listener_name
         self._tasks: set[asyncio.Future[Any]] = set()
-        self._raw = {key: entry for key, entry in TABLE.items() if entry.raw is not None}
         self.counts = broker.request_counts
         self._times = broker.request_times
         self._allowance = broker.allowance
 
-    def frame(self, connection: Connection, view: memoryview) -> Parts | None:
+    def request(self, connection: Connection, view: memoryview, position: int, end: int) -> Parts | None:
+        """Every request passes here: the frame whose size field stands at `position` in the view."""
+        shortcut = connection.shortcut
+        if shortcut is not None:
+            if shortcut.session_version != connection.session.version:
+                connection.shortcut = None  # it rests on what may have changed
+            elif shortcut.take(connection, view, position, end):
+                return REPEATED
+        return self._frame(connection, view[position + 4 : end])
+
+    def _frame(self, connection: Connection, view: memoryview) -> Parts | None:
         """Answer one request: its frame, or None when the answer comes later or not at all."""
         try:
             api_key, version, correlation_id = _HEAD(view)
         except struct.error:
             raise PeerError("short", "a request of fewer than eight bytes") from None
-        entry = self._raw.get(api_key)
-        if entry is not None and entry.min_version <= version <= entry.max_version:
-            counts = self.counts
-            key = (api_key, version)
-            counts[key] = counts.get(key, 0) + 1
-            if len(view) > LARGE_RAW_FRAME_BYTES and entry.handler is not None:
-                asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
-                self._later(asked, self._serve_large(asked, kept(view)))
-                return None
+        entry = TABLE.get(api_key)
+        if entry is None or not entry.min_version <= version <= entry.max_version:
+            return self._unknown(entry, api_key, version, correlation_id)
+        counts = self.counts
+        key = (api_key, version)
+        counts[key] = counts.get(key, 0) + 1
+        if entry.raw is None:
+            return self._declared(connection, view, entry, version, correlation_id)
+        many_rows = None
+        if len(view) <= LARGE_RAW_FRAME_BYTES or entry.handler is None:
             try:
-                body = self._body_offset(view, version >= entry.flexible_from)
+                body = _body_offset(connection.session, view, version >= entry.flexible_from)
                 serve: FrameHandler = entry.raw
                 return serve(self._broker, connection, view, body, version, correlation_id)
             except MalformedMessage as error:
@@ -115,46 +159,27 @@ class Dispatch:
                     "malformed", f"{entry.name} v{version} that does not parse: {error}"
                 ) from error
             except ManyRows:
-                asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
-                self._later(asked, self._serve_large(asked, kept(view), entry.many_rows))
-                return None
-        return self._general(connection, view, api_key, version, correlation_id)
+                many_rows = entry.many_rows
+        asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
+        self._later(asked, self._serve_large(asked, kept(view), many_rows))
+        return None
 
-    @staticmethod
-    def _body_offset(view: memoryview, flexible: bool) -> int:
-        try:
-            (size_bytes,) = _CLIENT_ID(view, _HEAD_BYTES)
-            position: int = _HEAD_BYTES + 2 + (size_bytes if size_bytes > 0 else 0)
-            if flexible:
-                if view[position] != 0:
-                    # Tagged fields in a request header: none is defined, so this is the rare path.
-                    return parse_request_header(bytes(view)).body_offset
-                position += 1
-        except (struct.error, IndexError):
-            raise MalformedMessage("the header reaches past the end of the frame") from None
-        return position
-
-    def _general(
-        self, connection: Connection, view: memoryview, api_key: int, version: int, correlation_id: int
+    def _declared(
+        self, connection: Connection, view: memoryview, entry: Entry, version: int, correlation_id: int
     ) -> Parts | None:
-        entry = TABLE.get(api_key)
-        if entry is None or not entry.min_version <= version <= entry.max_version:
-            return self._unknown(entry, api_key, version, correlation_id)
-        counts = self.counts
-        counts[api_key, version] = counts.get((api_key, version), 0) + 1
+        """A request that is decoded by its declaration."""
         asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
         if len(view) > LARGE_FRAME_BYTES:
             self._later(asked, self._serve_large(asked, kept(view)))
             return None
         frame = bytes(view)
         try:
-            header = parse_request_header(frame)
-            request = entry.request_type.decode(frame, version, header.body_offset)
+            body = _read_header(connection.session, frame)
+            request = entry.request_type.decode(frame, version, body)
         except MalformedMessage as error:
             raise asked.malformed(error) from error
-        context = self._context(asked, header)
         try:
-            answer = entry.handler(self._broker, context, request)
+            answer = entry.handler(self._broker, asked.context, request)
             if type(answer) is GeneratorType:
                 slices = self._broker.slow_lane.slices()
                 try:
@@ -167,22 +192,12 @@ class Dispatch:
                     return None
             if not inspect.isawaitable(answer):
                 parts = self._encode(entry, version, correlation_id, answer)
-                self._times.of(api_key).observe(perf_counter_ns() // 1000 - asked.began_us)
+                self._times.of(entry.api_key).observe(perf_counter_ns() // 1000 - asked.began_us)
                 return parts
         except Exception:
             return self._failed(entry, version, correlation_id)
         self._later(asked, self._finish_awaited(asked, answer))
         return None
-
-    def _context(self, asked: "_Asked", header: RequestHeader) -> RequestContext:
-        return RequestContext(
-            asked.version,
-            asked.correlation_id,
-            header.client_id or "",
-            asked.connection.client_host,
-            asked.connection.client_port,
-            self._listener_name,
-        )
 
     # What takes longer than a call
 
@@ -238,13 +253,13 @@ class Dispatch:
             if not asked.is_wanted():
                 raise NotWanted
             try:
-                header = parse_request_header(frame)
-                steps = entry.request_type.decode_in_slices(frame, version, header.body_offset, elements_max)
+                body = _read_header(asked.connection.session, frame)
+                steps = entry.request_type.decode_in_slices(frame, version, body, elements_max)
                 request = await slices.run(steps, asked.is_wanted)
             except MalformedMessage as error:
                 raise asked.malformed(error) from error
             serve = handler or entry.handler
-            answer = serve(self._broker, self._context(asked, header), request)
+            answer = serve(self._broker, asked.context, request)
             if type(answer) is GeneratorType:
                 answer = await slices.run(answer, asked.is_wanted)
             elif inspect.isawaitable(answer):

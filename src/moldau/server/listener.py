@@ -39,6 +39,7 @@ class Listener:
     def __init__(
         self,
         name: str,
+        security_protocol: str,
         limits: Limits,
         timers: Timers,
         http_address: Callable[[], str | None],
@@ -48,6 +49,7 @@ class Listener:
     ) -> None:
         """`requests`, `responses` and `turns` are those of the broker, shared by its listeners."""
         self.name = name
+        self.security_protocol = security_protocol
         self.host = ""
         self.port = 0
         self.frame_bytes_max = limits.frame_bytes_max
@@ -108,7 +110,7 @@ class Listener:
 
     def admit(self, connection: Connection) -> bool:
         """Whether there is room for one more; counts it if so."""
-        host = connection.client_host
+        host = connection.session.client_host
         count = self._per_host.get(host, 0)
         if len(self.connections) >= self.limits.connections_max:
             self._refuse(host, "max.connections", self.limits.connections_max)
@@ -132,7 +134,7 @@ class Listener:
         if connection not in self.connections:
             return
         self.connections.discard(connection)
-        host = connection.client_host
+        host = connection.session.client_host
         left = self._per_host.get(host, 1) - 1
         if left:
             self._per_host[host] = left
@@ -141,20 +143,24 @@ class Listener:
 
     def peer_failed(self, connection: Connection, kind: str, sentence: str) -> None:
         """Say once for each host and kind of failure that a client broke the protocol."""
-        host = connection.client_host
+        host = connection.session.client_host
         self._say.warning((host, kind), "closed the connection of %s: it sent %s", host, sentence)
 
     def held_too_long(self, connection: Connection, sentence: str) -> None:
         """Say that a connection is closed for the memory it holds."""
-        host = connection.client_host
+        host = connection.session.client_host
         self._say.warning(
-            (host, "memory"), "closed the connection of %s:%d: %s", host, connection.client_port, sentence
+            (host, "memory"),
+            "closed the connection of %s:%d: %s",
+            host,
+            connection.session.client_port,
+            sentence,
         )
 
     def other_protocol(self, connection: Connection, first_bytes: bytes) -> None:
         """Answer what is no Kafka client as well as its protocol allows, then close."""
         seen = recognise(first_bytes, listener=f"{self.host}:{self.port}", http_address=self._http_address())
-        host = connection.client_host
+        host = connection.session.client_host
         self._say.warning((host, seen.kind), "closed the connection of %s: %s", host, seen.sentence)
         if seen.answer and connection.transport is not None:
             connection.transport.write(seen.answer)

@@ -9,6 +9,7 @@ from moldau.core.settings.sources import from_texts
 from moldau.core.slow_lane import SlowLane, all_steps
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.registry import TABLE
+from moldau.handlers.session import Session
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.view import MetadataView
 
@@ -32,7 +33,7 @@ async def ask(broker, request, version=None, listener="PLAINTEXT"):
     version = entry.max_version if version is None else version
     broker.settings = broker.controller.settings
     request = type(request).decode(request.encode(version), version)
-    context = RequestContext(version, 1, "test", "127.0.0.1", 1, listener)
+    context = RequestContext(version, 1, Session(listener, client_host="127.0.0.1", client_id="test"))
     answer = entry.handler(broker, context, request)
     if inspect.isgenerator(answer):
         answer = all_steps(answer)

@@ -15,6 +15,7 @@ from moldau.handlers.broker import RequestContext
 from moldau.handlers.init_producer_id import init_producer_id
 from moldau.handlers.list_offsets import list_offsets
 from moldau.handlers.produce_repeat import RepeatedProduce
+from moldau.handlers.session import Session
 from moldau.log.appender import LARGE_BATCH_BYTES
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
@@ -95,7 +96,7 @@ def test_a_damaged_segment_is_said_to_whoever_searches_it(tmp_path: Path) -> Non
         segment = partition_of(node, "a").log.segments[0]
         segment.write([bytes(segment.size_bytes)], segment.size_bytes, 0)
         asked = ListOffsetsTopic(name="a", partitions=[ListOffsetsPartition(partition_index=0, timestamp=1)])
-        context = RequestContext(5, 1, "", "", 0, "PLAINTEXT")
+        context = RequestContext(5, 1, Session("PLAINTEXT"))
         answer = list_offsets(node.broker, context, ListOffsetsRequest(topics=[asked]))
         assert isinstance(answer, Awaitable)
         answer = await answer
@@ -112,7 +113,7 @@ def test_a_full_disk_makes_a_new_producer_wait_and_not_fail(tmp_path: Path) -> N
         node.controller._store.append_if = refuse  # type: ignore[method-assign]
         answer = init_producer_id(
             node.broker,
-            RequestContext(4, 1, "", "", 0, "PLAINTEXT"),
+            RequestContext(4, 1, Session("PLAINTEXT")),
             InitProducerIdRequest(transactional_id=None),
         )
         assert isinstance(answer, Awaitable)

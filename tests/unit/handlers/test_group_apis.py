@@ -16,6 +16,7 @@ from moldau.core.slow_lane import SlowLane
 from moldau.handlers import load_all
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.registry import TABLE
+from moldau.handlers.session import Session
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -65,7 +66,7 @@ class Answer:
         entry = TABLE[type(request).KEY]
         self.version, self.type = version, type(request).RESPONSE
         decoded = type(request).decode(request.encode(version), version)
-        context = RequestContext(version, 1, "app", "10.0.0.7", 1, "PLAINTEXT")
+        context = RequestContext(version, 1, Session("PLAINTEXT", client_host="10.0.0.7", client_id="app"))
         broker: Any = SimpleNamespace(groups=world.coordinator, slow_lane=SlowLane())
 
         async def send() -> Any:

@@ -11,6 +11,7 @@ from data_plane_world import on_a_node, partition_of
 from moldau.core.slow_lane import SlowLane
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.list_offsets import list_offsets
+from moldau.handlers.session import Session
 from moldau.log import record_search, timestamps
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
@@ -61,7 +62,7 @@ def request(*rows: tuple[str, int, int]) -> ListOffsetsRequest:
 
 async def ask(node: Node, asked: ListOffsetsRequest) -> dict[tuple[str, int], ListOffsetsPartitionResponse]:
     """The rows of the answer, of which no two are for the same partition."""
-    answer = list_offsets(node.broker, RequestContext(5, 1, "", "", 0, "PLAINTEXT"), asked)
+    answer = list_offsets(node.broker, RequestContext(5, 1, Session("PLAINTEXT")), asked)
     if isinstance(answer, Awaitable):
         answer = await answer
     assert isinstance(answer, ListOffsetsResponse)

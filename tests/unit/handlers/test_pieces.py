@@ -13,6 +13,7 @@ from moldau.core.slow_lane import SlowLane, all_steps
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.pieces import ROWS_AT_ONCE, by_ids, by_rows, cut, has_many_rows
 from moldau.handlers.registry import TABLE
+from moldau.handlers.session import Session
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
@@ -112,7 +113,7 @@ def test_each_id_is_asked_for_once() -> None:
 async def ask(node: Node, request: Any, version: int | None = None) -> Any:
     entry = TABLE[type(request).KEY]
     version = entry.max_version if version is None else version
-    context = RequestContext(version, 1, "test", "127.0.0.1", 1, "PLAINTEXT")
+    context = RequestContext(version, 1, Session("PLAINTEXT", client_host="127.0.0.1", client_id="test"))
     answer = entry.handler(node.broker, context, request)
     if inspect.isgenerator(answer):
         return all_steps(answer)

@@ -15,6 +15,7 @@ from data_plane_world import on_a_node, partition_of
 from moldau.handlers import describe_configs
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.registry import TABLE
+from moldau.handlers.session import Session
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_records import (
@@ -44,7 +45,7 @@ ROWS = 300
 def begun(node: Node, request: Any, version: int | None = None) -> Any:
     entry = TABLE[type(request).KEY]
     version = entry.max_version if version is None else version
-    context = RequestContext(version, 1, "test", "127.0.0.1", 1, "PLAINTEXT")
+    context = RequestContext(version, 1, Session("PLAINTEXT", client_host="127.0.0.1", client_id="test"))
     return entry.handler(node.broker, context, request)
 
 

@@ -13,6 +13,7 @@ import pytest
 from moldau.handlers import load_all
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.registry import TABLE
+from moldau.handlers.session import Session
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.txn_offset_commit import (
@@ -74,7 +75,7 @@ class Bench:
             settings=settings,
             metadata=SimpleNamespace(image=self.world.image),
         )
-        context = RequestContext(version, 1, "app", "10.0.0.7", 1, "PLAINTEXT")
+        context = RequestContext(version, 1, Session("PLAINTEXT", client_host="10.0.0.7", client_id="app"))
 
         async def serve() -> Any:
             outcome = TABLE[TxnOffsetCommitRequest.KEY].handler(broker, context, decoded)

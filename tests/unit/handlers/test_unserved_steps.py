@@ -9,6 +9,7 @@ from moldau.core.clock import ManualClock
 from moldau.handlers import load_all
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.registry import TABLE
+from moldau.handlers.session import Session
 from moldau.metadata.image import Image
 from moldau.protocol.messages import (
     alter_client_quotas,
@@ -59,7 +60,9 @@ def test_a_row_a_step(name: str) -> None:
     load_all()
     request = REQUESTS[name]
     broker = SimpleNamespace(metadata=SimpleNamespace(image=Image()), clock=ManualClock())
-    context = RequestContext(type(request).VERSIONS[1], 1, "test", "127.0.0.1", 1, "PLAINTEXT")
+    context = RequestContext(
+        type(request).VERSIONS[1], 1, Session("PLAINTEXT", client_host="127.0.0.1", client_id="test")
+    )
     steps = TABLE[type(request).KEY].handler(broker, context, request)
     count = 0
 
@@ -82,6 +85,6 @@ def test_an_entity_of_many_parts_is_not_looked_through() -> None:
     part = alter_client_quotas.EntityData(entity_type="user", entity_name="a")
     entry = alter_client_quotas.EntryData(entity=_many(part))
     request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry])
-    context = RequestContext(1, 1, "test", "127.0.0.1", 1, "PLAINTEXT")
+    context = RequestContext(1, 1, Session("PLAINTEXT", client_host="127.0.0.1", client_id="test"))
     answer = all_steps(TABLE[49].handler(None, context, request))
     assert answer.entries[0].error_message == "Invalid client quota entity: user, user, user"

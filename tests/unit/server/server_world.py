@@ -58,6 +58,8 @@ class FakeTransport:
 
 
 class FakeListener:
+    name, security_protocol = "PLAINTEXT", "PLAINTEXT"
+    accepted_count = 0
     tick = 0
     frame_bytes_max = 100_000_000
 
@@ -99,8 +101,8 @@ class Script:
         self.seen: list[bytes] = []
         self.foreign_bytes = b""
 
-    def frame(self, connection: Connection, view: memoryview) -> Parts | None:
-        content = bytes(view)
+    def request(self, connection: Connection, view: memoryview, position: int, end: int) -> Parts | None:
+        content = bytes(view[position + 4 : end])
         self.seen.append(content)
         match content[:1]:
             case b"e":

@@ -217,8 +217,8 @@ def test_a_large_frame_may_be_kept_for_longer_than_its_call() -> None:
     kept: list[memoryview | bytes] = []
 
     class Keeping(Script):
-        def frame(self, connection: Connection, view: memoryview) -> Parts | None:
-            kept.append(exchange.kept(view))
+        def request(self, connection: Connection, view: memoryview, position: int, end: int) -> Parts | None:
+            kept.append(exchange.kept(view[position + 4 : end]))
             return None
 
     connection, _, _, _ = start()

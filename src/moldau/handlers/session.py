@@ -1,0 +1,106 @@
+"""Who is at the other end of a connection, and what holds for all of its requests.
+
+A connection has one `Session`, made when it is accepted. Every request reaches its handler with it: declared
+handlers find it in their `RequestContext`, frame handlers in their `Exchange`. Handlers ask with it whether
+the client may do something; quotas are charged to it.
+
+What a handler concluded from the session (this client may write to that partition) may be kept and used again
+as long as `version` is the same number. Whoever changes what such a conclusion rests on changes the number:
+
+    authenticate     another principal, or the same one for longer
+    name_client      another client id: quotas are granted to it
+    rights_changed   ACLs or quotas
+
+So a repeated Produce request costs one comparison of integers (server/dispatch.py) and asks nothing again.
+
+Not here: the connection itself (server/connection.py).
+"""
+
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a client that has not authenticated, as Kafka prints it."""
+
+NO_CLIENT_ID = b"\xff\xff"
+"""A null client id in a request's header: | length -1, 2 bytes |."""
+
+
+class Session:
+    """One connection's client. Of a request in which the client id differs, the next request knows nothing
+    any more: who waits keeps the id that he needs."""
+
+    __slots__ = (
+        "authenticated_ms",
+        "client_end",
+        "client_field",
+        "client_host",
+        "client_id",
+        "client_port",
+        "expires_ms",
+        "index",
+        "listener",
+        "local_host",
+        "local_port",
+        "principal",
+        "security_protocol",
+        "software_name",
+        "software_version",
+        "version",
+    )
+
+    def __init__(
+        self,
+        listener: str,
+        security_protocol: str = "PLAINTEXT",
+        *,
+        client_host: str = "",
+        client_port: int = 0,
+        client_id: str = "",
+    ) -> None:
+        """`listener` and `security_protocol` as in listener.security.protocol.map."""
+        self.version = 0
+        self.listener = listener
+        self.security_protocol = security_protocol
+        self.client_host = client_host
+        self.client_port = client_port
+        self.local_host = ""
+        self.local_port = 0
+        self.index = 0
+        self.principal = ANONYMOUS
+        self.authenticated_ms: int | None = None  # None: by no mechanism
+        self.expires_ms: int | None = None  # None: when the connection ends (else KIP-368)
+        self.client_id = client_id  # of the request that is being handled; "" if it has none
+        self.client_field = NO_CLIENT_ID  # the same in the header's bytes ...
+        self.client_end = 8 + len(NO_CLIENT_ID)  # ... which end there in a frame without its size
+        self.software_name = ""  # as ApiVersions said (KIP-511); "" if it did not
+        self.software_version = ""
+
+    def accepted(self, client: tuple[str, int], local: tuple[str, int], index: int) -> None:
+        """The connection's addresses (host and port), and its number among all of its listener."""
+        self.client_host, self.client_port = client
+        self.local_host, self.local_port = local
+        self.index = index
+
+    @property
+    def connection_id(self) -> str:
+        """The connection's name, made as Kafka makes it: both addresses, the network thread (there is one),
+        and a number."""
+        return f"{self.local_host}:{self.local_port}-{self.client_host}:{self.client_port}-0-{self.index}"
+
+    def authenticate(self, principal: str, now_ms: int, expires_ms: int | None = None) -> None:
+        """The client has proven that it is `principal` (type:name), until `expires_ms` if that is given."""
+        self.principal = principal
+        self.authenticated_ms = now_ms
+        self.expires_ms = expires_ms
+        self.version += 1
+
+    def name_client(self, client_id: str, field: bytes) -> None:
+        """The requests bear this client id from now on; `field` is what stands in their headers, with its
+        length."""
+        self.client_field = field
+        self.client_end = 8 + len(field)
+        if client_id != self.client_id:
+            self.client_id = client_id
+            self.version += 1
+
+    def rights_changed(self) -> None:
+        """What was concluded about this client must be asked again."""
+        self.version += 1
