@@ -11,9 +11,10 @@ controller.py does anything: it appends the changes to the metadata store and pu
     placement.py      replicas over brokers and racks
     assignments.py    replicas that a user chose
     reassignment.py   moving partitions
-    election.py       choosing a leader
+    in_sync.py        who is in sync and who may lead: one partition's rules
+    membership.py     brokers that came and went
+    election.py       elections that an administrator asks for
     configs.py        changes of settings           config_rules.py  which settings are allowed
-    registration.py   a broker becomes known
     adoption.py       topics that Kafka left in the data folder
     internal.py       the topics that belong to the broker itself
 """

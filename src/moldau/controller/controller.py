@@ -20,25 +20,25 @@ from moldau.controller.adoption import FoundTopic, adopt_topics
 from moldau.controller.configs import AlterResource, alter_configs
 from moldau.controller.decision import Decision, Outcome, Steps, decided
 from moldau.controller.election import ElectionType, Results, elect_leaders
+from moldau.controller.in_sync import Rules
 from moldau.controller.internal import auto_topic
+from moldau.controller.membership import take_seat
 from moldau.controller.partitions import AlterPartition, MorePartitions, alter_partitions, create_partitions
 from moldau.controller.reassignment import Move, reassign
-from moldau.controller.registration import register_broker
 from moldau.controller.topics import DeletedTopic, NewTopic, TopicResult, create_topics, delete_topics
 from moldau.core.ids import random_uuid, uuid_to_text
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.sources import StaticSettings
 from moldau.core.slow_lane import SlowLane
 from moldau.metadata.changes import Change, ClusterCreated, ProducerIdsAllocated, replay
-from moldau.metadata.configs import effective_broker_settings
+from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.image import (
     INTERNAL_TOPICS,
     TRANSACTION_STATE_TOPIC,
-    BrokerState,
     Image,
     PartitionState,
 )
-from moldau.metadata.store import MetadataStore, VersionConflict
+from moldau.metadata.store import NO_BROKER_EPOCH, MetadataStore, Registration, VersionConflict
 from moldau.metadata.view import MetadataView
 from moldau.protocol.errors import ErrorCode
 
@@ -80,6 +80,10 @@ class Controller:
         """The broker's settings in effect."""
         return effective_broker_settings(self.view.image, self.static_settings.broker, self.node_id)
 
+    def _rules(self, topic: str) -> Rules:
+        settings = topic_settings(self.view.image, self.static_settings.broker, topic)
+        return Rules(settings.min_insync_replicas, settings.unclean_leader_election_enable)
+
     # Starting and stopping
 
     async def open(self, cluster_id: str | None = None) -> None:
@@ -102,13 +106,24 @@ class Controller:
             return []
         return await self._decide(lambda image: adopt_topics(image, found, self.node_id, next_producer_id))
 
-    async def register(self, endpoints: Mapping[str, tuple[str, int]], rack: str | None = None) -> int:
-        """Make this broker known under these addresses (by listener name); gives its broker epoch."""
-        broker = BrokerState(self.node_id, -1, endpoints, rack)
+    async def register(
+        self,
+        endpoints: Mapping[str, tuple[str, int]],
+        rack: str | None = None,
+        previous_broker_epoch: int = NO_BROKER_EPOCH,
+    ) -> int:
+        """Make this broker known under these addresses (by listener name); gives its broker epoch.
+
+        `previous_broker_epoch`: that of its last life, if it stopped cleanly.
+        """
+        broker = Registration(self.node_id, endpoints, rack, previous_broker_epoch)
         broker_epoch = await self._store.register_broker(broker)
-        broker = broker._replace(broker_epoch=broker_epoch)
+        live = {self.node_id: broker._replace(broker_epoch=broker_epoch)}
         controller_epoch = await self._store.elect_controller(self.node_id)
-        await self._decide(lambda image: register_broker(image, broker, controller_epoch))
+        if controller_epoch is not None:
+            await self._decide(
+                lambda image: take_seat(image, self.node_id, controller_epoch, live, self._rules)
+            )
         return broker_epoch
 
     async def close(self) -> None:
@@ -192,7 +207,7 @@ class Controller:
     async def elect_leaders(self, kind: ElectionType, asked: dict[str, list[int]] | None) -> Results:
         """Elect leaders for these partitions, or for all (None)."""
         return await self._decide(
-            lambda image: elect_leaders(image, kind, asked),
+            lambda image: elect_leaders(image, kind, asked, self._rules),
             lambda failure: {
                 topic: [(index, failure) for index in indexes] for topic, indexes in (asked or {}).items()
             },

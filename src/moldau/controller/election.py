@@ -1,15 +1,17 @@
-"""Choosing the leader of a partition: the first replica that lives and is in sync.
+"""Elections that an administrator asks for (ElectLeaders): the preferred replica, or any that lives.
 
 An unclean election (any replica that lives) is a choice of losing records over being unavailable; it happens
-only where the topic allows it or an administrator asks for it.
+only where the topic allows it or an administrator asks for it. Who may lead is decided in in_sync.py.
 """
 
 from collections.abc import Collection
 from enum import IntEnum
 
 from moldau.controller.decision import DONE, Decision, Outcome, Steps
+from moldau.controller.in_sync import best_leader, with_leader
+from moldau.controller.membership import RulesOf, default_rules
 from moldau.metadata.changes import Change, PartitionChanged
-from moldau.metadata.image import NO_LEADER, Image, PartitionState
+from moldau.metadata.image import NO_LEADER, Image
 from moldau.protocol.errors import ErrorCode
 
 
@@ -20,26 +22,15 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-def best_leader(state: PartitionState, live: Collection[int], *, unclean: bool) -> int:
-    """The first live replica that is in sync; with `unclean`, else the first live one; NO_LEADER when there
-    is none."""
-    candidates = [node for node in state.replicas if node in live]
-    for node in candidates:
-        if node in state.isr:
-            return node
-    return candidates[0] if unclean and candidates else NO_LEADER
-
-
-def with_leader(state: PartitionState, leader: int) -> PartitionState:
-    """The partition under a new leader; one from outside the in-sync set is alone in the new set."""
-    isr = state.isr if leader in state.isr else (leader,)
-    return PartitionState(leader, state.leader_epoch + 1, state.partition_epoch + 1, state.replicas, isr)
-
-
 Results = dict[str, list[tuple[int, Outcome]]]
 
 
-def elect_leaders(image: Image, kind: ElectionType, asked: dict[str, list[int]] | None) -> Steps[Results]:
+def elect_leaders(
+    image: Image,
+    kind: ElectionType,
+    asked: dict[str, list[int]] | None,
+    rules: RulesOf = default_rules,
+) -> Steps[Results]:
     """Elect for the partitions asked for, or for all (None): then those without need are left out of the
     answer."""
     live = {broker.node_id for broker in image.live_brokers()}
@@ -51,7 +42,7 @@ def elect_leaders(image: Image, kind: ElectionType, asked: dict[str, list[int]] 
     for topic, indexes in wanted.items():
         for index in indexes:
             yield
-            outcome, change = _elect(image, kind, topic, index, live)
+            outcome, change = _elect(image, kind, topic, index, live, rules)
             if change is not None:
                 changes.append(change)
             if asked is not None or outcome.error_code is not ErrorCode.ELECTION_NOT_NEEDED:
@@ -60,7 +51,7 @@ def elect_leaders(image: Image, kind: ElectionType, asked: dict[str, list[int]] 
 
 
 def _elect(
-    image: Image, kind: ElectionType, topic: str, index: int, live: Collection[int]
+    image: Image, kind: ElectionType, topic: str, index: int, live: Collection[int], rules: RulesOf
 ) -> tuple[Outcome, Change | None]:
     known = image.topics.get(topic)
     if known is None:
@@ -77,7 +68,7 @@ def _elect(
                 ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
                 f"The preferred replica, broker {preferred}, is not alive and in sync.",
             ), None
-        return DONE, PartitionChanged(topic, index, with_leader(state, preferred))
+        return DONE, PartitionChanged(topic, index, with_leader(state, preferred, rules(topic).min_isr))
     if state.leader != NO_LEADER:
         return Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The partition has a leader."), None
     leader = best_leader(state, live, unclean=True)
@@ -85,4 +76,4 @@ def _elect(
         return Outcome(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive."
         ), None
-    return DONE, PartitionChanged(topic, index, with_leader(state, leader))
+    return DONE, PartitionChanged(topic, index, with_leader(state, leader, rules(topic).min_isr))

@@ -104,11 +104,7 @@ class ControllerElected(NamedTuple):
 
 
 class BrokerRegistered(NamedTuple):
-    """A broker started and told its addresses.
-
-    What it led before, it now leads in a new leader epoch: between its two lives it may have lost the
-    unsynced end of a log, and an epoch must never hold two different records at one offset.
-    """
+    """A broker told its addresses and may lead from now on. What it leads, other changes say."""
 
     node_id: int
     broker_epoch: int
@@ -119,18 +115,47 @@ class BrokerRegistered(NamedTuple):
         draft.edit_brokers()[self.node_id] = BrokerState(
             self.node_id, self.broker_epoch, self.endpoints, self.rack
         )
-        node_id = self.node_id
+
+
+class LeadershipRenewed(NamedTuple):
+    """A broker leads everything that it led in the next leader epoch: it was restarted, and nobody else is to
+    lead. (It may have lost the end of its logs, and an epoch must never hold two records at one offset.)
+
+    One short change instead of a row for each partition, which for a single broker is every partition there
+    is. Partitions for which something else was decided follow as `PartitionsChanged`, which overrides this.
+    """
+
+    node_id: int
+
+    def apply(self, draft: Draft) -> None:
         for topic in draft.topics.values():
-            if any(state.leader == node_id for state in topic.partitions):
-                partitions = tuple([_led_anew(state, node_id) for state in topic.partitions])
+            if any(state.leader == self.node_id for state in topic.partitions):
+                partitions = tuple([_renewed(state, self.node_id) for state in topic.partitions])
                 draft.edit_topics()[topic.name] = TopicState(topic.name, topic.topic_id, partitions)
 
 
-def _led_anew(state: PartitionState, node_id: int) -> PartitionState:
-    leader, leader_epoch, partition_epoch, replicas, isr = state
+def _renewed(state: PartitionState, node_id: int) -> PartitionState:
+    leader, leader_epoch, partition_epoch, replicas, isr, elr = state
     if leader != node_id:
         return state
-    return PartitionState(leader, leader_epoch + 1, partition_epoch + 1, replicas, isr)
+    return PartitionState(leader, leader_epoch + 1, partition_epoch + 1, replicas, isr, elr)
+
+
+class BrokerRegisteredAndElected(NamedTuple):
+    """A registration as earlier versions wrote it: it renewed the broker's leadership as well.
+
+    Only read, never written: who leads is the controller's decision, and a store that an older version wrote
+    must still give the image that it gave then.
+    """
+
+    node_id: int
+    broker_epoch: int
+    endpoints: Mapping[str, tuple[str, int]]
+    rack: str | None
+
+    def apply(self, draft: Draft) -> None:
+        BrokerRegistered(*self).apply(draft)
+        LeadershipRenewed(self.node_id).apply(draft)
 
 
 class BrokerFenced(NamedTuple):
@@ -204,6 +229,20 @@ class PartitionChanged(NamedTuple):
             *topic.partitions[self.partition + 1 :],
         )
         draft.edit_topics()[self.topic] = topic._replace(partitions=partitions)
+
+
+class PartitionsChanged(NamedTuple):
+    """As `PartitionChanged`, for many partitions of a topic: (index, new state) each."""
+
+    topic: str
+    partitions: tuple[tuple[int, PartitionState], ...]
+
+    def apply(self, draft: Draft) -> None:
+        topic = draft.topics[self.topic]
+        states = list(topic.partitions)
+        for index, state in self.partitions:
+            states[index] = state
+        draft.edit_topics()[self.topic] = topic._replace(partitions=tuple(states))
 
 
 class ConfigsChanged(NamedTuple):

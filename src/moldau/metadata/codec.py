@@ -2,6 +2,13 @@
 
 A change is a list: its kind, then its fields in order. Ids are text, tuples are lists. Unknown kinds are
 refused, because skipping a change would give another image than everyone else's.
+
+What was once written keeps its meaning. A change whose meaning changes gets a new kind (`broker-registered`
+is read, `broker-registered/2` is written). A new field comes last and has a default, which is not written, so
+that what does not use it stays readable for older versions:
+
+    partition   [leader, leader epoch, partition epoch, [replicas], [in-sync]]            before KIP-966, and
+                [leader, leader epoch, partition epoch, [replicas], [in-sync], [eligible]]  if any is eligible
 """
 
 import json
@@ -64,9 +71,20 @@ def to_json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def _fields_of(state: PartitionState) -> Sequence[Any]:
+    return state if state.elr else state[:5]
+
+
+def _fields_of_all(states: Sequence[PartitionState]) -> list[Sequence[Any]]:
+    return [state if state.elr else state[:5] for state in states]
+
+
 def _partition(fields: Sequence[Any]) -> PartitionState:
-    leader, leader_epoch, partition_epoch, replicas, isr = fields
-    return PartitionState(leader, leader_epoch, partition_epoch, tuple(replicas), tuple(isr))
+    leader, leader_epoch, partition_epoch, replicas, isr, *elr = fields
+    if not elr:
+        return PartitionState(leader, leader_epoch, partition_epoch, tuple(replicas), tuple(isr))
+    (eligible,) = elr
+    return PartitionState(leader, leader_epoch, partition_epoch, tuple(replicas), tuple(isr), tuple(eligible))
 
 
 def _partitions(values: Sequence[Sequence[Any]]) -> tuple[PartitionState, ...]:
@@ -82,27 +100,42 @@ _BY_TYPE: dict[type, _Row] = {
     ch.ClusterCreated: ("cluster-created", list, ch.ClusterCreated),
     ch.ControllerElected: ("controller-elected", list, ch.ControllerElected),
     ch.BrokerRegistered: (
-        "broker-registered",
+        "broker-registered/2",
         list,
         lambda node, epoch, endpoints, rack: ch.BrokerRegistered(node, epoch, _endpoints(endpoints), rack),
     ),
+    ch.BrokerRegisteredAndElected: (
+        "broker-registered",
+        list,
+        lambda node, epoch, endpoints, rack: ch.BrokerRegisteredAndElected(
+            node, epoch, _endpoints(endpoints), rack
+        ),
+    ),
+    ch.LeadershipRenewed: ("leadership-renewed", list, ch.LeadershipRenewed),
     ch.BrokerFenced: ("broker-fenced", list, ch.BrokerFenced),
     ch.BrokerUnregistered: ("broker-unregistered", list, ch.BrokerUnregistered),
     ch.TopicCreated: (
         "topic-created",
-        lambda change: [change.name, uuid_to_text(change.topic_id), change.partitions],
+        lambda change: [change.name, uuid_to_text(change.topic_id), _fields_of_all(change.partitions)],
         lambda name, topic_id, parts: ch.TopicCreated(name, uuid_from_text(topic_id), _partitions(parts)),
     ),
     ch.TopicDeleted: ("topic-deleted", list, ch.TopicDeleted),
     ch.PartitionsAdded: (
         "partitions-added",
-        list,
+        lambda change: [change.topic, _fields_of_all(change.partitions)],
         lambda topic, parts: ch.PartitionsAdded(topic, _partitions(parts)),
     ),
     ch.PartitionChanged: (
         "partition-changed",
-        list,
+        lambda change: [change.topic, change.partition, _fields_of(change.state)],
         lambda topic, index, state: ch.PartitionChanged(topic, index, _partition(state)),
+    ),
+    ch.PartitionsChanged: (
+        "partitions-changed",
+        lambda change: [change.topic, [[index, _fields_of(state)] for index, state in change.partitions]],
+        lambda topic, rows: ch.PartitionsChanged(
+            topic, tuple((index, _partition(state)) for index, state in rows)
+        ),
     ),
     ch.ConfigsChanged: (
         "configs-changed",
@@ -112,7 +145,7 @@ _BY_TYPE: dict[type, _Row] = {
     ch.ProducerIdsAllocated: ("producer-ids-allocated", list, ch.ProducerIdsAllocated),
 }
 """For each change: its kind as it is written, its fields as JSON (tuples become lists), and the way back."""
-_WITH_PARTITIONS = frozenset({ch.TopicCreated, ch.PartitionsAdded})
+_WITH_PARTITIONS = frozenset({ch.TopicCreated, ch.PartitionsAdded, ch.PartitionsChanged})
 """Changes whose last field is a list of partitions."""
 _PARTITIONS_AT_ONCE = 64
 _DECODERS = {kind: decoder for kind, _, decoder in _BY_TYPE.values()}
@@ -129,7 +162,9 @@ def encode_image(image: Image) -> dict[str, Any]:
         "brokers": [
             [b.node_id, b.broker_epoch, b.endpoints, b.rack, b.fenced] for b in image.brokers.values()
         ],
-        "topics": [[t.name, uuid_to_text(t.topic_id), t.partitions] for t in image.topics.values()],
+        "topics": [
+            [t.name, uuid_to_text(t.topic_id), _fields_of_all(t.partitions)] for t in image.topics.values()
+        ],
         "configs": [[int(kind), name, values] for (kind, name), values in image.configs.items()],
     }
 

@@ -25,9 +25,9 @@ from moldau.core.slow_lane import SlowLane, all_steps
 from moldau.metadata.changes import Change, replay
 from moldau.metadata.codec import decode_changes, decode_image, encode_image, entry_in_slices, to_json
 from moldau.metadata.frames import MAGIC, frame, read_frames
-from moldau.metadata.image import EMPTY_IMAGE, BrokerState, Image
+from moldau.metadata.image import EMPTY_IMAGE, Image
 from moldau.metadata.lock import lock_folder
-from moldau.metadata.store import Deliver, MetadataStoreError, VersionConflict
+from moldau.metadata.store import Deliver, MetadataStoreError, Registration, VersionConflict
 
 log = logging.getLogger("moldau.metadata")
 
@@ -127,7 +127,7 @@ class EmbeddedStore:
                 await self._offload(self._compact)
             return version + 1
 
-    async def register_broker(self, broker: BrokerState) -> int:
+    async def register_broker(self, broker: Registration) -> int:
         """This process holds the folder's lock, so it is the only broker there is; it must be the one of last
         time."""
         others = [node_id for node_id in self._image().brokers if node_id != broker.node_id]

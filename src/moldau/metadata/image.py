@@ -32,14 +32,19 @@ class ResourceType(IntEnum):
 
 
 class PartitionState(NamedTuple):
-    """One partition: who leads it, who holds it, who is in sync. The first replica is the preferred
-    leader."""
+    """One partition. The first replica is the preferred leader.
+
+    `elr`: the eligible leader replicas (KIP-966). They left the in-sync set while it was smaller than
+    `min.insync.replicas`, so that the high watermark has stood still since, and each still has every
+    committed record. While a partition has a leader, that leader is in sync.
+    """
 
     leader: int
     leader_epoch: int
     partition_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    elr: tuple[int, ...] = ()
 
     @classmethod
     def fresh(cls, replicas: tuple[int, ...], isr: tuple[int, ...] | None = None) -> "PartitionState":

@@ -8,14 +8,31 @@ in order and exactly once; that stream is the only input of replay.
 Here are no decisions: what a change means is in changes.py, which change to make is the controller's.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from moldau.metadata.changes import Change
-from moldau.metadata.image import BrokerState, Image
+from moldau.metadata.image import Image
 
 Deliver = Callable[[int, Sequence[Change]], None]
 """Receives (version, changes) of one entry."""
+
+
+NO_BROKER_EPOCH = -1
+
+
+class Registration(NamedTuple):
+    """What a broker tells when it registers. `endpoints`: (host, port) by listener name.
+
+    `previous_broker_epoch`: that of its life before, if it stopped cleanly and every log directory knows
+    that; else NO_BROKER_EPOCH, and the end of its logs may be lost. `broker_epoch` is given by the store.
+    """
+
+    node_id: int
+    endpoints: Mapping[str, tuple[str, int]]
+    rack: str | None = None
+    previous_broker_epoch: int = NO_BROKER_EPOCH
+    broker_epoch: int = NO_BROKER_EPOCH
 
 
 class VersionConflict(Exception):
@@ -50,7 +67,7 @@ class MetadataStore(Protocol):
         OSError when the entry could not be made durable (it is then not there).
         """
 
-    async def register_broker(self, broker: BrokerState) -> int:
+    async def register_broker(self, broker: Registration) -> int:
         """Register for as long as this process lives; gives the broker epoch, which rises with every
         registration."""
 

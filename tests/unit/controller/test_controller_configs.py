@@ -3,7 +3,8 @@
 import pytest
 
 from moldau.controller.configs import AlterResource, Operation, alter_configs
-from moldau.controller.election import ElectionType, best_leader, elect_leaders
+from moldau.controller.election import ElectionType, elect_leaders
+from moldau.controller.in_sync import best_leader
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.slow_lane import all_steps
 from moldau.metadata.changes import replay
@@ -184,11 +185,15 @@ def test_elections():
         (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert decision.answer["x"][0][1].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert replay(image, 1, decision.changes).topics["a"].partitions[1] == (1, 5, 8, (1, 2), (1, 2))
+    assert replay(image, 1, decision.changes).topics["a"].partitions[1] == PartitionState(
+        1, 5, 8, (1, 2), (1, 2)
+    )
 
     decision = at_once(elect_leaders, image, ElectionType.UNCLEAN, None)
     assert [(i, o.error_code) for i, o in decision.answer["a"]] == [(3, ErrorCode.NONE)]
-    assert replay(image, 1, decision.changes).topics["a"].partitions[3] == (2, 6, 6, (2, 3), (2,))
+    assert replay(image, 1, decision.changes).topics["a"].partitions[3] == PartitionState(
+        2, 6, 6, (2, 3), (2,)
+    )
 
 
 def test_a_setting_of_kafkas_without_effect_here_is_stored_and_removed():

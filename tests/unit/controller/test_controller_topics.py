@@ -12,7 +12,7 @@ from moldau.core.ids import ZERO_UUID
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.slow_lane import all_steps
 from moldau.metadata.changes import replay
-from moldau.metadata.image import BrokerState, Image, ResourceType
+from moldau.metadata.image import BrokerState, Image, PartitionState, ResourceType
 from moldau.protocol.errors import ErrorCode
 
 
@@ -46,7 +46,7 @@ def test_a_topic_is_created_with_defaults():
     topic = image.topics["a"]
     assert topic.topic_id == result.topic_id != ZERO_UUID
     assert [p.leader for p in topic.partitions] == [1, 1, 1]
-    assert topic.partitions[0] == (1, 0, 0, (1,), (1,))
+    assert topic.partitions[0] == PartitionState.fresh((1,))
 
 
 def test_settings_of_a_new_topic_are_checked_and_stored():

@@ -13,8 +13,8 @@ from moldau.metadata.changes import (
     replay,
 )
 from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.image import EMPTY_IMAGE, BrokerState, PartitionState, ResourceType
-from moldau.metadata.store import VersionConflict
+from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
+from moldau.metadata.store import Registration, VersionConflict
 
 STORES = {"embedded": EmbeddedStore}
 
@@ -114,7 +114,7 @@ def test_broker_epochs_and_controller_epochs_rise(make):
         for _ in range(3):
             store = make()
             image = await store.open()
-            broker_epoch = await store.register_broker(BrokerState(1, -1, {}))
+            broker_epoch = await store.register_broker(Registration(1, {}))
             controller_epoch = await store.elect_controller(1)
             epochs.append((broker_epoch, controller_epoch))
             from moldau.metadata.changes import ControllerElected

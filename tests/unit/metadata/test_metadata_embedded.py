@@ -1,16 +1,25 @@
 """The embedded store's file: torn ends, damage, compaction, full disks, the lock."""
 
 import asyncio
+import json
 import os
+import random
+from pathlib import Path
 
 import pytest
 
+from moldau.controller.controller import Controller
+from moldau.core.settings.sources import from_texts
 from moldau.metadata import embedded
 from moldau.metadata.changes import BrokerRegistered, ClusterCreated, ConfigsChanged, TopicCreated
+from moldau.metadata.codec import decode_image
 from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
 from moldau.metadata.frames import MAGIC, frame
-from moldau.metadata.image import EMPTY_IMAGE, BrokerState, PartitionState, ResourceType
-from moldau.metadata.store import MetadataStoreError
+from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
+from moldau.metadata.store import MetadataStoreError, Registration
+from moldau.metadata.view import MetadataView
+
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def topic(number):
@@ -163,7 +172,42 @@ def test_a_folder_belongs_to_one_node_id(tmp_path):
         await store.open()
         await store.append_if(0, [ClusterCreated("c"), BrokerRegistered(1, 1, {}, None)])
         with pytest.raises(MetadataStoreError, match=r"belongs to broker 1, but node.id is 2; set node.id=1"):
-            await store.register_broker(BrokerState(2, -1, {}))
+            await store.register_broker(Registration(2, {}))
         await store.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("name", ["single_broker", "single_broker_compacted", "several_brokers"])
+def test_a_file_of_an_earlier_version_opens_with_the_image_that_it_had(tmp_path, name):
+    """The files and the images (as JSON) were written by the code from before the controller wrote down
+    who leads: replaying a registration raised leader epochs then."""
+
+    async def scenario():
+        (tmp_path / FILE_NAME).write_bytes((FIXTURES / f"{name}.log").read_bytes())
+        image = await reopened(tmp_path)
+        assert image == decode_image(json.loads((FIXTURES / f"{name}.json").read_bytes()))
+        assert any(state.leader_epoch for topic in image.topics.values() for state in topic.partitions)
+
+    asyncio.run(scenario())
+
+
+def test_a_file_of_an_earlier_version_is_gone_on_with(tmp_path):
+    async def scenario():
+        (tmp_path / FILE_NAME).write_bytes((FIXTURES / "single_broker.log").read_bytes())
+        before = await reopened(tmp_path)
+        for starts in (1, 2):
+            static = from_texts({"node.id": "1"})
+            controller = Controller(1, EmbeddedStore(tmp_path), MetadataView(), static, random.Random(5))
+            await controller.open()
+            await controller.register({"PLAINTEXT": ("127.0.0.1", 9092)})
+            for name, topic in controller.view.image.topics.items():
+                for state, old in zip(topic.partitions, before.topics[name].partitions, strict=True):
+                    assert state == old._replace(
+                        leader_epoch=old.leader_epoch + starts, partition_epoch=old.partition_epoch + starts
+                    )
+            last = controller.view.image
+            await controller.close()
+            assert await reopened(tmp_path) == last
 
     asyncio.run(scenario())

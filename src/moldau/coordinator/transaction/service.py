@@ -36,7 +36,7 @@ from moldau.coordinator.transaction.shard import TransactionShard
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import TimerHandle, Timers
-from moldau.metadata.changes import Change, PartitionChanged, TopicDeleted
+from moldau.metadata.changes import Change
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Image
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -120,7 +120,7 @@ class TransactionCoordinator:
     def metadata_changed(self, old_image: Image, new_image: Image, changes: Sequence[Change]) -> None:
         """Markers that wait for a leader, or for a topic that is gone, look again. Subscribe this to the
         metadata."""
-        if any(isinstance(change, (PartitionChanged, TopicDeleted)) for change in changes):
+        if old_image.topics is not new_image.topics:
             for _, shard in self.runtime.states():
                 shard.delivery.wake()
 

@@ -1,0 +1,123 @@
+"""Which brokers live: what the controller makes of it.
+
+The input is the whole set of registrations, not what changed in it, and it is compared with the image. So it
+does not matter whether a change was heard of twice, together with another, or by the controller before this
+one: what the image says already leads to no changes.
+
+    registered, new to the image or under a new broker epoch   BrokerRegistered: it may lead from now on
+    registered, fenced in the image                            BrokerFenced(false)
+    not fenced in the image, not registered                    BrokerFenced(true)
+    partitions whose leader or in-sync set that concerns       PartitionsChanged (in_sync.py)
+    partitions that a restarted broker leads on, alone         LeadershipRenewed, before the others
+
+A broker whose registration names the broker epoch that the image has for it as its previous one stopped
+cleanly. Any other may have lost the end of its logs (KIP-966).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from moldau.controller.decision import Decision, Steps
+from moldau.controller.in_sync import Rules, after_brokers
+from moldau.metadata.changes import (
+    BrokerFenced,
+    BrokerRegistered,
+    Change,
+    ControllerElected,
+    LeadershipRenewed,
+    PartitionsChanged,
+)
+from moldau.metadata.image import NO_LEADER, Image, PartitionState
+from moldau.metadata.store import Registration
+
+_AT_ONCE = 64
+
+RulesOf = Callable[[str], Rules]
+"""The rules of a topic, by its name."""
+
+
+def default_rules(topic: str) -> Rules:
+    """The rules of a topic without settings."""
+    del topic
+    return Rules()
+
+
+class _Brokers(NamedTuple):
+    """The brokers as the image does not know them yet."""
+
+    live: frozenset[int]
+    restarted: frozenset[int]
+    lost: frozenset[int]
+    changes: list[Change]
+
+
+def take_seat(
+    image: Image, node_id: int, controller_epoch: int, live: Mapping[int, Registration], rules: RulesOf
+) -> Steps[None]:
+    """Decide on what a new controller writes first: that it is the controller, and what happened while there
+    was none."""
+    elected = ControllerElected(node_id, controller_epoch)
+    decision = yield from brokers_changed(image, live, rules)
+    return Decision([elected, *decision.changes], None)
+
+
+def brokers_changed(image: Image, live: Mapping[int, Registration], rules: RulesOf) -> Steps[None]:
+    """Decide on registrations, fencing and leaders, given the brokers that are registered now."""
+    brokers = _compare(image, live)
+    renewed: set[int] = set()
+    changed: list[Change] = []
+    for name, topic in image.topics.items():
+        yield
+        rows: list[tuple[int, PartitionState]] = []
+        topic_rules: Rules | None = None
+        for index, state in enumerate(topic.partitions):
+            if index % _AT_ONCE == _AT_ONCE - 1:
+                yield
+            leader = state.leader
+            if leader in brokers.restarted and state.isr == (leader,) and not state.elr:
+                renewed.add(leader)  # nobody else could lead
+                continue
+            if not _concerned(state, brokers):
+                continue
+            topic_rules = topic_rules or rules(name)
+            after = after_brokers(state, brokers.live, brokers.restarted, brokers.lost, topic_rules)
+            if after is not state:
+                rows.append((index, after))
+        if rows:
+            changed.append(PartitionsChanged(name, tuple(rows)))
+    renewals = [LeadershipRenewed(node_id) for node_id in sorted(renewed)]
+    return Decision([*brokers.changes, *renewals, *changed], None)
+
+
+def _compare(image: Image, live: Mapping[int, Registration]) -> _Brokers:
+    restarted, lost = set(), set()
+    changes: list[Change] = []
+    for node_id in sorted(live):
+        registration, known = live[node_id], image.brokers.get(node_id)
+        if known is None or known.broker_epoch != registration.broker_epoch:
+            restarted.add(node_id)
+            if known is None or known.broker_epoch != registration.previous_broker_epoch:
+                lost.add(node_id)
+            changes.append(
+                BrokerRegistered(
+                    node_id, registration.broker_epoch, registration.endpoints, registration.rack
+                )
+            )
+        elif known.fenced:
+            changes.append(BrokerFenced(node_id, False))
+    for known in image.live_brokers():
+        if known.node_id not in live:
+            changes.append(BrokerFenced(known.node_id, True))
+    return _Brokers(frozenset(live), frozenset(restarted), frozenset(lost), changes)
+
+
+def _concerned(state: PartitionState, brokers: _Brokers) -> bool:
+    """Whether the brokers make a difference to the partition: a cheap look at each, since most are not."""
+    if state.leader == NO_LEADER or state.leader in brokers.restarted:
+        return True
+    return any(node not in brokers.live or node in brokers.lost for node in _in_question(state))
+
+
+def _in_question(state: PartitionState) -> Iterator[int]:
+    yield from state.isr
+    yield from state.elr
