@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from moldau.coordinator.deadlines import Deadlines
 from moldau.coordinator.journal import Journal
 from moldau.coordinator.markers import Marker
-from moldau.coordinator.result import Answer, Producer, Result
+from moldau.coordinator.result import ParkedAnswer, Producer, Result
 
 KeyValue = tuple[bytes, bytes | None]
 
@@ -52,10 +52,10 @@ class Machine(Protocol):
     def loaded(self, now_ms: int) -> Result[None]:
         """All records are applied: start the timers."""
 
-    def unloaded(self, error_code: int) -> list[Answer]:
+    def unloaded(self, error_code: int) -> list[ParkedAnswer]:
         """The shard is given up: answers for all who are parked."""
 
-    def rolled_back(self, error_code: int) -> list[Answer]:
+    def rolled_back(self, error_code: int) -> list[ParkedAnswer]:
         """An append failed and was undone: answers for those who were parked on what no longer exists."""
 
     def due(self, key: Any, now_ms: int) -> Result[None]:

@@ -50,8 +50,8 @@ class Parked(Generic[R]):
         return self._future
 
 
-class Answer(NamedTuple):
-    """What a parked caller is to be told."""
+class ParkedAnswer(NamedTuple):
+    """The answer to a parked caller."""
 
     parked: Parked[Any]
     response: Any
@@ -76,7 +76,7 @@ class Result(Generic[R]):
         self,
         response: R | None = None,
         records: list[Any] | None = None,
-        answers: list[Answer] | None = None,
+        answers: list[ParkedAnswer] | None = None,
         on_failure: Callable[[int], None] | None = None,
         on_commit: Callable[[], None] | None = None,
         producer: Producer | None = None,
@@ -84,7 +84,7 @@ class Result(Generic[R]):
     ) -> None:
         self.response = response
         self.records: list[Any] = [] if records is None else records
-        self.answers: list[Answer] = [] if answers is None else answers
+        self.answers: list[ParkedAnswer] = [] if answers is None else answers
         self.on_failure = on_failure
         self.on_commit = on_commit
         self.producer = producer

@@ -8,11 +8,10 @@ another one with more than ROWS_WHOLE_MAX rows is decided on in pieces (pieces.p
 commits (TxnOffsetCommit).
 """
 
-import inspect
 from collections.abc import Callable, Generator
 from typing import Any
 
-from moldau.core.waiting import then
+from moldau.core.waiting import settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import by_rows, has_many_rows
 from moldau.handlers.registry import handles
@@ -47,8 +46,7 @@ async def _in_pieces(
     if await lane.slices().run(weigh(request, counts)) > batch_bytes_max(broker, request.group_id):
         return await lane.slices().run(_refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))
     if not has_many_rows(request.topics, "partitions", ROWS_WHOLE_MAX):
-        whole: OffsetCommitResponse = broker.groups.offset_commit(request, context)
-        return await whole if inspect.isawaitable(whole) else whole
+        return await settled(broker.groups.offset_commit(request, context))
 
     def ask(topics: list[Any]) -> Any:
         piece = OffsetCommitRequest(

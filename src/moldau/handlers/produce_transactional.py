@@ -19,7 +19,7 @@ Not here: what the coordinator knows (coordinator/transaction/), the guard itsel
 import asyncio
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -161,8 +161,8 @@ class Verifications:
             add=adds,
             supports_abortable=version >= ABORTABLE_SINCE,
         )
-        if isinstance(outcome, asyncio.Future):
-            outcome.add_done_callback(lambda future: answered(_codes(future, queues)))
+        if isinstance(outcome, Awaitable):
+            asyncio.ensure_future(outcome).add_done_callback(lambda future: answered(_codes(future, queues)))
         else:
             answered(outcome)
 

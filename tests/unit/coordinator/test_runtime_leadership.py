@@ -8,7 +8,7 @@ from pending_append import LogError
 from test_runtime_shards import Desk, LoopFree, Notebook
 
 from moldau.coordinator import loading
-from moldau.coordinator.result import Answer, Parked, Result
+from moldau.coordinator.result import Parked, ParkedAnswer, Result
 from moldau.protocol.errors import ErrorCode
 
 
@@ -42,7 +42,7 @@ class Transcript:
         """A write that answers all parked callers once it is committed."""
 
         def operation(state: Notebook, now_ms: int) -> Result[str]:
-            answers = [Answer(parked, "released") for parked in state.waiting]
+            answers = [ParkedAnswer(parked, "released") for parked in state.waiting]
 
             def failed(error_code: int) -> None:
                 for parked, _ in answers:

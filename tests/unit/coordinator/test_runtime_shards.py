@@ -10,7 +10,7 @@ from pending_append import LogError
 from moldau.coordinator import entry, loading
 from moldau.coordinator.deadlines import Deadlines
 from moldau.coordinator.journal import Journal
-from moldau.coordinator.result import Answer, Parked, Result
+from moldau.coordinator.result import Parked, ParkedAnswer, Result
 from moldau.coordinator.runtime import CoordinatorRuntime
 from moldau.core.clock import ManualClock
 from moldau.core.timers import ManualTimers
@@ -47,10 +47,10 @@ class Notebook:
     def loaded(self, now_ms: int) -> Result[None]:
         return Result()
 
-    def unloaded(self, error_code: int) -> list[Answer]:
-        return [Answer(parked, ErrorCode(error_code).name) for parked in self.waiting]
+    def unloaded(self, error_code: int) -> list[ParkedAnswer]:
+        return [ParkedAnswer(parked, ErrorCode(error_code).name) for parked in self.waiting]
 
-    def rolled_back(self, error_code: int) -> list[Answer]:
+    def rolled_back(self, error_code: int) -> list[ParkedAnswer]:
         return []
 
     def due(self, key: Any, now_ms: int) -> Result[None]:

@@ -20,7 +20,7 @@ from moldau.coordinator.group.classic_state import TRANSITIONS, ClassicState
 from moldau.coordinator.group.group import GroupKind
 from moldau.coordinator.group.subscription import subscribed_topics
 from moldau.coordinator.records import Record, group_metadata_tombstone
-from moldau.coordinator.result import Answer, Result
+from moldau.coordinator.result import ParkedAnswer, Result
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.coordinator_records import GroupMetadataValue, MemberMetadata
 from moldau.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -275,22 +275,22 @@ class ClassicGroup:
             ],
         )
 
-    def take_join(self, member: ClassicMember, response: JoinGroupResponse) -> list[Answer]:
+    def take_join(self, member: ClassicMember, response: JoinGroupResponse) -> list[ParkedAnswer]:
         """The answer to `member`'s parked join, if one is parked."""
         parked, member.parked_join = member.parked_join, None
         if parked is None:
             return []
         self.parked_join_count -= 1
-        return [Answer(parked, response)]
+        return [ParkedAnswer(parked, response)]
 
-    def take_sync(self, member: ClassicMember, response: SyncGroupResponse) -> list[Answer]:
+    def take_sync(self, member: ClassicMember, response: SyncGroupResponse) -> list[ParkedAnswer]:
         """The answer to `member`'s parked sync, if one is parked."""
         parked, member.parked_sync = member.parked_sync, None
-        return [] if parked is None else [Answer(parked, response)]
+        return [] if parked is None else [ParkedAnswer(parked, response)]
 
-    def take_all(self, error_code: int) -> list[Answer]:
+    def take_all(self, error_code: int) -> list[ParkedAnswer]:
         """Answers for everybody who is parked here."""
-        answers: list[Answer] = []
+        answers: list[ParkedAnswer] = []
         for member in self.members.values():
             refusal = JoinGroupResponse(error_code=error_code, member_id=member.member_id)
             answers += self.take_join(member, refusal)
@@ -396,6 +396,6 @@ class ClassicGroup:
             classic_rebalance.prepare_rebalance(self, result, now_ms)
         return result
 
-    def unloaded(self, error_code: int) -> list[Answer]:
+    def unloaded(self, error_code: int) -> list[ParkedAnswer]:
         self.state = ClassicState.DEAD
         return self.take_all(error_code)

@@ -23,7 +23,7 @@ from moldau.coordinator.group.assignors import EMPTY_ASSIGNMENT, Assignment
 from moldau.coordinator.group.consumer_member import STATIC_LEAVE_EPOCH, ConsumerMember
 from moldau.coordinator.group.group import GroupKind
 from moldau.coordinator.journal import Journal
-from moldau.coordinator.result import Answer, Result
+from moldau.coordinator.result import ParkedAnswer, Result
 from moldau.protocol.errors import ErrorCode
 
 COMMIT_VERSION_MIN = 9
@@ -302,7 +302,7 @@ class ConsumerGroup:
             self._service.start_timers(self, now_ms)
         return Result()
 
-    def unloaded(self, error_code: int) -> list[Answer]:
+    def unloaded(self, error_code: int) -> list[ParkedAnswer]:
         """Nobody ever waits in a consumer group."""
         return []
 

@@ -9,7 +9,7 @@ other at once; one in use becomes the other with its members (upgrade.py, downgr
 from enum import Enum
 from typing import Any, Protocol
 
-from moldau.coordinator.result import Answer, Result
+from moldau.coordinator.result import ParkedAnswer, Result
 
 
 class GroupKind(Enum):
@@ -91,7 +91,7 @@ class Group(Protocol):
     def loaded(self, now_ms: int) -> Result[None]:
         """The shard is loaded: start the timers."""
 
-    def unloaded(self, error_code: int) -> list[Answer]:
+    def unloaded(self, error_code: int) -> list[ParkedAnswer]:
         """The group is given up here: answers for all of its parked callers."""
 
 

@@ -1,17 +1,15 @@
-"""The group coordinator as the handlers see it: one method an API, taking the decoded request and who sent
-it.
+"""The group coordinator as the handlers see it: one method an API, taking the decoded request and its client.
 
-A method finds the shard of the group, lets it decide, and returns the response, or a future of it where it
-has to wait. Requests about several groups are spread over their shards and put together again.
+A method finds the shard of the group, lets it decide, and returns the response, or an awaitable of it where
+it has to wait. Requests about several groups are spread over their shards, and the responses combined.
 
-Not here: what a request means (group/), how records get written (runtime.py), topic creation
-(handlers/find_coordinator.py).
+Not here: what a request means (group/shard.py and what it holds), how records get written (shard.py, one
+folder up), topic creation (handlers/find_coordinator.py).
 """
 
-import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,6 +27,7 @@ from moldau.coordinator.runtime import CoordinatorRuntime
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import TimerHandle, Timers
+from moldau.core.waiting import Answer, together
 from moldau.metadata.changes import Change, PartitionsAdded, TopicCreated, TopicDeleted
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, Image
 from moldau.protocol.errors import ErrorCode
@@ -55,7 +54,7 @@ from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespon
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from moldau.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -64,18 +63,17 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 _MARKER_ERRORS: dict[int, ErrorCode] = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
-"""A marker's writer is itself a coordinator, and would take these for its own; the partition's leader is to
-be tried again."""
+"""A marker is written for a transaction coordinator, which would take these codes for its own; this one makes
+it look for the partition's leader again."""
 
 R = TypeVar("R")
-T = TypeVar("T")
 
 
 class CommittedOffset(NamedTuple):
@@ -161,7 +159,7 @@ class GroupCoordinator:
 
     # The classic protocol.
 
-    def join_group(self, request: JoinGroupRequest, client: Client) -> Any:
+    def join_group(self, request: JoinGroupRequest, client: Client) -> Answer[JoinGroupResponse]:
         """JoinGroup; the answer waits for the other members."""
         parked: Parked[JoinGroupResponse] = Parked()
         return self._decide(
@@ -171,7 +169,7 @@ class GroupCoordinator:
             parked,
         )
 
-    def sync_group(self, request: SyncGroupRequest, client: Client) -> Any:
+    def sync_group(self, request: SyncGroupRequest, client: Client) -> Answer[SyncGroupResponse]:
         """SyncGroup; the answer waits for the leader's assignment."""
         parked: Parked[SyncGroupResponse] = Parked()
         return self._decide(
@@ -181,8 +179,8 @@ class GroupCoordinator:
             parked,
         )
 
-    def heartbeat(self, request: HeartbeatRequest, client: Client) -> Any:
-        """Heartbeat. While the shard loads, the member is not sent away: it would only come back at once."""
+    def heartbeat(self, request: HeartbeatRequest, client: Client) -> Answer[HeartbeatResponse]:
+        """Heartbeat. Answered with success while the shard loads: the member could only retry at once."""
 
         def refuse(error_code: int) -> HeartbeatResponse:
             loading = error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -192,7 +190,7 @@ class GroupCoordinator:
             request.group_id, lambda shard, now_ms: shard.classic.heartbeat(request, now_ms), refuse
         )
 
-    def leave_group(self, request: LeaveGroupRequest, client: Client) -> Any:
+    def leave_group(self, request: LeaveGroupRequest, client: Client) -> Answer[LeaveGroupResponse]:
         """LeaveGroup."""
         return self._decide(
             request.group_id,
@@ -202,7 +200,9 @@ class GroupCoordinator:
 
     # The consumer protocol (KIP-848).
 
-    def consumer_group_heartbeat(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> Any:
+    def consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client
+    ) -> Answer[ConsumerGroupHeartbeatResponse]:
         """ConsumerGroupHeartbeat."""
         return self._decide(
             request.group_id,
@@ -210,12 +210,14 @@ class GroupCoordinator:
             lambda error_code: ConsumerGroupHeartbeatResponse(error_code=error_code),
         )
 
-    def consumer_group_describe(self, request: ConsumerGroupDescribeRequest, client: Client) -> Any:
+    def consumer_group_describe(
+        self, request: ConsumerGroupDescribeRequest, client: Client
+    ) -> Answer[ConsumerGroupDescribeResponse]:
         """ConsumerGroupDescribe."""
         outcomes = [self._describe_consumer(group_id) for group_id in request.group_ids]
         return together(outcomes, lambda groups: ConsumerGroupDescribeResponse(groups=groups))
 
-    def _describe_consumer(self, group_id: str) -> Any:
+    def _describe_consumer(self, group_id: str) -> Answer[DescribedConsumerGroup]:
         return self._decide(
             group_id,
             lambda shard, now_ms: Result(shard.consumer.describe(group_id, now_ms)),
@@ -224,7 +226,7 @@ class GroupCoordinator:
 
     # Offsets.
 
-    def offset_commit(self, request: OffsetCommitRequest, client: Client) -> Any:
+    def offset_commit(self, request: OffsetCommitRequest, client: Client) -> Answer[OffsetCommitResponse]:
         """OffsetCommit."""
         return self._decide(
             request.group_id,
@@ -232,13 +234,15 @@ class GroupCoordinator:
             lambda error_code: refuse_commit(request, error_code),
         )
 
-    def offset_fetch(self, request: OffsetFetchRequest, client: Client) -> Any:
+    def offset_fetch(self, request: OffsetFetchRequest, client: Client) -> Answer[OffsetFetchResponse]:
         """OffsetFetch, as versions 8 and up have it: `request.groups` in, `response.groups` out."""
         stable = request.require_stable
         outcomes = [self._fetch(group, client.api_version, stable) for group in request.groups]
         return together(outcomes, lambda groups: OffsetFetchResponse(groups=groups))
 
-    def _fetch(self, group: OffsetFetchRequestGroup, api_version: int, require_stable: bool) -> Any:
+    def _fetch(
+        self, group: OffsetFetchRequestGroup, api_version: int, require_stable: bool
+    ) -> Answer[OffsetFetchResponseGroup]:
         return self._decide(
             group.group_id,
             lambda shard, now_ms: Result(shard.offsets.fetch(group, api_version, require_stable)),
@@ -265,7 +269,7 @@ class GroupCoordinator:
 
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, client: Client, guard: CommitGuard | None = None
-    ) -> Any:
+    ) -> Answer[TxnOffsetCommitResponse]:
         """TxnOffsetCommit, of a transaction that is known to be open. INVALID_TXN_STATE if the guard, taken
         before that was asked, is broken."""
         return self._decide(
@@ -282,7 +286,7 @@ class GroupCoordinator:
         coordinator_epoch: int,
         committed: bool,
         transaction_version: int,
-    ) -> Any:
+    ) -> Answer[int]:
         """Append a marker to `partition` of __consumer_offsets, in order with its records, and settle what
         the producer has pending there. The error code, or a future of it."""
         topic = self._image().topics.get(GROUP_OFFSETS_TOPIC)
@@ -295,7 +299,7 @@ class GroupCoordinator:
             lambda error_code: int(_MARKER_ERRORS.get(error_code, error_code)),
         )
 
-    def offset_delete(self, request: OffsetDeleteRequest, client: Client) -> Any:
+    def offset_delete(self, request: OffsetDeleteRequest, client: Client) -> Answer[OffsetDeleteResponse]:
         """OffsetDelete."""
         return self._decide(
             request.group_id,
@@ -305,12 +309,14 @@ class GroupCoordinator:
 
     # Groups of both kinds.
 
-    def describe_groups(self, request: DescribeGroupsRequest, client: Client) -> Any:
+    def describe_groups(
+        self, request: DescribeGroupsRequest, client: Client
+    ) -> Answer[DescribeGroupsResponse]:
         """DescribeGroups: classic groups only."""
         outcomes = [self._describe_classic(group_id, client.api_version) for group_id in request.groups]
         return together(outcomes, lambda groups: DescribeGroupsResponse(groups=groups))
 
-    def _describe_classic(self, group_id: str, api_version: int) -> Any:
+    def _describe_classic(self, group_id: str, api_version: int) -> Answer[DescribedGroup]:
         return self._decide(
             group_id,
             lambda shard, now_ms: Result(shard.classic.describe(group_id, api_version)),
@@ -319,7 +325,7 @@ class GroupCoordinator:
 
     def list_groups(
         self, request: ListGroupsRequest, client: Client, partitions: Collection[int] | None = None
-    ) -> Any:
+    ) -> Answer[ListGroupsResponse]:
         """ListGroups: the groups of all shards here, or of those of `partitions`. While one of them loads,
         the list would be wrong: the client is told to come back."""
         states = frozenset(state.lower() for state in request.states_filter)
@@ -339,12 +345,12 @@ class GroupCoordinator:
             outcomes, lambda lists: ListGroupsResponse(groups=[group for groups in lists for group in groups])
         )
 
-    def delete_groups(self, request: DeleteGroupsRequest, client: Client) -> Any:
+    def delete_groups(self, request: DeleteGroupsRequest, client: Client) -> Answer[DeleteGroupsResponse]:
         """DeleteGroups: empty groups, with their offsets."""
         outcomes = [self._delete_group(group_id) for group_id in request.groups_names]
         return together(outcomes, lambda results: DeleteGroupsResponse(results=results))
 
-    def _delete_group(self, group_id: str) -> Any:
+    def _delete_group(self, group_id: str) -> Answer[DeletableGroupResult]:
         return self._decide(
             group_id,
             lambda shard, now_ms: shard.delete_group(group_id),
@@ -381,7 +387,7 @@ class GroupCoordinator:
         operation: Callable[[GroupShard, int], Result[R]],
         refuse: Callable[[int], R],
         parked: Parked[R] | None = None,
-    ) -> Any:
+    ) -> Answer[R]:
         return self.runtime.decide(self.partition_for(group_id), operation, refuse, parked)
 
     def _expire(self) -> None:
@@ -399,15 +405,3 @@ class GroupCoordinator:
 def _expire_group(group_id: str, shard: GroupShard, now_ms: int) -> Result[None]:
     records: list[Any] = [*shard.offsets.expire(group_id, now_ms)] if group_id in shard.groups else []
     return Result(records=records)
-
-
-def together(outcomes: Iterable[Any], combine: Callable[[list[Any]], T]) -> Any:
-    """`combine` of all outcomes: at once if none of them is a future, else a coroutine."""
-    items = list(outcomes)
-    if not any(isinstance(item, asyncio.Future) for item in items):
-        return combine(items)
-
-    async def wait() -> T:
-        return combine([await item if isinstance(item, asyncio.Future) else item for item in items])
-
-    return wait()

@@ -18,7 +18,7 @@ from moldau.coordinator.group.removals import Removals
 from moldau.coordinator.group.transactional_offsets import TransactionalOffsets
 from moldau.coordinator.journal import Journal
 from moldau.coordinator.records import Record, decode, encode
-from moldau.coordinator.result import Answer, Producer, Result
+from moldau.coordinator.result import ParkedAnswer, Producer, Result
 from moldau.core.settings.broker import BrokerSettings
 from moldau.metadata.image import Image
 from moldau.protocol.errors import ErrorCode
@@ -103,11 +103,11 @@ class GroupShard:
             together.answers += one.answers
         return together
 
-    def unloaded(self, error_code: int) -> list[Answer]:
+    def unloaded(self, error_code: int) -> list[ParkedAnswer]:
         self.transactional.break_guards()
         return [answer for group in self.groups.values() for answer in group.unloaded(error_code)]
 
-    def rolled_back(self, error_code: int) -> list[Answer]:
+    def rolled_back(self, error_code: int) -> list[ParkedAnswer]:
         """Groups whose creation was undone are given up, with everybody who was waiting in them."""
         orphans, self.orphans = self.orphans, []
         return [answer for group in orphans for answer in group.unloaded(error_code)]

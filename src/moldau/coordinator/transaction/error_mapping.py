@@ -1,8 +1,9 @@
-"""Error codes in the words that a request's version knows.
+"""Error codes that a request's version does not have yet, replaced by those that it has.
 
-PRODUCER_FENCED and TRANSACTION_ABORTABLE came later than the requests they answer; before, the same was said
-with INVALID_PRODUCER_EPOCH and INVALID_TXN_STATE, which make a client of that time do what it can. Brokers
-among themselves say what is: the one that answers the producer chooses the words (as Kafka does).
+PRODUCER_FENCED and TRANSACTION_ABORTABLE are younger than the requests that may be answered with them. Older
+versions get INVALID_PRODUCER_EPOCH and INVALID_TXN_STATE, on which a client of that time does the best it
+can. Brokers among themselves use the precise codes; the broker that answers the producer maps them, as in
+Kafka.
 """
 
 from collections.abc import Mapping
@@ -22,19 +23,19 @@ PRODUCER_FENCED_FROM: Mapping[type, int] = {
 """The first version of each request that knows PRODUCER_FENCED."""
 
 ErrorMapping = Mapping[int, int]
-"""What to say instead of a code."""
+"""From an error code to the one that is sent in its place; others are sent as they are."""
 
 
 def client_error(request: type, api_version: int, error_code: int) -> int:
-    """The answer's code to a client."""
+    """The code that a client of this version gets for `error_code`."""
     if error_code == ErrorCode.PRODUCER_FENCED and api_version < PRODUCER_FENCED_FROM[request]:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error_code
 
 
 def producer_error_mapping(*, supports_abortable: bool) -> ErrorMapping:
-    """What a producer is told by the leader of the partition that it writes to."""
-    words: dict[int, int] = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
+    """What the leader of a partition maps the coordinator's codes to before it answers a Produce request."""
+    mapping: dict[int, int] = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
     if not supports_abortable:
-        words[ErrorCode.TRANSACTION_ABORTABLE] = ErrorCode.INVALID_TXN_STATE
-    return words
+        mapping[ErrorCode.TRANSACTION_ABORTABLE] = ErrorCode.INVALID_TXN_STATE
+    return mapping

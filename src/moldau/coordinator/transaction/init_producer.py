@@ -3,8 +3,8 @@ whoever had the last.
 
     state                | answer
     ---------------------+------------------------------------------------------------------------------
-    no such id           | a fresh producer id, epoch 0
-    Empty, Complete*     | the next epoch; when there is none, a fresh producer id with epoch 0
+    no such id           | a new producer id, epoch 0
+    Empty, Complete*     | the next epoch; when there is none, a new producer id with epoch 0
     Ongoing              | abort it with the next epoch, and let the client come back: CONCURRENT_TRANSACTIONS
     Prepare*             | CONCURRENT_TRANSACTIONS until every partition has its marker, whoever asks
 

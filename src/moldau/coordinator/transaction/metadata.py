@@ -136,7 +136,7 @@ class Transaction(NamedTuple):
 class Decision(NamedTuple):
     """What a request comes to: an error or an answer, and the transaction's next value if it changes.
 
-    `needs_producer_id` asks for the same question again, with a fresh producer id; nothing is changed then.
+    `needs_producer_id` asks for the same question again, with a new producer id; nothing is changed then.
     """
 
     error_code: int = 0

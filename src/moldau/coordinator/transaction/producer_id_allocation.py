@@ -1,46 +1,47 @@
-"""Decisions that may need a producer id, which takes a while to get.
+"""Decisions that may need a new producer id, which has to be allocated first.
 
-    decide ──> needs none: that is the answer
-           └─> needs one: nothing is decided ──> fetch an id ──> put the same question again
+    decide ──> needs none: done
+           └─> needs one: nothing is changed ──> allocate an id ──> decide again, with it
 
-While the id is fetched the state may move: another request may have made the transactional id, ended the
-transaction, or the shard may be gone. So the question is put to whatever the state is by then; an id that is
-not needed any more is lost, which costs nothing in 63 bits.
+While the id is allocated the state may change: another request may have created the transactional id or ended
+the transaction, or the shard may be gone. So the operation runs again on whatever the state is by then; an id
+that is no longer needed is lost, which 63 bits can afford.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from moldau.coordinator.result import Result
 from moldau.coordinator.runtime import CoordinatorRuntime
 from moldau.coordinator.transaction.metadata import Decision
 from moldau.coordinator.transaction.shard import TransactionShard
 from moldau.core.timers import Timers
+from moldau.core.waiting import Answer, settled
 from moldau.protocol.errors import ErrorCode
 
 R = TypeVar("R")
 
 RETRY_MS = 1000
 
-Question = Callable[[TransactionShard, int, int | None, Callable[[Decision], R]], Result[R]]
-"""What to decide, from the shard, the time in milliseconds, a fresh producer id if there is one, and what
-makes the response."""
+Operation = Callable[[TransactionShard, int, int | None, Callable[[Decision], R]], Result[R]]
+"""Decides on the shard; gets the time in milliseconds, a new producer id if one was allocated, and what makes
+the response of a decision."""
 
 _log = logging.getLogger(__name__)
 
 
 class ProducerIdSource(Protocol):
-    """Whoever gives producer ids (replication/producer_ids.py)."""
+    """Allocates producer ids (replication/producer_ids.py)."""
 
     async def next(self) -> int:
-        """An id that was never given before. Raises OSError if none can be given now."""
+        """An id that was never allocated before. Raises OSError if none can be allocated now."""
 
 
 class ProducerIdAllocation:
-    """Puts questions to shards, and gets them the producer ids that they turn out to need."""
+    """Runs operations on shards, and allocates the producer ids that they turn out to need."""
 
     def __init__(
         self, runtime: CoordinatorRuntime[TransactionShard], source: ProducerIdSource, timers: Timers
@@ -51,50 +52,48 @@ class ProducerIdAllocation:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
-        """Give up what nobody waits for."""
+        """Cancel the aborts that wait for a producer id; no client waits for them."""
         for task in list(self._tasks):
             task.cancel()
 
-    def decide(self, partition: int, question: Question[R], respond: Callable[[Decision], R]) -> Any:
-        """The response, or a future or coroutine of it."""
-        wanted = False
+    def decide(self, partition: int, operation: Operation[R], respond: Callable[[Decision], R]) -> Answer[R]:
+        """The response of `operation`, run once or twice."""
+        needs_producer_id = False
 
         def answer(outcome: Decision) -> R:
-            nonlocal wanted
-            wanted = outcome.needs_producer_id
+            nonlocal needs_producer_id
+            needs_producer_id = outcome.needs_producer_id
             return respond(outcome)
 
         def refuse(error_code: int) -> R:
             return respond(Decision(error_code))
 
-        def decide(new_producer_id: int | None) -> Any:
+        def decide(new_producer_id: int | None) -> Answer[R]:
             return self._runtime.decide(
-                partition, lambda shard, now_ms: question(shard, now_ms, new_producer_id, answer), refuse
+                partition, lambda shard, now_ms: operation(shard, now_ms, new_producer_id, answer), refuse
             )
 
-        async def decide_with_fresh_id() -> R:
+        async def decide_with_new_id() -> R:
             try:
                 new_producer_id = await self._source.next()
             except OSError as error:
-                # The block could not be written down. This is the code that clients take as "try again".
-                _log.error("no producer id can be given: %s", error)
+                # The reservation of a block of ids could not be written. Clients retry after this code.
+                _log.error("no producer id can be allocated: %s", error)
                 return refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            decided = decide(new_producer_id)
-            response: R = await decided if isinstance(decided, asyncio.Future) else decided
-            return response
+            return await settled(decide(new_producer_id))
 
         outcome = decide(None)
-        return decide_with_fresh_id() if wanted else outcome
+        return decide_with_new_id() if needs_producer_id else outcome
 
     def abort_overdue(self, partition: int, transactional_id: str) -> None:
-        """A transaction is overdue, and its producer id has no epoch left: abort it, and let another id take
-        over."""
+        """Abort an overdue transaction whose producer id has no epoch left; the transactional id goes on with
+        a new producer id."""
 
         async def abort() -> None:
             try:
                 new_producer_id = await self._source.next()
-            except Exception as error:  # whatever it is: the transaction must not stay open for ever
-                _log.error("no producer id can be given: %s", error)
+            except Exception as error:  # of whatever kind: the transaction must not stay open for ever
+                _log.error("no producer id can be allocated: %s", error)
                 self._timers.call_later(RETRY_MS, partial(self.abort_overdue, partition, transactional_id))
                 return
             self._runtime.submit(

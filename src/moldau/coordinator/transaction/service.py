@@ -10,11 +10,10 @@ whether the partitions exist (handlers), how a marker gets to a partition (marke
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from moldau.coordinator.coordinator import partition_of
 from moldau.coordinator.group.regex import InvalidPattern
-from moldau.coordinator.group.service import together
 from moldau.coordinator.machine import CoordinatorLog
 from moldau.coordinator.markers import MarkerWriter, TopicPartition
 from moldau.coordinator.result import Result
@@ -22,7 +21,7 @@ from moldau.coordinator.runtime import CoordinatorRuntime
 from moldau.coordinator.transaction import queries
 from moldau.coordinator.transaction.completion_wait import COMPLETION_WAIT_MS, CompletionWait
 from moldau.coordinator.transaction.delivery import Delivery
-from moldau.coordinator.transaction.error_mapping import ErrorMapping, client_error, producer_error_mapping
+from moldau.coordinator.transaction.error_mapping import client_error
 from moldau.coordinator.transaction.init_producer import Identity
 from moldau.coordinator.transaction.metadata import (
     EPOCH_BUMPING_VERSION,
@@ -31,27 +30,26 @@ from moldau.coordinator.transaction.metadata import (
     Decision,
     Transaction,
 )
+from moldau.coordinator.transaction.partition_requests import PartitionRequests
 from moldau.coordinator.transaction.producer_id_allocation import ProducerIdAllocation, ProducerIdSource
 from moldau.coordinator.transaction.shard import TransactionShard
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import TimerHandle, Timers
+from moldau.core.waiting import Answer, together
 from moldau.metadata.changes import Change
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Image
+from moldau.metadata.image import TRANSACTION_STATE_TOPIC, Image
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from moldau.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
-    AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
 )
 from moldau.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
+from moldau.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from moldau.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -95,6 +93,7 @@ class TransactionCoordinator:
             TRANSACTION_STATE_TOPIC, log=log, make_state=self._make_state, clock=clock, timers=timers
         )
         self._ids = ProducerIdAllocation(self.runtime, producer_ids, timers)
+        self._partitions = PartitionRequests(self.runtime, self._completion_wait, self.partition_for)
 
     # Life.
 
@@ -131,7 +130,9 @@ class TransactionCoordinator:
 
     # Producers.
 
-    def init_producer_id(self, request: InitProducerIdRequest, api_version: int) -> Any:
+    def init_producer_id(
+        self, request: InitProducerIdRequest, api_version: int
+    ) -> Answer[InitProducerIdResponse]:
         """InitProducerId with a transactional id (KIP-98, KIP-360)."""
         transactional_id = request.transactional_id or ""
 
@@ -159,13 +160,13 @@ class TransactionCoordinator:
             )
 
         partition = self.partition_for(transactional_id)
-        return self._completion_wait.ask(
+        return self._completion_wait.after_completion(
             self.runtime.state(partition),
             transactional_id,
             lambda: self._ids.decide(partition, operation, respond),
         )
 
-    def end_transaction(self, request: EndTxnRequest, api_version: int) -> Any:
+    def end_transaction(self, request: EndTxnRequest, api_version: int) -> Answer[EndTxnResponse]:
         """EndTxn; answered once the decision is committed."""
 
         def respond(outcome: Decision) -> EndTxnResponse:
@@ -190,7 +191,7 @@ class TransactionCoordinator:
         # A producer may give up its next transaction before any of it has come here. Only version 2 may wait:
         # its epoch says which transaction is meant.
         shard = self.runtime.state(partition) if client_version >= EPOCH_BUMPING_VERSION else None
-        return self._completion_wait.ask(
+        return self._completion_wait.after_completion(
             shard,
             request.transactional_id,
             lambda: self._ids.decide(partition, operation, respond),
@@ -205,26 +206,26 @@ class TransactionCoordinator:
         producer_epoch: int,
         partitions: Sequence[TopicPartition],
         api_version: int,
-    ) -> Any:
-        """AddPartitionsToTxn as clients send it (versions 0-3): one error code for all partitions, or a
-        future of it. All are added or none."""
+    ) -> Answer[int]:
+        """AddPartitionsToTxn as clients send it (versions 0-3): one error code for all partitions. All are
+        added or none."""
         identity = Identity(producer_id, producer_epoch)
-        return self._add(transactional_id, identity, partitions, 0, AddPartitionsToTxnRequest, api_version)
-
-    def add_offsets(self, request: AddOffsetsToTxnRequest, api_version: int) -> Any:
-        """AddOffsetsToTxn: the partition of __consumer_offsets that holds the group takes part."""
-        planned_count = self._settings().offsets_topic_num_partitions
-        partition = partition_of(request.group_id, GROUP_OFFSETS_TOPIC, self._image(), planned_count)
-        identity = Identity(request.producer_id, request.producer_epoch)
-        outcome = self._add(
-            request.transactional_id,
-            identity,
-            [(GROUP_OFFSETS_TOPIC, partition)],
-            0,
-            AddOffsetsToTxnRequest,
-            api_version,
+        return self._partitions.add_of_client(
+            transactional_id, identity, partitions, AddPartitionsToTxnRequest, api_version
         )
-        return together([outcome], lambda codes: AddOffsetsToTxnResponse(error_code=codes[0]))
+
+    def add_partitions_of_brokers(
+        self, request: AddPartitionsToTxnRequest
+    ) -> Answer[AddPartitionsToTxnResponse]:
+        """AddPartitionsToTxn as brokers send it (versions 4 and up): several transactions, to verify or to
+        add (KIP-890)."""
+        return self._partitions.of_broker(request)
+
+    def add_offsets(
+        self, request: AddOffsetsToTxnRequest, api_version: int
+    ) -> Answer[AddOffsetsToTxnResponse]:
+        """AddOffsetsToTxn: the partition of __consumer_offsets that holds the group takes part."""
+        return self._partitions.add_offsets(request, api_version, self._image(), self._settings())
 
     def verify(
         self,
@@ -235,106 +236,28 @@ class TransactionCoordinator:
         *,
         add: bool,
         supports_abortable: bool,
-    ) -> Any:
+    ) -> Answer[dict[TopicPartition, int]]:
         """A leader asks before it accepts a producer's first write in a transaction (KIP-890): whether its
-        partitions take part, or, with `add`, that they shall. An error code for each, or a future of that.
+        partitions take part, or, with `add`, that they shall. An error code for each.
 
-        The codes are meant for the producer: it knows an outdated epoch as INVALID_PRODUCER_EPOCH here, and
-        where it does not know TRANSACTION_ABORTABLE, INVALID_TXN_STATE."""
-        words = producer_error_mapping(supports_abortable=supports_abortable)
-        identity = Identity(producer_id, producer_epoch)
-        return self._verify(transactional_id, identity, partitions, add, words)
-
-    def add_partitions_of_brokers(self, request: AddPartitionsToTxnRequest) -> Any:
-        """AddPartitionsToTxn as brokers send it (versions 4 and up): several transactions, to verify or to
-        add (KIP-890)."""
-        outcomes = [
-            self._verify(
-                row.transactional_id,
-                Identity(row.producer_id, row.producer_epoch),
-                [(topic.name, index) for topic in row.topics for index in topic.partitions],
-                not row.verify_only,
-                {},
-            )
-            for row in request.transactions
-        ]
-
-        def respond(answers: list[dict[TopicPartition, int]]) -> AddPartitionsToTxnResponse:
-            results = [
-                _result(row, answer) for row, answer in zip(request.transactions, answers, strict=True)
-            ]
-            return AddPartitionsToTxnResponse(results_by_transaction=results)
-
-        return together(outcomes, respond)
-
-    def _add(
-        self,
-        transactional_id: str,
-        identity: Identity,
-        partitions: Sequence[TopicPartition],
-        client_version: int,
-        kind: type,
-        api_version: int,
-    ) -> Any:
-        def respond(outcome: Decision) -> int:
-            return client_error(kind, api_version, outcome.error_code)
-
-        if not transactional_id:
-            return respond(Decision(ErrorCode.INVALID_REQUEST))
-        partition = self.partition_for(transactional_id)
-
-        def question() -> Any:
-            return self.runtime.decide(
-                partition,
-                lambda shard, now_ms: shard.add(
-                    transactional_id, identity, partitions, client_version, now_ms, respond
-                ),
-                lambda error_code: error_code,
-            )
-
-        return self._completion_wait.ask(self.runtime.state(partition), transactional_id, question)
-
-    def _verify(
-        self,
-        transactional_id: str,
-        identity: Identity,
-        partitions: Sequence[TopicPartition],
-        add: bool,
-        words: ErrorMapping,
-    ) -> Any:
-        def for_all(error_code: int) -> dict[TopicPartition, int]:
-            return dict.fromkeys(partitions, words.get(error_code, error_code))
-
-        def operation(shard: TransactionShard, now_ms: int) -> Result[dict[TopicPartition, int]]:
-            if add:
-                version = EPOCH_BUMPING_VERSION
-                return shard.add(
-                    transactional_id,
-                    identity,
-                    partitions,
-                    version,
-                    now_ms,
-                    lambda outcome: for_all(outcome.error_code),
-                )
-            codes = shard.verify(transactional_id, identity, partitions)
-            return Result({partition: words.get(code, code) for partition, code in codes.items()})
-
-        if not transactional_id:
-            return for_all(ErrorCode.INVALID_REQUEST)
-        partition = self.partition_for(transactional_id)
-        shard = self.runtime.state(partition) if add else None
-        return self._completion_wait.ask(
-            shard, transactional_id, lambda: self.runtime.decide(partition, operation, for_all)
+        The codes are meant for the producer: PRODUCER_FENCED becomes INVALID_PRODUCER_EPOCH, and without
+        `supports_abortable` TRANSACTION_ABORTABLE becomes INVALID_TXN_STATE."""
+        return self._partitions.verify(
+            transactional_id,
+            Identity(producer_id, producer_epoch),
+            partitions,
+            add=add,
+            supports_abortable=supports_abortable,
         )
 
     # Questions.
 
-    def describe(self, request: DescribeTransactionsRequest) -> Any:
+    def describe(self, request: DescribeTransactionsRequest) -> Answer[DescribeTransactionsResponse]:
         """DescribeTransactions."""
         outcomes = [self._describe(transactional_id) for transactional_id in request.transactional_ids]
         return together(outcomes, lambda rows: DescribeTransactionsResponse(transaction_states=rows))
 
-    def _describe(self, transactional_id: str) -> Any:
+    def _describe(self, transactional_id: str) -> Answer[DescribedTransaction]:
         refuse = partial(queries.refuse_describe, transactional_id)
         if not transactional_id:
             return refuse(ErrorCode.INVALID_REQUEST)
@@ -344,7 +267,7 @@ class TransactionCoordinator:
             refuse,
         )
 
-    def list(self, request: ListTransactionsRequest) -> Any:
+    def list(self, request: ListTransactionsRequest) -> Answer[ListTransactionsResponse]:
         """ListTransactions: the ids of all shards here. While one of them loads, the list would be wrong: the
         client is told to come back."""
         if self.runtime.loading():
@@ -440,23 +363,3 @@ class TransactionCoordinator:
             self._timers.call_later(1, partial(self._expire_shard, partition))
 
         self.runtime.submit(partition, lambda shard, now_ms: shard.expire(expiration_ms, now_ms, more))
-
-
-def _result(
-    row: AddPartitionsToTxnTransaction, answer: dict[TopicPartition, int]
-) -> AddPartitionsToTxnResult:
-    return AddPartitionsToTxnResult(
-        transactional_id=row.transactional_id,
-        topic_results=[
-            AddPartitionsToTxnTopicResult(
-                name=topic.name,
-                results_by_partition=[
-                    AddPartitionsToTxnPartitionResult(
-                        partition_index=index, partition_error_code=answer[topic.name, index]
-                    )
-                    for index in topic.partitions
-                ],
-            )
-            for topic in row.topics
-        ],
-    )

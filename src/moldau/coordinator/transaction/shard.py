@@ -19,7 +19,7 @@ from typing import TypeVar
 from moldau.coordinator.deadlines import Deadlines
 from moldau.coordinator.journal import Journal
 from moldau.coordinator.markers import TopicPartition
-from moldau.coordinator.result import Answer, Result
+from moldau.coordinator.result import ParkedAnswer, Result
 from moldau.coordinator.transaction import ending, init_producer, partitions, queries
 from moldau.coordinator.transaction.delivery import Delivery
 from moldau.coordinator.transaction.expiry import EXPIRED_RECORDS_MAX, expired, is_overdue
@@ -45,7 +45,7 @@ class TransactionShard:
 
     `server_version` is the level of the feature `transaction.version`; `make_delivery` gets what to call when
     a transaction has all its markers; `replace_producer` is told of a transaction that is overdue and needs a
-    fresh producer id to be aborted with; `count_end` is told of every decision that is committed, and how it
+    new producer id to be aborted with; `count_end` is told of every decision that is committed, and how it
     came about: committed, aborted, fenced (its successor came) or timed-out.
     """
 
@@ -94,11 +94,11 @@ class TransactionShard:
                 self.delivery.begin(transaction)
         return Result()
 
-    def unloaded(self, error_code: int) -> list[Answer]:
+    def unloaded(self, error_code: int) -> list[ParkedAnswer]:
         self.delivery.close()
         return []
 
-    def rolled_back(self, error_code: int) -> list[Answer]:
+    def rolled_back(self, error_code: int) -> list[ParkedAnswer]:
         return []
 
     def due(self, key: Key, now_ms: int) -> Result[None]:

@@ -37,7 +37,7 @@ def test_a_successor_waits_for_its_predecessors_markers(world: World) -> None:
     assert successor.identity == (identity[0], identity[1] + 1)
 
 
-def test_patience_ends_and_the_client_is_told_to_come_back(world: World) -> None:
+def test_the_wait_ends_and_the_client_is_told_to_retry(world: World) -> None:
     identity = world.begin()
     world.markers.hold = True
     assert world.end(identity, True, version=3).error == ErrorCode.NONE
