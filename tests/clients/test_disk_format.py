@@ -114,7 +114,7 @@ def test_kafka_reads_the_index_of_aborted_transactions(tmp_path: Path) -> None:
         batch = build_batch(
             [record], producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
         )
-        guard = log.begin_verification(producer_id, 0)
+        guard = log.transactions.begin_verification(producer_id, 0)
         assert not log.append_verified(memoryview(batch), 0, record.timestamp_ms, guard).error_code
         if ended:
             marker = EndTransactionMarker(ControlType.ABORT, 3)
@@ -153,13 +153,14 @@ def check_transactions(theirs: Path, copy: Path) -> None:
     """What Kafka's index says of aborted transactions is what the records say, and what Moldau finds."""
     shutil.copytree(theirs, copy)
     kept = open_log(OsFiles(), str(copy), "t", 0, TopicSettings(), clean=True).log
-    aborted, ongoing = kept.aborted_in(0, kept.log_end_offset), dict(kept.producers.ongoing)
+    aborted, ongoing = kept.transactions.aborted_in(0, kept.log_end_offset), dict(kept.producers.ongoing)
     kept.close()
     assert len(aborted) > 20
     for path in copy.glob("*.txnindex"):
         path.unlink()
     anew = open_log(OsFiles(), str(copy), "t", 0, TopicSettings(), clean=False).log
-    assert (anew.aborted_in(0, anew.log_end_offset), dict(anew.producers.ongoing)) == (aborted, ongoing)
+    assert anew.transactions.aborted_in(0, anew.log_end_offset) == aborted
+    assert dict(anew.producers.ongoing) == ongoing
     anew.close()
     written = {path.name: path.read_bytes() for path in copy.glob("*.txnindex")}
     assert written == {path.name: path.read_bytes() for path in theirs.glob("*.txnindex")}

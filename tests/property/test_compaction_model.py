@@ -112,7 +112,7 @@ class Model:
         )
         view = memoryview(bytearray(data))
         if transactional and producer_id not in self.open:
-            guard = self.log.begin_verification(producer_id, self.epochs.get(producer_id, 0))
+            guard = self.log.transactions.begin_verification(producer_id, self.epochs.get(producer_id, 0))
             result = self.log.append_verified(view, 0, self.now_ms, guard)
         else:
             result = self.log.append(view, 0, self.now_ms)
@@ -179,7 +179,7 @@ class Model:
             until,
             self.now_ms,
             RETENTION_MS,
-            aborted=tuple(self.log.aborted_in(chosen[0].base_offset, ends[-1])),
+            aborted=tuple(self.log.transactions.aborted_in(chosen[0].base_offset, ends[-1])),
             last_records=tuple(
                 LastRecord(
                     producer_id,
@@ -256,7 +256,7 @@ class Model:
             aborted += index.entries()
         aborted += [
             entry
-            for entry in self.log.aborted_in(self.log.segments[-1].base_offset, 10**9)
+            for entry in self.log.transactions.aborted_in(self.log.segments[-1].base_offset, 10**9)
             if entry not in aborted
         ]
         waiting = sorted(aborted, key=lambda entry: -entry.first_offset)

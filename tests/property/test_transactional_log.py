@@ -142,10 +142,12 @@ class LogAndList(RuleBasedStateMachine):
         data = memoryview(self.batch(producer_id, count, codec, known, transactional=True))
         base = self.log.log_end_offset
         result = self.log.append(data, leader_epoch=0, now_ms=NOW_MS)
-        assert self.log.transaction_is_open(producer_id, known.producer_epoch) == (known.first_offset >= 0)
+        assert self.log.transactions.is_open(producer_id, known.producer_epoch) == (known.first_offset >= 0)
         if known.first_offset < 0:
             assert result.error_code == ErrorCode.INVALID_TXN_STATE
-            guard = self.log.begin_verification(producer_id, known.producer_epoch, known.next_sequence)
+            guard = self.log.transactions.begin_verification(
+                producer_id, known.producer_epoch, known.next_sequence
+            )
             result = self.log.append_verified(data, 0, NOW_MS, guard)
         assert (result.error_code, result.base_offset) == (0, base), result
         sequence = known.next_sequence + count
@@ -184,7 +186,7 @@ class LogAndList(RuleBasedStateMachine):
         """A marker, also where nothing is open; a guard taken before is broken by it."""
         known = self.known(producer_id)
         version = self.versions[producer_id]
-        guard = self.log.begin_verification(producer_id, known.producer_epoch)
+        guard = self.log.transactions.begin_verification(producer_id, known.producer_epoch)
         base = self.log.log_end_offset
         marker = EndTransactionMarker(ends, coordinator_epoch=5)
         if version == 2 and known.first_offset >= 0:
@@ -337,8 +339,8 @@ class LogAndList(RuleBasedStateMachine):
         position = self.start
         while position < stable:
             data = self.log.read(position, max_bytes, end_offset=stable)
-            listed = self.log.aborted_transactions(position, self.log.read_end_offset)
-            whole = self.log.aborted_transactions(position, stable)
+            listed = self.log.transactions.aborted_for_fetch(position, self.log.read_end_offset)
+            whole = self.log.transactions.aborted_for_fetch(position, stable)
             assert set(listed) <= set(whole)
             pending = sorted(listed, key=lambda each: each[1])
             dropped: set[int] = set()
@@ -367,7 +369,7 @@ class LogAndList(RuleBasedStateMachine):
             for entry, ends in self.ended(self.written)
             if ends == ControlType.ABORT and entry.last_offset >= first and entry.first_offset < last
         ]
-        found = self.log.aborted_in(first, last)
+        found = self.log.transactions.aborted_in(first, last)
         # An entry at the end of the range whose transaction only touches it from before is listed, too.
         assert [each for each in wanted if each.last_offset >= base] == found
 

@@ -125,7 +125,7 @@ class World:
         )
         base = self.expect(batch)
         if producer_id in TRANSACTIONAL:
-            guard = self.log.begin_verification(producer_id, producer_epoch, sequence)
+            guard = self.log.transactions.begin_verification(producer_id, producer_epoch, sequence)
             result = self.log.append_verified(memoryview(batch), self.leader_epoch, NOW_MS, guard)
         else:
             result = self.log.append(memoryview(batch), leader_epoch=self.leader_epoch, now_ms=NOW_MS)
@@ -233,7 +233,7 @@ class World:
                 stable = min(begun.values(), default=view.base_offset + 1)
                 aborted.append(AbortedTransaction(view.producer_id, first, view.base_offset, stable))
         end_offset = self.log.written_end_offset
-        assert self.log.aborted_in(0, end_offset) == aborted
+        assert self.log.transactions.aborted_in(0, end_offset) == aborted
         assert [
             entry for segment in self.log.segments for entry in segment.transaction_index.entries()
         ] == aborted

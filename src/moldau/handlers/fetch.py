@@ -146,7 +146,9 @@ class OneFetch:
                     )
                     if self.read_committed and records:
                         # Of what is returned, not of all that may be read: few or none.
-                        aborted = partition_log.aborted_transactions(offset, partition_log.read_end_offset)
+                        aborted = partition_log.transactions.aborted_for_fetch(
+                            offset, partition_log.read_end_offset
+                        )
                 except OffsetOutOfRange:
                     partition.stats.failed_fetches += 1
                     out_of_range = ErrorCode.OFFSET_OUT_OF_RANGE

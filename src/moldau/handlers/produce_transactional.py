@@ -81,7 +81,7 @@ def producer_of(records: memoryview) -> Producer | None:
 def is_open(partition: Partition, records: memoryview) -> bool:
     """Whether the batch goes on with a transaction that is open in the partition (or is in none at all)."""
     producer = producer_of(records)
-    return producer is None or partition.log.transaction_is_open(*producer)
+    return producer is None or partition.log.transactions.is_open(*producer)
 
 
 class Verifications:
@@ -138,7 +138,7 @@ class Verifications:
         adds = version >= ADDS_PARTITIONS_SINCE
         for queue in queues:
             # Taken before every question: the marker of the former transaction makes an earlier one stale.
-            queue.verification = queue.partition.log.begin_verification(
+            queue.verification = queue.partition.log.transactions.begin_verification(
                 *producer, queue.base_sequence, bumps_epoch=adds
             )
         if not adds and not broker.settings.transaction_partition_verification_enable:
@@ -219,7 +219,7 @@ class Verifications:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker leads the partition no longer")
         now_ms, acks, records = broker.clock.now_ms(), waiting.acks, memoryview(waiting.records)
         # What is open needs no guard; else a marker that came meanwhile has broken it.
-        guard = None if partition.log.transaction_is_open(*queue.producer) else queue.verification
+        guard = None if partition.log.transactions.is_open(*queue.producer) else queue.verification
         if inspection is not None:
             return partition.append_inspected(inspection, now_ms, acks, guard)
         if guard is None:
@@ -258,7 +258,7 @@ class _Queue:
         error_code = codes.get(self.place, 0)
         if error_code:
             return error_code == ErrorCode.CONCURRENT_TRANSACTIONS
-        return not self.partition.log.verification_holds(self.verification)
+        return not self.partition.log.transactions.verification_holds(self.verification)
 
     @property
     def base_sequence(self) -> int:

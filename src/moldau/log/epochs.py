@@ -20,13 +20,15 @@ UNDEFINED_OFFSET = -1
 class LeaderEpochs:
     """The leader epochs of one log."""
 
-    __slots__ = ("_epochs", "_files", "_starts", "path")
+    __slots__ = ("_epochs", "_files", "_starts", "path", "unwritten")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
         self.path = f"{directory}/{CHECKPOINT_NAME}"
         self._epochs: list[int] = []
         self._starts: list[int] = []
+        self.unwritten = False
+        """The last `write` failed."""
 
     def load(self) -> None:
         """Take up the file; a missing or damaged one counts as empty (recovery fills in what the batches
@@ -43,8 +45,10 @@ class LeaderEpochs:
         self.path = f"{directory}/{CHECKPOINT_NAME}"
 
     def write(self) -> None:
-        """Bring the file up to date."""
+        """Bring the file up to date; OSError when the disk refuses."""
+        self.unwritten = True
         write_epochs(self._files, self.path, self.entries())
+        self.unwritten = False
 
     def entries(self) -> list[tuple[int, int]]:
         """(leader epoch, start offset), ascending."""

@@ -1,38 +1,45 @@
-"""One partition's log, whole: the growing end (appender.py) and everything that is done to a log besides.
+"""One partition's log: its parts, and the few operations that span them.
 
-Truncation, retention, deletion of records, leader epochs, search by time, forcing to disk, closing. All of it
-runs on the event loop's thread; of fsync only the part in between does not (flushing.py). Reads are
-`log.read`, see reader.py.
+    append ──> leader_append.py ───┐
+                                   ├──> writer.py ──> files (partition_files.py, segment.py)
+    append_as_follower ──> follower_append.py      │
+                                                   └──> producers.py, epochs.py
+    read ────> reader.py       transactions ──> transactions.py       fsync_job ──> flushing.py
+
+What one part does alone is called on it or handed through here; truncation, retention, compaction's
+replacements and closing concern several parts and are written out here. All of it runs on the event loop's
+thread; of fsync only the part in between does not.
 
 Invariants: log_start_offset <= flushed_end_offset <= written_end_offset <= log_end_offset once a turn has
 ended (the first may pass the second when records are deleted before they were flushed); a segment's base
 offset is the end offset at the moment it was begun; the last segment is the only one that changes.
 
-Not here: opening and recovery (recovery.py), many logs (manager.py).
+Not here: the high watermark (replication/), opening and recovery (recovery.py), many logs (manager.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from moldau.core.files import Files
+from moldau.core.settings.topic import TopicSettings
 from moldau.log import retention, timestamps
 from moldau.log.append_result import Appended, AppendResult, Deferred, Refused, Repeated
-from moldau.log.appender import CLIENT, Origin, is_disk_full
 from moldau.log.descriptors import DescriptorLimit
-from moldau.log.flushing import FsyncJob
-from moldau.log.reader import OffsetOutOfRange
+from moldau.log.epochs import LeaderEpochs
+from moldau.log.flushing import Flusher, FsyncJob
+from moldau.log.follower_append import FollowerAppend, FollowerAppended
+from moldau.log.inspection import Inspection
+from moldau.log.leader_append import CLIENT, LeaderAppend, Origin
+from moldau.log.partition_files import PartitionFiles
+from moldau.log.producers import Producers
+from moldau.log.reader import OffsetOutOfRange, Reader
 from moldau.log.scan import cut_segment, rebuild_producers
-from moldau.log.segment import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    CorruptSegment,
-    Segment,
-    file_name,
-)
+from moldau.log.segment import LOG_SUFFIX, CorruptSegment, Segment
 from moldau.log.timestamps import Search as TimestampSearch
 from moldau.log.timestamps import TimestampAndOffset
-from moldau.log.transactional import TransactionalAppender
+from moldau.log.transactions import Transactions
+from moldau.log.verification import Verification
+from moldau.log.writer import Writer, is_disk_full
+from moldau.records.control import EndTransactionMarker
 
 __all__ = [
     "CLIENT",
@@ -40,6 +47,7 @@ __all__ = [
     "Appended",
     "CorruptSegment",
     "Deferred",
+    "FollowerAppended",
     "Log",
     "OffsetOutOfRange",
     "Origin",
@@ -50,70 +58,242 @@ __all__ = [
 ]
 
 
-class Log(TransactionalAppender):
+class Log:
     """A partition's log in its directory. `recovery.open_log` makes one."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_files",
+        "_flusher",
+        "_follower",
+        "_leader",
+        "_reader",
+        "_writer",
+        "append",
+        "epochs",
+        "flush_staged",
+        "last_stable_offset",
+        "offline_cause",
+        "on_error",
+        "on_roll",
+        "partition",
+        "producers",
+        "read",
+        "settings",
+        "topic",
+        "topic_id",
+        "transactions",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        topic: str,
+        partition: int,
+        settings: TopicSettings,
+        descriptors: DescriptorLimit,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        producers: Producers,
+        *,
+        start_offset: int,
+        end_offset: int,
+        flushed_end_offset: int,
+        snapshot_offsets: list[int],
+        roll_jitter_ms: int = 0,
+        topic_id: bytes | None = None,
+        directory_dirty: bool = True,
+    ) -> None:
+        """`directory_dirty`: files may have been created that a power cut would still take away."""
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.settings = settings
+        self.on_error: Callable[[Log, OSError], None] = lambda log, error: None
+        """Called with every error of the disk, before it is answered or raised."""
+        self.on_roll: Callable[[Log], None] = lambda log: None
+        """Called when a segment is full: a good moment to sync it."""
+        self.offline_cause = ""
+        """Why this log alone is offline; empty when its directory is."""
+        self.epochs = epochs
+        self.producers = producers
+        self._files = PartitionFiles(
+            files, directory, descriptors, segments, snapshot_offsets, directory_dirty=directory_dirty
+        )
+        self._files.report_error = self._report_error
+        self._reader = Reader(segments, start_offset, end_offset)
+        self._flusher = Flusher(self._files, self._reader, epochs, flushed_end_offset)
+        self._writer = Writer(
+            f"{topic}-{partition}",
+            self._files,
+            self._reader,
+            epochs,
+            producers,
+            self._flusher,
+            settings,
+            roll_jitter_ms=roll_jitter_ms,
+        )
+        self._writer.on_roll = self._rolled
+        self._leader = LeaderAppend(self._writer, self._reader, producers, settings)
+        self._follower = FollowerAppend(self._writer)
+        self.transactions = Transactions(producers, self._reader)
+        # On the path of every request: bound once, so that they cost no call more than the part's own.
+        self.append = self._leader.append
+        self.read = self._reader.read
+        self.flush_staged = self._writer.flush_staged
+        self.last_stable_offset = self.transactions.last_stable_offset
+
+    def _report_error(self, error: OSError) -> None:
+        self.on_error(self, error)
+
+    def _rolled(self) -> None:
+        self.on_roll(self)
+
+    # -- what it is --------------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that may be read."""
+        return self._reader.start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets; what is only staged counts."""
+        return self._writer.log_end_offset
+
+    @property
+    def written_end_offset(self) -> int:
+        """The offset behind the last batch that is in the file: readers see everything before it."""
+        return self._reader.end_offset
+
+    @property
+    def flushed_end_offset(self) -> int:
+        """All log files are on the disk up to this offset."""
+        return self._flusher.end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on the disk, transaction indexes included; recovery begins here."""
+        return self._flusher.recovery_point
+
+    @property
+    def read_end_offset(self) -> int:
+        """The offset behind the last batch that the last `read` returned."""
+        return self._reader.read_end
+
+    @property
+    def size_bytes(self) -> int:
+        """What the segments' log files hold, without what is staged."""
+        return self._files.size_bytes
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, in order; the last one grows."""
+        return tuple(self._files.segments)
+
+    @property
+    def directory(self) -> str:
+        """The partition's directory."""
+        return self._files.directory
+
+    @property
+    def descriptors(self) -> DescriptorLimit:
+        """What its open files count against."""
+        return self._files.descriptors
+
+    @property
+    def generation(self) -> int:
+        """How often the log's end has been cut: what was found out about its segments before is void."""
+        return self._flusher.generation
+
+    @property
+    def offline(self) -> bool:
+        """Whether the disk has failed: nothing more is written. What can be read, is."""
+        return self._writer.offline
+
+    def go_offline(self) -> None:
+        """The disk has failed."""
+        self._writer.offline = True
+        self._leader.reconfigure(self.settings)
+
+    def reconfigure(self, settings: TopicSettings) -> None:
+        """From now on these settings hold."""
+        self.settings = settings
+        self._leader.reconfigure(settings)
+        self._writer.reconfigure(settings)
+
+    # -- appending ---------------------------------------------------------------------------------
+
+    def append_verified(
+        self,
+        batches: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        verification: Verification,
+        origin: Origin = CLIENT,
+    ) -> AppendResult:
+        """See `LeaderAppend`."""
+        return self._leader.append_verified(batches, leader_epoch, now_ms, verification, origin)
+
+    def append_inspected(
+        self, inspection: Inspection, leader_epoch: int, now_ms: int, guard: Verification | None = None
+    ) -> AppendResult:
+        """See `LeaderAppend`."""
+        return self._leader.append_inspected(inspection, leader_epoch, now_ms, guard)
+
+    def append_marker(
+        self,
+        marker: EndTransactionMarker,
+        producer_id: int,
+        producer_epoch: int,
+        leader_epoch: int,
+        now_ms: int,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """See `LeaderAppend`."""
+        return self._leader.append_marker(
+            marker, producer_id, producer_epoch, leader_epoch, now_ms, transaction_version
+        )
+
+    def append_as_follower(
+        self, batches: memoryview, leader_epoch: int, now_ms: int, leader_log_start_offset: int = -1
+    ) -> FollowerAppended:
+        """Append what the partition's leader answered to a fetch (perhaps nothing), as `FollowerAppend` says;
+        then follow the leader's log start offset (-1: unknown), as far as this log reaches.
+        """
+        result = self._follower.append(batches, leader_epoch, now_ms)
+        if not result.error_code:
+            self.increment_log_start_offset(min(leader_log_start_offset, self.written_end_offset))
+        return result
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the end offset; OSError when the disk refuses, and then nothing has
+        changed.
+        """
+        self._writer.roll(now_ms)
 
     # -- forcing to disk ---------------------------------------------------------------------------
 
     def fsync_job(self) -> FsyncJob | None:
         """What must be synced so that all that is written now is on the disk; None when it is already."""
-        changes = self._directory_changes
-        directory = self.directory if changes > self._directory_changes_synced else None
-        # What compaction has replaced meanwhile was synced by it.
-        aborts = [each for each in self._aborts_unsynced if each in self._segments]
-        if self.flushed_end_offset >= self.written_end_offset and directory is None and not aborts:
-            return None
-        job = FsyncJob(self._files, self.written_end_offset, self._generation, directory, changes)
-        try:
-            if directory is not None:
-                job.add_file(self.epochs.path)
-            end_offset = self.written_end_offset
-            for segment in reversed(self._segments):
-                if end_offset <= self.flushed_end_offset and segment is not self._active:
-                    break
-                end_offset = segment.base_offset
-                if segment.synced_bytes >= segment.size_bytes and segment is not self._active:
-                    # Recovery syncs what it cuts, and not what comes before.
-                    continue
-                job.add(segment)
-                job.add_file(f"{self.directory}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}")
-                if segment is not self._active:
-                    job.add_file(segment.path(INDEX_SUFFIX))
-                    job.add_file(segment.path(TIME_INDEX_SUFFIX))
-            for segment in aborts:
-                if segment.transaction_index.tail_entries:
-                    segment.write_indexes()
-                job.add_file(segment.path(TRANSACTION_INDEX_SUFFIX))
-            job.aborts = aborts
-        except OSError as error:
-            job.close()
-            self.on_error(self, error)
-            raise
-        return job
+        return self._flusher.job()
 
     def mark_flushed(self, job: FsyncJob) -> None:
         """The job has run without an error."""
-        self._directory_changes_synced = max(self._directory_changes_synced, job.directory_changes)
-        if job.generation != self._generation:
-            return
-        for segment, size_bytes in job.sizes:
-            segment.synced_bytes = max(segment.synced_bytes, size_bytes)
-        self._aborts_unsynced = [
-            each for each in self._aborts_unsynced if each not in job.aborts and each in self._segments
-        ]
-        self.flushed_end_offset = max(self.flushed_end_offset, job.end_offset)
+        self._flusher.job_done(job)
 
     def flush_is_due(self, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms asks for a sync now."""
-        unflushed = self.written_end_offset - self.flushed_end_offset
-        if not unflushed:
-            self.last_flush_ms = now_ms
-            return False
-        return (
-            unflushed >= self.settings.flush_messages or now_ms - self.last_flush_ms >= self.settings.flush_ms
-        )
+        return self._flusher.is_due(self.settings, now_ms)
+
+    @property
+    def last_flush_ms(self) -> int:
+        """From when on flush.ms counts."""
+        return self._flusher.last_flush_ms
+
+    @last_flush_ms.setter
+    def last_flush_ms(self, now_ms: int) -> None:
+        self._flusher.last_flush_ms = now_ms
 
     # -- searching ---------------------------------------------------------------------------------
 
@@ -131,6 +311,19 @@ class Log(TransactionalAppender):
         """
         return timestamps.newest(self._reader, min(end_offset, self.written_end_offset))
 
+    # -- leader epochs -----------------------------------------------------------------------------
+
+    @property
+    def latest_leader_epoch(self) -> int:
+        """The highest leader epoch known to the log, or -1."""
+        return self.epochs.latest()
+
+    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """Records from `start_offset` on belong to this leader epoch (a leader says so before its first
+        append).
+        """
+        self._writer.assign_epoch(leader_epoch, start_offset)
+
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known epoch up to this one and where it ended; (-1, -1) when unknown (KIP-101,
         KIP-320).
@@ -142,73 +335,85 @@ class Log(TransactionalAppender):
     def truncate_to(self, offset: int) -> None:
         """Drop everything from the batch that contains `offset` on; OSError when the disk refuses.
 
-        The cut is synced: what was cut off must not come back after a power cut.
+        Below the first segment the log becomes empty and goes on at `offset`; below the log start offset that
+        falls with the end. A leader epoch that begins at the end or behind it goes too, also when no record
+        does: this replica led in it and wrote nothing. The cut is synced: what was cut off must not come back
+        after a power cut.
         """
-        self.flush_staged()
+        self._writer.flush_staged()
+        files = self._files
         if offset >= self.log_end_offset:
+            self._truncate_epochs(offset)
             return
-        if offset < self._segments[0].base_offset:
+        if offset < files.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        self._begin_cut()
-        while self._segments[-1].base_offset > offset:
-            self._segments.pop().remove()
-        segment = self._segments[-1]
-        place = segment.find(offset)
-        if place is not None:
-            offset = min(offset, place.base_offset)
-            cut_segment(segment, place.position, offset)
-        segment.sync()
-        self._end_cut(offset)
-        rebuild_producers(
-            self._files,
-            self.directory,
-            self._snapshot_offsets,
-            self._segments,
-            self.producers,
-            offset,
-        )
+        try:
+            self._begin_cut()
+            while files.active.base_offset > offset:
+                files.segments[-1].remove()
+                files.segments.pop()
+            segment = files.active
+            place = segment.find(offset)
+            if place is not None:
+                offset = min(offset, place.base_offset)
+                cut_segment(segment, place.position, offset)
+            segment.sync()
+            self._end_cut(offset)
+            rebuild_producers(
+                files.file_system,
+                files.directory,
+                files.snapshot_offsets,
+                files.segments,
+                self.producers,
+                offset,
+            )
+        except OSError as error:
+            self._report_error(error)
+            raise
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything; the log is empty and goes on at `offset`."""
-        self.flush_staged()
-        self._begin_cut()
-        for segment in self._segments:
-            segment.remove()
-        fresh = Segment(self._files, self.directory, offset, self.descriptors, self._active.created_ms)
-        fresh.create()
-        self._segments[:] = [fresh]
-        self._reader.start_offset = offset
-        self.epochs.clear()
-        self._write_epochs()
-        self._end_cut(offset)
-        self.producers.clear()
+        """Drop everything; the log is empty and goes on at `offset`. OSError when the disk refuses."""
+        self._writer.flush_staged()
+        files = self._files
+        created_ms = files.active.created_ms
+        try:
+            self._begin_cut()
+            for segment in files.segments:
+                segment.remove()
+            files.segments[:] = [files.create_segment(offset, created_ms)]
+            self._reader.start_offset = offset
+            self.epochs.clear()
+            files.write_epochs(self.epochs)
+            # Also those below: with nothing in the log, one at `offset` would be believed at the next start.
+            for snapshot in list(files.snapshot_offsets):
+                files.remove_snapshot(snapshot)
+            self._end_cut(offset)
+            self.producers.clear()
+        except OSError as error:
+            self._report_error(error)
+            raise
 
     def _begin_cut(self) -> None:
         self._reader.forget()
-        self._generation += 1
+        self._flusher.generation += 1
 
     def _end_cut(self, offset: int) -> None:
         """The segments end at `offset` now; bring everything else in line."""
-        self.log_end_offset = self._reader.end_offset = offset
+        files = self._files
         self._reader.start_offset = min(self._reader.start_offset, offset)
-        self.flushed_end_offset = min(self.flushed_end_offset, offset)
-        self._active = self._segments[-1]
-        self._aborts_unsynced = [each for each in self._aborts_unsynced if each in self._segments[:-1]]
-        self._since_index = self._since_index_written = 0
-        self._directory_changes += 1
-        if self.epochs.truncate_end(offset):
-            self._write_epochs()
-        self._leader_epoch = self.epochs.latest()
-        for stale in [snapshot for snapshot in self._snapshot_offsets if snapshot > offset]:
-            self._remove_snapshot(stale)
-        self._adopt_active()
-        self._set_roll_marks()
-        self._files.sync_directory(self.directory)
+        self._flusher.end_was_cut(offset)
+        files.changes += 1
+        self._truncate_epochs(offset)
+        for stale in [snapshot for snapshot in files.snapshot_offsets if snapshot > offset]:
+            files.remove_snapshot(stale)
+        self._writer.restart(offset)
+        files.sync_directory()
 
-    def _remove_snapshot(self, offset: int) -> None:
-        self._snapshot_offsets.remove(offset)
-        self._files.remove(f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+    def _truncate_epochs(self, offset: int) -> None:
+        if self.epochs.truncate_end(offset):
+            self._files.write_epochs(self.epochs)
+            self._writer.leader_epoch = self.epochs.latest()
 
     # -- cutting the beginning ---------------------------------------------------------------------
 
@@ -220,7 +425,7 @@ class Log(TransactionalAppender):
             return False
         self._reader.start_offset = offset
         if self.epochs.truncate_start(offset):
-            self._write_epochs()
+            self._files.write_epochs(self.epochs)
         return True
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[str]:
@@ -228,45 +433,41 @@ class Log(TransactionalAppender):
 
         Returns the names of their files, renamed to `.deleted`, to be removed after file.delete.delay.ms.
         """
+        files = self._files
         count = retention.expendable(
             self._stretches(), self.settings, self.log_start_offset, high_watermark, now_ms
         )
         if not count:
             return []
-        if count == len(self._segments):
+        if count == len(files.segments):
             self.roll(now_ms)
         removed: list[str] = []
         self._reader.forget()
-        for segment in self._segments[:count]:
+        for segment in files.segments[:count]:
             removed += segment.rename_to_deleted()
-            if segment.base_offset in self._snapshot_offsets:
-                self._remove_snapshot(segment.base_offset)
-        del self._segments[:count]
-        self._aborts_unsynced = [each for each in self._aborts_unsynced if each in self._segments]
-        self._directory_changes += 1
-        self.increment_log_start_offset(self._segments[0].base_offset)
+            files.remove_snapshot(segment.base_offset)
+        del files.segments[:count]
+        files.changes += 1
+        self._flusher.forget_removed()
+        self.increment_log_start_offset(files.segments[0].base_offset)
         return removed
 
     def _stretches(self) -> list[retention.Stretch]:
+        segments = self._files.segments
         stretches: list[retention.Stretch] = []
-        for index, segment in enumerate(self._segments):
-            last = index + 1 == len(self._segments)
-            end_offset = self.log_end_offset if last else self._segments[index + 1].base_offset
+        for index, segment in enumerate(segments):
+            last = index + 1 == len(segments)
+            end_offset = self.log_end_offset if last else segments[index + 1].base_offset
             newest_ms = segment.max_timestamp_ms
             if newest_ms < 0 and (segment.size_bytes or last):
                 # (One that compaction has emptied is as old as can be.)
-                newest_ms = self._files.modified_ms(segment.path(LOG_SUFFIX))
+                newest_ms = self._files.file_system.modified_ms(segment.path(LOG_SUFFIX))
             stretches.append(
                 retention.Stretch(segment.base_offset, end_offset, segment.size_bytes, newest_ms)
             )
         return stretches
 
     # -- compaction --------------------------------------------------------------------------------
-
-    @property
-    def generation(self) -> int:
-        """How often the log's end has been cut: what was found out about its segments before is void."""
-        return self._generation
 
     def replace_segments(self, old: Sequence[Segment], fresh: Segment) -> None:
         """Compaction has made `fresh` of these neighbours; the files are its business (compaction/swap.py).
@@ -275,25 +476,23 @@ class Log(TransactionalAppender):
         snapshot belongs to a segment's beginning, so those of the other beginnings go; the states that they
         held can be had from an earlier one and the batches after it.
         """
-        place = self._segments.index(old[0])
+        files = self._files
+        place = files.segments.index(old[0])
         for segment in old:
             segment.close_descriptor()
         self._reader.forget()
-        self._segments[place : place + len(old)] = [fresh]
-        self._aborts_unsynced = [each for each in self._aborts_unsynced if each in self._segments]
-        self._directory_changes += 1
+        files.segments[place : place + len(old)] = [fresh]
+        files.changes += 1
+        self._flusher.forget_removed()
         for segment in old[1:]:
-            if segment.base_offset in self._snapshot_offsets:
-                self._remove_snapshot(segment.base_offset)
+            files.remove_snapshot(segment.base_offset)
 
     # -- producers ---------------------------------------------------------------------------------
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that have not written for so long; not in the middle of a turn."""
-        if not self._undo:
-            known = bool(self._states)
+        if not self._writer.undo:
             self.producers.expire(now_ms, expiration_ms)
-            self._producers_expired |= known and not self._states
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -301,21 +500,16 @@ class Log(TransactionalAppender):
         """Write everything that a clean close leaves behind; the job, if any, must run before
         `close(clean=False)`.
         """
-        self.flush_staged()
-        for segment in self._segments:
-            if segment is self._active or segment.has_unwritten_indexes:
+        self._writer.flush_staged()
+        files, producers = self._files, self.producers
+        for segment in files.segments:
+            if segment is files.active or segment.has_unwritten_indexes:
                 segment.finish()
-        if self._epochs_stale:
+        if self.epochs.unwritten:
             self.epochs.write()
-        if self._states or self._snapshot_offsets or self._producers_expired:
-            self._write_snapshot(self.log_end_offset)
-        if len(self._active.transaction_index) and self._active not in self._aborts_unsynced:
-            self._aborts_unsynced.append(self._active)
-        job = self.fsync_job()
-        if job is not None:
-            # Nobody will look into the log again to see which transactions are open.
-            job.add_file(f"{self.directory}/{file_name(self.log_end_offset, SNAPSHOT_SUFFIX)}")
-        return job
+        if producers.states or files.snapshot_offsets or producers.all_expired:
+            files.write_snapshot(self.log_end_offset, producers.states)
+        return self._flusher.closing_job(self.log_end_offset)
 
     def close(self, *, clean: bool = True) -> None:
         """Let go of the files. A clean close leaves nothing for recovery to do; OSError when the disk refuses
@@ -328,22 +522,16 @@ class Log(TransactionalAppender):
                     job.run()
                     self.mark_flushed(job)
         finally:
-            for segment in self._segments:
-                segment.close_descriptor()
+            self._files.close_descriptors()
 
     def share_descriptors(self, descriptors: DescriptorLimit) -> None:
         """From now on open files count against this limit."""
-        self.descriptors = descriptors
-        for segment in self._segments:
-            segment.close_descriptor()
-            segment.descriptors = descriptors
+        self._files.share_descriptors(descriptors)
 
     def moved_to(self, directory: str) -> None:
         """The log's directory has been renamed."""
-        self.directory = directory
         self.epochs.moved_to(directory)
-        for segment in self._segments:
-            segment.moved_to(directory)
+        self._files.moved_to(directory)
 
     def __repr__(self) -> str:
         return f"Log({self.topic}-{self.partition}, offsets {self.log_start_offset}-{self.log_end_offset})"

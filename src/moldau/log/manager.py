@@ -58,7 +58,6 @@ from moldau.log.log import Log
 from moldau.log.offline import offline_log
 from moldau.log.recovery import Saved, open_log
 from moldau.log.removal import Removal
-from moldau.log.tail import Tail
 from moldau.log.transaction_index import DamagedIndex
 
 if TYPE_CHECKING:
@@ -675,9 +674,8 @@ class LogManager:
 
         self.background.run(job.run, finished)
 
-    def _log_rolled(self, log: Tail) -> None:
-        if isinstance(log, Log):
-            self.timers.call_later(0, lambda: self.sync(log))
+    def _log_rolled(self, log: Log) -> None:
+        self.timers.call_later(0, lambda: self.sync(log))
 
     # -- checkpoints -------------------------------------------------------------------------------
 
@@ -796,7 +794,7 @@ class LogManager:
 
     # -- trouble -----------------------------------------------------------------------------------
 
-    def _log_failed(self, log: Tail, error: OSError) -> None:
+    def _log_failed(self, log: Log, error: OSError) -> None:
         key = (log.topic, log.partition)
         if self._logs.get(key) is log:
             self._report(self._homes[key], error)

@@ -16,7 +16,7 @@ begins one; only a batch that carries a current guard may begin one (verificatio
 transactions of version 2 (KIP-890) the marker carries the producer's next epoch, so that what arrives late in
 the old one is refused, and the next batch begins at sequence 0.
 
-HOT: appender.py reads the tuple's fields by position for the one usual case, the next number of a known
+HOT: leader_append.py reads the tuple's fields by position for the one usual case, the next number of a known
 producer; `judge` is the same decision with all its cases. Not here: the snapshot files (snapshots.py), what
 open transactions mean to readers (open_transactions.py).
 """
@@ -70,7 +70,7 @@ class ProducerState(NamedTuple):
 class Producers:
     """The producers of one log, by producer id."""
 
-    __slots__ = ("ongoing", "states", "transactions", "verifications")
+    __slots__ = ("all_expired", "ongoing", "states", "transactions", "verifications")
 
     def __init__(self) -> None:
         self.states: dict[int, ProducerState] = {}
@@ -78,6 +78,8 @@ class Producers:
         self.ongoing = self.transactions.ongoing
         """First offset of an open transaction -> producer id; ascending."""
         self.verifications = Verifications()
+        self.all_expired = False
+        """The last known producer has expired: the next start must not rebuild it from the batches."""
 
     # -- judging -----------------------------------------------------------------------------------
 
@@ -337,5 +339,6 @@ class Producers:
         ]
         for producer_id in expired:
             del self.states[producer_id]
+        self.all_expired |= bool(expired) and not self.states
         self.verifications.sweep()
         return len(expired)

@@ -19,7 +19,7 @@ and read when they are needed, so that a closed segment costs next to nothing.
 
 Unlike the other indexes this one is no hint: an entry that is lost lets an aborted record through. Recovery
 therefore rebuilds it wherever it rebuilds anything, and a file that is damaged is not believed (scan.py).
-Not here: when an entry is due (appender.py), several segments (log.py).
+Not here: when an entry is due (writer.py), several segments (transactions.py).
 """
 
 import struct

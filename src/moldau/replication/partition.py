@@ -159,7 +159,7 @@ class Partition:
             marker, producer_id, producer_epoch, self.leader_epoch, now_ms, transaction_version
         )
         self._note(result, MARKER_BYTES)
-        self.log.settle_transactions(self.high_watermark)
+        self.log.transactions.settle(self.high_watermark)
         return result
 
     def _takes(self, acks: int) -> bool:

@@ -16,7 +16,7 @@ from moldau.handlers.init_producer_id import init_producer_id
 from moldau.handlers.list_offsets import list_offsets
 from moldau.handlers.produce_repeat import RepeatedProduce
 from moldau.handlers.session import Session
-from moldau.log.appender import LARGE_BATCH_BYTES
+from moldau.log.writer import LARGE_BATCH_BYTES
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -54,7 +54,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_request_is_told_for_all_its_partit
         def broken(*_: object) -> int:
             raise OSError(errno.EIO, "input/output error")
 
-        files = partition_of(node, "a", 1).log._files
+        files = partition_of(node, "a", 1).log._files.file_system
         files.pwritev = broken  # type: ignore[method-assign]  # how large batches are written
         client = Client(node)
         client.feed(produce_frame("a", 100, LARGE_BATCH_BYTES))

@@ -51,7 +51,7 @@ def append(node: Node, sequence: int) -> None:
         transactional=True,
     )
     partition = partition_of(node, "a")
-    guard = partition.log.begin_verification(PRODUCER, 0)
+    guard = partition.log.transactions.begin_verification(PRODUCER, 0)
     assert not partition.append_verified(memoryview(batch), now_ms(), -1, guard).error_code
 
 

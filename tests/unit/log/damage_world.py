@@ -116,7 +116,7 @@ def template(clean: bool) -> tuple[Path, Original]:
         victim.flush_staged()
         if number % 4 == 0:
             append(witness, b"%d" % number)
-    victim.settle_transactions(victim.log_end_offset)
+    victim.transactions.settle(victim.log_end_offset)
     ends = {(log.topic, log.partition): log.log_end_offset for log in (victim, witness)}
     manager.save_high_watermarks(ends)
     original = Original(content(victim)[0], content(witness)[0], victim.log_end_offset, aborted)
@@ -132,7 +132,7 @@ def template(clean: bool) -> tuple[Path, Original]:
 def transaction(log: Log, number: int) -> list[tuple[int, int]]:
     """One record in a transaction, which is mostly aborted: then producer id and first offset."""
     first, producer_id = log.log_end_offset, 20 + number % 3
-    guard = log.begin_verification(producer_id, number, 0)
+    guard = log.transactions.begin_verification(producer_id, number, 0)
     batch = build_batch(
         [Record(0, NOW_MS, None, b"x" * 40)],
         producer_id=producer_id,
@@ -296,7 +296,7 @@ class Case:
             data = served.get(first)
             if data is None or (producer_id, BatchView(data).producer_epoch) not in markers:
                 continue
-            told = victim.aborted_transactions(first, first + 1)
+            told = victim.transactions.aborted_for_fetch(first, first + 1)
             assert (producer_id, first) in [(each[0], each[1]) for each in told], (
                 "an aborted record is visible"
             )

@@ -100,7 +100,7 @@ def test_indexes_of_aborted_transactions_that_compaction_merged(
     for number in range(30):
         transaction(log, number)
         append(log, b"%d" % number)
-    log.settle_transactions(log.log_end_offset)
+    log.transactions.settle(log.log_end_offset)
     settings = settings.replace(cleanup_policy=("compact",), internal_segment_bytes=6000)
     log.reconfigure(settings)
     manager.sync(log)

@@ -323,7 +323,9 @@ def test_an_open_transaction_holds_the_last_stable_offset(make_log: MakeLog) -> 
     error_of(log, batch(b"plain"))
     first = batch(b"t", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
     assert error_of(log, first) == ErrorCode.INVALID_TXN_STATE
-    assert not log.append_verified(memoryview(first), 0, NOW_MS, log.begin_verification(9, 0)).error_code
+    assert not log.append_verified(
+        memoryview(first), 0, NOW_MS, log.transactions.begin_verification(9, 0)
+    ).error_code
     assert error_of(log, sequenced(1)) == ErrorCode.INVALID_TXN_STATE
     log.flush_staged()
     assert log.last_stable_offset(2) == 1
@@ -338,22 +340,7 @@ def test_an_open_transaction_holds_the_last_stable_offset(make_log: MakeLog) -> 
     assert error_of(log, sequenced(1)) == ErrorCode.NONE
 
 
-# -- replication -----------------------------------------------------------------------------------
-
-
-def test_replicated_batches_keep_offsets_and_epochs(make_log: MakeLog) -> None:
-    leader, follower = make_log(), make_log()
-    for _ in range(3):
-        append(leader, batch(b"a", b"b"))
-    leader.flush_staged()
-    data = leader.read(0, 1 << 20, end_offset=6)
-    result = append(follower, bytes(data), origin=Origin.REPLICATION)
-    follower.flush_staged()
-    assert (result.base_offset, result.last_offset) == (0, 5)  # type: ignore[attr-defined]
-    assert bytes(follower.read(0, 1 << 20, end_offset=6)) == bytes(data)
-    assert follower.epochs.entries() == [(3, 0)]
-    again = append(follower, bytes(data), origin=Origin.REPLICATION)
-    assert again.error_code == ErrorCode.OFFSET_OUT_OF_RANGE  # type: ignore[attr-defined]
+# -- reading -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("max_bytes", [1, 70, 250, 100_000])

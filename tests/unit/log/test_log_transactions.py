@@ -57,7 +57,7 @@ def batch(
 
 
 def begin(log: Log, producer_id: int, sequence: int = 0, *, epoch: int = 0) -> AppendResult:
-    guard = log.begin_verification(producer_id, epoch, sequence)
+    guard = log.transactions.begin_verification(producer_id, epoch, sequence)
     return log.append_verified(batch(producer_id, sequence, epoch=epoch), 0, NOW_MS, guard)
 
 
@@ -96,15 +96,15 @@ def abort_some(
 
 def test_only_a_guard_lets_a_batch_begin_a_transaction(log: Log) -> None:
     assert go_on(log, 1, 0).error_code == ErrorCode.INVALID_TXN_STATE
-    assert not log.transaction_is_open(1, 0)
+    assert not log.transactions.is_open(1, 0)
     assert not begin(log, 1).error_code
-    assert log.transaction_is_open(1, 0)
-    assert not log.transaction_is_open(1, 1)
+    assert log.transactions.is_open(1, 0)
+    assert not log.transactions.is_open(1, 1)
     assert type(go_on(log, 1, 1)) is Appended
 
 
 def test_a_marker_breaks_the_guard(log: Log) -> None:
-    guard = log.begin_verification(1, 0)
+    guard = log.transactions.begin_verification(1, 0)
     assert not end(log, 1).error_code
     refused = log.append_verified(batch(1, 0), 0, NOW_MS, guard)
     assert refused.error_code == ErrorCode.INVALID_TXN_STATE
@@ -112,40 +112,40 @@ def test_a_marker_breaks_the_guard(log: Log) -> None:
 
 
 def test_another_producers_guard_is_no_guard(log: Log) -> None:
-    guard = log.begin_verification(2, 0)
+    guard = log.transactions.begin_verification(2, 0)
     assert log.append_verified(batch(1, 0), 0, NOW_MS, guard).error_code == ErrorCode.INVALID_TXN_STATE
 
 
 def test_a_guard_serves_all_batches_that_waited_with_the_first(log: Log) -> None:
-    guards = [log.begin_verification(1, 0, sequence) for sequence in (0, 1)]
+    guards = [log.transactions.begin_verification(1, 0, sequence) for sequence in (0, 1)]
     for sequence, guard in enumerate(guards):
         assert not log.append_verified(batch(1, sequence), 0, NOW_MS, guard).error_code
 
 
 def test_nothing_gets_ahead_of_a_batch_that_must_be_tried_again(log: Log) -> None:
-    log.begin_verification(1, 0, 0)  # its coordinator is not there now
-    later = log.begin_verification(1, 0, 5)
+    log.transactions.begin_verification(1, 0, 0)  # its coordinator is not there now
+    later = log.transactions.begin_verification(1, 0, 5)
     refused = log.append_verified(batch(1, 5), 0, NOW_MS, later)
     assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert not begin(log, 1, 0).error_code
 
 
 def test_with_version_two_an_unknown_producer_begins_at_zero(log: Log) -> None:
-    guard = log.begin_verification(1, 0, 3, bumps_epoch=True)
+    guard = log.transactions.begin_verification(1, 0, 3, bumps_epoch=True)
     refused = log.append_verified(batch(1, 3), 0, NOW_MS, guard)
     assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert not begin(log, 2, 3).error_code
 
 
 def test_a_lie_about_the_epoch_does_not_lock_the_producer_out(log: Log) -> None:
-    guard = log.begin_verification(1, 0, 0)
-    log.begin_verification(1, 9, 7)
+    guard = log.transactions.begin_verification(1, 0, 0)
+    log.transactions.begin_verification(1, 9, 7)
     assert not log.append_verified(batch(1, 0), 0, NOW_MS, guard).error_code
 
 
 def test_guards_are_limited_and_swept(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "GUARDS_MAX", 2)
-    first, *_ = (log.begin_verification(producer_id, 0) for producer_id in (1, 2, 3))
+    first, *_ = (log.transactions.begin_verification(producer_id, 0) for producer_id in (1, 2, 3))
     assert log.append_verified(batch(1, 0), 0, NOW_MS, first).error_code == ErrorCode.INVALID_TXN_STATE
     assert len(log.producers.verifications) == 2
     log.expire_producers(NOW_MS, 1000)
@@ -211,7 +211,7 @@ def test_a_deposed_coordinator_is_refused(log: Log) -> None:
     end(log, 1, coordinator_epoch=7)
     begin(log, 1, 1)
     assert end(log, 1, coordinator_epoch=6).error_code == ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    assert log.transaction_is_open(1, 0)
+    assert log.transactions.is_open(1, 0)
     assert not end(log, 1, coordinator_epoch=7).error_code
 
 
@@ -219,7 +219,7 @@ def test_a_marker_where_nothing_is_open_aborts_nothing(log: Log) -> None:
     assert not end(log, 1, coordinator_epoch=4).error_code
     log.flush_staged()
     assert log.producers.states[1].coordinator_epoch == 4
-    assert log.aborted_in(0, 10) == []
+    assert log.transactions.aborted_in(0, 10) == []
     assert log.size_bytes == MARKER_BYTES
 
 
@@ -252,11 +252,11 @@ def test_a_log_that_nobody_reads_forgets_what_is_decided(log: Log) -> None:
     transactions = log.producers.transactions
     for number in range(5):
         abort_some(log, 200, first_sequence=200 * number)
-        log.settle_transactions(log.written_end_offset)
+        log.transactions.settle(log.written_end_offset)
         assert len(transactions.unreplicated) <= 256
     high_watermark = log.written_end_offset
     abort_some(log, 400, producer_id=2)
-    log.settle_transactions(high_watermark)
+    log.transactions.settle(high_watermark)
     assert log.last_stable_offset(high_watermark + 1) == high_watermark
 
 
@@ -283,10 +283,10 @@ def test_aborted_transactions_are_found_by_range(log: Log) -> None:
     end(log, 2)  # 7
     log.flush_staged()
     wanted = [AbortedTransaction(2, 1, 2, 0), AbortedTransaction(1, 0, 5, 6), AbortedTransaction(2, 6, 7, 8)]
-    assert log.aborted_in(0, 8) == wanted
-    assert log.aborted_in(3, 6) == wanted[1:2]
-    assert log.aborted_in(6, 7) == wanted[2:]
-    assert log.aborted_transactions(0, 6) == [(2, 1), (1, 0)]
+    assert log.transactions.aborted_in(0, 8) == wanted
+    assert log.transactions.aborted_in(3, 6) == wanted[1:2]
+    assert log.transactions.aborted_in(6, 7) == wanted[2:]
+    assert log.transactions.aborted_for_fetch(0, 6) == [(2, 1), (1, 0)]
 
 
 def test_a_transaction_that_spans_segments_is_found_from_all_of_them(log: Log, tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_a_transaction_that_spans_segments_is_found_from_all_of_them(log: Log, t
     log.flush_staged()
     log.roll(NOW_MS)
     for offset in (0, 1):
-        assert log.aborted_transactions(offset, offset + 1) == [(1, 0)]
+        assert log.transactions.aborted_for_fetch(offset, offset + 1) == [(1, 0)]
     assert [path.name for path in tmp_path.glob("*.txnindex")] == ["00000000000000000002.txnindex"]
 
 
@@ -314,8 +314,8 @@ def test_thousands_of_aborts_survive(log: Log, tmp_path: Path, clean: bool) -> N
     log.close(clean=clean)
     again = open_in(tmp_path, clean=clean, recovery_point=log.recovery_point if clean else 0)
     for each in (log, again):
-        assert each.aborted_in(0, 10**6) == wanted
-        assert each.aborted_in(2000, 2010) == [
+        assert each.transactions.aborted_in(0, 10**6) == wanted
+        assert each.transactions.aborted_in(2000, 2010) == [
             entry for entry in wanted if entry.last_offset >= 2000 and entry.first_offset < 2010
         ]
     assert again.producers.ongoing == log.producers.ongoing == {}
@@ -325,13 +325,13 @@ def test_a_failed_write_takes_the_abort_back(log: Log) -> None:
     begin(log, 1)
     log.flush_staged()
     end(log, 1)
-    log._roll_back()
-    assert log.aborted_in(0, 10) == []
-    assert log.transaction_is_open(1, 0)
+    log._writer.roll_back()
+    assert log.transactions.aborted_in(0, 10) == []
+    assert log.transactions.is_open(1, 0)
     assert log.last_stable_offset(1) == 0
     end(log, 1)
     log.flush_staged()
-    assert log.aborted_in(0, 10) == [AbortedTransaction(1, 0, 1, 2)]
+    assert log.transactions.aborted_in(0, 10) == [AbortedTransaction(1, 0, 1, 2)]
 
 
 @pytest.mark.parametrize("damage", ["cut", "zeros", "version", "order"])
@@ -356,7 +356,7 @@ def test_a_damaged_index_is_built_anew(
         }[damage]
     )
     again = open_in(tmp_path, clean=True, recovery_point=log.recovery_point)
-    assert again.aborted_in(0, 100) == wanted
+    assert again.transactions.aborted_in(0, 100) == wanted
     assert path.read_bytes() == data
     assert "built anew" in caplog.text
     assert list(again.producers.ongoing) == [0]
@@ -367,11 +367,11 @@ def test_truncation_takes_back_aborts_and_reopens_transactions(log: Log, tmp_pat
     log.roll(NOW_MS)
     wanted += abort_some(log, 3, first_sequence=3)
     log.truncate_to(9)  # the last but one marker
-    assert log.aborted_in(0, 100) == wanted[:4]
+    assert log.transactions.aborted_in(0, 100) == wanted[:4]
     assert log.producers.ongoing == {8: 1}
     assert log.last_stable_offset(9) == 8
     log.close()
-    assert open_in(tmp_path, clean=True, recovery_point=9).aborted_in(0, 100) == wanted[:4]
+    assert open_in(tmp_path, clean=True, recovery_point=9).transactions.aborted_in(0, 100) == wanted[:4]
 
 
 def test_an_index_goes_with_its_segment(log: Log, tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_an_index_goes_with_its_segment(log: Log, tmp_path: Path) -> None:
     log.increment_log_start_offset(4)
     removed = log.apply_retention(NOW_MS, log.written_end_offset)
     assert f"{tmp_path}/00000000000000000000.txnindex.deleted" in removed
-    assert log.aborted_in(0, 100) == wanted
+    assert log.transactions.aborted_in(0, 100) == wanted
 
 
 def test_recovery_begins_no_later_than_an_index_that_is_not_on_the_disk(log: Log) -> None:
@@ -426,7 +426,7 @@ def test_open_transactions_of_clients_and_coordinators_survive(log: Log, tmp_pat
     assert type(go_on(again, 1, 1)) is Appended
     assert not end(again, 2).error_code
     again.flush_staged()
-    assert again.aborted_in(0, 100) == [AbortedTransaction(2, 1, 8, 0)]
+    assert again.transactions.aborted_in(0, 100) == [AbortedTransaction(2, 1, 8, 0)]
 
 
 def test_a_batch_outside_of_the_open_transaction_is_refused(log: Log) -> None:

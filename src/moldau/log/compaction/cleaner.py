@@ -282,7 +282,7 @@ class Cleaner:
             found.first_uncleanable_offset,
             self._manager.clock.now_ms(),
             settings.delete_retention_ms,
-            aborted=tuple(log.aborted_in(sources[0].base_offset, sources[-1].end_offset)),
+            aborted=tuple(log.transactions.aborted_in(sources[0].base_offset, sources[-1].end_offset)),
             last_records=last_records,
             segment_bytes=settings.internal_segment_bytes or settings.segment_bytes,
             segment_index_bytes=settings.segment_index_bytes,
