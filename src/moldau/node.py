@@ -31,7 +31,6 @@ from moldau.core.timers import LoopTimers
 from moldau.handlers import load_all
 from moldau.handlers.broker import Broker, ResponseRoom
 from moldau.handlers.produce_transactional import Verifications
-from moldau.handlers.transaction_verifier import LocalTransactionVerifier
 from moldau.log.background import LoopBackground
 from moldau.log.checkpoints import META_PROPERTIES_NAME, read_properties
 from moldau.log.descriptors import DEFAULT_LIMIT
@@ -486,7 +485,6 @@ class Node:
             make_groups=self._groups_now,
             make_transactions=self._transactions_now,
             markers=self.markers,
-            transaction_verifier=LocalTransactionVerifier(self._transactions_now),
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, self.random),
             producer_ids=self.producer_ids,
             response_room=self.response_room,

@@ -10,9 +10,7 @@ topics that are only compacted.
 from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.list_offsets import refusal
 from moldau.handlers.registry import handles
-from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -20,8 +18,6 @@ from moldau.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-
-_HIGH_WATERMARK = -1
 
 
 @handles(DeleteRecordsRequest)
@@ -43,20 +39,10 @@ def delete_records(
 
 def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     partition = broker.replicas.partition(topic, asked.partition_index)
-    answer = DeleteRecordsPartitionResult(
-        partition_index=asked.partition_index, low_watermark=-1, error_code=refusal(broker, partition, -1)
+    if partition is None:
+        error_code, low_watermark = broker.replicas.absence(topic, asked.partition_index), -1
+    else:
+        error_code, low_watermark = partition.delete_records(asked.offset)
+    return DeleteRecordsPartitionResult(
+        partition_index=asked.partition_index, low_watermark=low_watermark, error_code=error_code
     )
-    if partition is None or answer.error_code:
-        return answer
-    policy = partition.log.settings.cleanup_policy
-    if "compact" in policy and "delete" not in policy:
-        answer.error_code = ErrorCode.POLICY_VIOLATION
-        return answer
-    offset = partition.high_watermark if asked.offset == _HIGH_WATERMARK else asked.offset
-    if not 0 <= offset <= partition.high_watermark:
-        answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-        return answer
-    partition.log.increment_log_start_offset(offset)
-    partition.changed()
-    answer.low_watermark = partition.log.log_start_offset
-    return answer

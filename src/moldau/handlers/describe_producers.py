@@ -35,7 +35,7 @@ def describe_producers(
 
 def _answer(broker: Broker, topic: str, index: int) -> Generator[None, None, PartitionResponse]:
     partition = broker.replicas.partition(topic, index)
-    answer = PartitionResponse(partition_index=index, error_code=refusal(broker, partition, -1))
+    answer = PartitionResponse(partition_index=index, error_code=refusal(broker, topic, index))
     if partition is not None and not answer.error_code:
         for producer_id, state in list(partition.log.producers.states.items()):
             answer.active_producers.append(

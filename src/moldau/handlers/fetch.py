@@ -14,11 +14,12 @@ or of a session in which something changed, does not. However much is asked for,
 consumer's turn comes round: within a session, partitions that gave records go to the end of the order, so
 that a busy one does not starve the rest.
 
-Not here: followers (replica ids are answered as consumers), preferred read replicas.
+A follower's request (a replica id of 0 or more) reads all that is written and vouches by its offsets for what
+it has; what is checked, and where histories differ, is the partition's to say (replication/partition.py). Not
+here: preferred read replicas.
 """
 
-import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from time import perf_counter_ns
 from typing import Any
 
@@ -26,16 +27,13 @@ from moldau.core.timers import TimerHandle
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.exchange import AnswerFrame, Exchange, Slot
 from moldau.handlers.registry import serves_frames
-from moldau.log.log import OffsetOutOfRange
-from moldau.log.segment import CorruptSegment
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_fetch import FetchBody, FetchedPartition, decode_fetch, encode_fetch_response
 from moldau.protocol.hot_wire import frame_answer_parts
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.replication.fetch_session import TARGETS_MAX, FetchTarget, Targets, targets_of, update
-from moldau.replication.partition import UNKNOWN_BYTES, Partition
-
-log = logging.getLogger("moldau.handlers")
+from moldau.replication.partition import Partition
+from moldau.replication.waiters import UNKNOWN_BYTES
 
 TARGETS_AT_ONCE = 256
 """More partitions than these are read in slices (fetch_many.py)."""
@@ -59,6 +57,7 @@ class OneFetch:
         "min_bytes",
         "missing_bytes",
         "read_committed",
+        "replica_id",
         "session_id",
         "slot",
         "targets",
@@ -75,6 +74,7 @@ class OneFetch:
         # Else it would wait for more than it is given room for.
         self.min_bytes = min(body[2], broker.response_room.fetch_bytes // 2)
         self.max_bytes = min(body[3], broker.settings.fetch_max_bytes)
+        self.replica_id = body[0]
         self.read_committed = body[4] == _READ_COMMITTED
         by_id = version >= _TOPIC_ID_FROM
         self.lookup = broker.replicas.by_topic_id if by_id else broker.replicas.by_name_bytes
@@ -118,61 +118,26 @@ class OneFetch:
         held = self.lookup.get(target.key)
         partition = None if held is None else held.get(target.index)
         if partition is None:
-            by_id = self.version >= _TOPIC_ID_FROM and held is None
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return (target.index, unknown, -1, -1, -1, None, _NO_RECORDS)
+            return (target.index, self._absence(target, held is None), -1, -1, -1, None, _NO_RECORDS)
         partition.stats.fetches += 1
-        error_code = self._refusal(partition, target.leader_epoch)
-        if error_code:
+        read = partition.read(
+            target.offset,
+            min(target.limit_bytes, left_bytes),
+            committed=self.read_committed,
+            first=first,
+            leader_epoch=target.leader_epoch,
+            replica_id=self.replica_id,
+        )
+        if read.error_code:
             partition.stats.failed_fetches += 1
-            return (target.index, error_code, -1, -1, -1, None, _NO_RECORDS)
-        partition_log = partition.log
-        high_watermark = partition.high_watermark
-        stable = partition.last_stable_offset
-        end_offset = stable if self.read_committed else high_watermark
-        start_offset = partition_log.log_start_offset
-        offset = target.offset
-        aborted: Sequence[tuple[int, int]] | None = () if self.read_committed else None
-        if offset == end_offset and offset >= start_offset:
-            records: bytes | memoryview = _NO_RECORDS
-        else:
-            limit_bytes = min(target.limit_bytes, left_bytes)
-            if limit_bytes <= 0 and not first and start_offset <= offset <= partition_log.log_end_offset:
-                records = _NO_RECORDS
-            else:
-                try:
-                    records = partition_log.read(
-                        offset, limit_bytes, end_offset=end_offset, min_one_batch=first
-                    )
-                    if self.read_committed and records:
-                        # Of what is returned, not of all that may be read: few or none.
-                        aborted = partition_log.transactions.aborted_for_fetch(
-                            offset, partition_log.read_end_offset
-                        )
-                except OffsetOutOfRange:
-                    partition.stats.failed_fetches += 1
-                    out_of_range = ErrorCode.OFFSET_OUT_OF_RANGE
-                    return (target.index, out_of_range, -1, -1, start_offset, None, _NO_RECORDS)
-                except CorruptSegment as error:
-                    where = f"{partition.topic}-{partition.index}"
-                    log.error("%s cannot be read at offset %d: %s", where, offset, error)
-                    partition.stats.failed_fetches += 1
-                    return (target.index, ErrorCode.CORRUPT_MESSAGE, -1, -1, -1, None, _NO_RECORDS)
-                except OSError as error:
-                    self.broker.replicas.storage_failed(partition, error)
-                    partition.stats.failed_fetches += 1
-                    return (target.index, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, None, _NO_RECORDS)
-        return (target.index, 0, high_watermark, stable, start_offset, aborted, records)
+        return (target.index, *read[:6])
 
-    def _refusal(self, partition: Partition, leader_epoch: int) -> int:
-        if not partition.online:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if partition.leader != self.broker.node_id:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if leader_epoch >= 0 and leader_epoch != partition.leader_epoch:
-            older = leader_epoch < partition.leader_epoch
-            return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
-        return 0
+    def _absence(self, target: FetchTarget, topic_is_unknown: bool) -> int:
+        """The error code of a partition that is not here."""
+        by_id = self.version >= _TOPIC_ID_FROM
+        if topic_is_unknown:
+            return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return self.broker.replicas.absence(target.key, target.index, by_id=by_id)
 
     # Answering
 
@@ -241,9 +206,7 @@ class OneFetch:
             held = self.lookup.get(target.key)
             partition = None if held is None else held.get(target.index)
             if partition is not None:
-                if partition.fetch_waiters is None:
-                    partition.fetch_waiters = set()
-                partition.fetch_waiters.add(self)
+                partition.park(self)
                 self.watched.append(partition)
         self.timer = self.broker.timers.call_later(max_wait_ms, self.finish)
 
@@ -288,8 +251,7 @@ class OneFetch:
             self.timer.cancel()
             self.timer = None
         for partition in self.watched:
-            if partition.fetch_waiters is not None:
-                partition.fetch_waiters.discard(self)
+            partition.unpark(self)
         self.watched = []
 
 

@@ -28,12 +28,13 @@ from moldau.protocol.hot_fetch import (
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.release import release
 from moldau.replication.fetch_session import TARGETS_MAX, FetchTarget, update
-from moldau.replication.partition import UNKNOWN_BYTES
+from moldau.replication.waiters import UNKNOWN_BYTES
 
 log = logging.getLogger("moldau.handlers")
 
 _AT_ONCE = 32
 _TOPIC_ID_FROM = 13
+_REPLICA_STATE_FROM = 15
 Row = tuple[FetchTarget, FetchedPartition]
 Topics = Iterable[tuple[bytes, list[tuple[int, int, int, int, int, int]]]]
 
@@ -65,8 +66,9 @@ def _answered(done: "asyncio.Future[AnswerFrame]", slot: Slot) -> None:
 async def serve_large(broker: Broker, context: RequestContext, request: FetchRequest) -> AnswerFrame:
     """Answer a large request: its whole frame."""
     by_id = context.api_version >= _TOPIC_ID_FROM
+    by_state = context.api_version >= _REPLICA_STATE_FROM
     body: FetchBody = (
-        -1,
+        request.replica_state.replica_id if by_state else request.replica_id,
         request.max_wait_ms,
         request.min_bytes,
         request.max_bytes,
@@ -193,9 +195,7 @@ class ManyFetch(OneFetch):
             partition = None if held is None else held.get(target.index)
             if partition is not None:
                 if partition not in watched:
-                    if partition.fetch_waiters is None:
-                        partition.fetch_waiters = set()
-                    partition.fetch_waiters.add(self)
+                    partition.park(self)
                     self.watched.append(partition)
                 stable = self.read_committed and partition.last_stable_offset != row[3]
                 moved = moved or stable or partition.high_watermark != row[2]
@@ -204,9 +204,7 @@ class ManyFetch(OneFetch):
 
     def _unwatch_all(self) -> Generator[None, None, None]:
         while self.watched:
-            waiters = self.watched.pop().fetch_waiters
-            if waiters is not None:
-                waiters.discard(self)
+            self.watched.pop().unpark(self)
             yield
 
     def _choose_all(

@@ -1,6 +1,7 @@
 """ListOffsets, versions 1-11: the offset at a moment in a partition's life.
 
-    v2  isolation level    v4  leader epochs    v6  flexible    v7  max timestamp (-3, KIP-734)
+    v2  isolation level    v4  leader epochs    v5  OFFSET_NOT_AVAILABLE (KIP-207)    v6  flexible
+    v7  max timestamp (-3, KIP-734)
     v8  earliest local (-4, KIP-405)    v9  last tiered (-5, KIP-1005)    v11 earliest not yet tiered (-6)
 
 A time of 0 or more asks for the first record that is not older. Nothing is tiered here: the earliest local
@@ -42,6 +43,7 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 _READ_COMMITTED = 1
 _LEADER_EPOCH_FROM = 4
+_OFFSET_NOT_AVAILABLE_FROM = 5
 _AT_ONCE_ROWS_MAX = 100
 
 
@@ -152,7 +154,7 @@ class _Lookup:
 
         def still_answers() -> bool:
             now = broker.replicas.partition(topic, asked.partition_index)
-            answer.error_code = refusal(broker, now, asked.current_leader_epoch)
+            answer.error_code = refusal(broker, topic, asked.partition_index, asked.current_leader_epoch)
             if now is not partition and not answer.error_code:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # deleted, and made again
             return not answer.error_code
@@ -182,8 +184,17 @@ class _Lookup:
     ) -> tuple[Partition | None, ListOffsetsPartitionResponse]:
         partition = self._broker.replicas.partition(topic, asked.partition_index)
         answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
-        answer.error_code = refusal(self._broker, partition, asked.current_leader_epoch)
+        answer.error_code = refusal(self._broker, topic, asked.partition_index, asked.current_leader_epoch)
+        if partition is not None and not answer.error_code and _asks_for_end(asked.timestamp):
+            answer.error_code = self._unknown_end(partition)
         return (None if answer.error_code else partition), answer
+
+    def _unknown_end(self, partition: Partition) -> int:
+        """A new leader may know of a lower high watermark than clients were told of before (KIP-207)."""
+        if partition.end_is_known():
+            return 0
+        late = self._version >= _OFFSET_NOT_AVAILABLE_FROM
+        return ErrorCode.OFFSET_NOT_AVAILABLE if late else ErrorCode.LEADER_NOT_AVAILABLE
 
     def _fill(
         self, answer: ListOffsetsPartitionResponse, found: TimestampAndOffset | tuple[int, int, int] | None
@@ -194,18 +205,15 @@ class _Lookup:
                 answer.leader_epoch = leader_epoch
 
 
-def refusal(broker: Broker, partition: Partition | None, leader_epoch: int) -> int:
+def _asks_for_end(timestamp: int) -> bool:
+    """Whether the answer depends on how far the partition is committed."""
+    return timestamp in (LATEST, MAX_TIMESTAMP) or timestamp >= 0
+
+
+def refusal(broker: Broker, topic: str, index: int, leader_epoch: int = -1) -> int:
     """Why this broker cannot answer a client that knows `leader_epoch` (-1: none); 0 if it can."""
-    if partition is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not partition.online:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    if partition.leader != broker.node_id:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if leader_epoch >= 0 and leader_epoch != partition.leader_epoch:
-        older = leader_epoch < partition.leader_epoch
-        return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
-    return 0
+    partition = broker.replicas.partition(topic, index)
+    return broker.replicas.absence(topic, index) if partition is None else partition.refusal(leader_epoch)
 
 
 def _end(partition: Partition, timestamp: int, stable_only: bool) -> tuple[int, int, int] | None:

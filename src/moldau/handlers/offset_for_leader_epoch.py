@@ -3,7 +3,8 @@
     v3  replica id    v4  flexible
 
 A consumer that knows the epoch of the last record it read learns here whether the log was truncated behind
-it.
+it. The present epoch ends where the log does, not at the high watermark: a follower that was told the latter
+would cut off what it has and others count on (KIP-101).
 """
 
 from collections.abc import Generator
@@ -38,12 +39,7 @@ def offset_for_leader_epoch(
 def _answer(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     partition = broker.replicas.partition(topic, asked.partition)
     answer = EpochEndOffset(partition=asked.partition)
-    answer.error_code = refusal(broker, partition, asked.current_leader_epoch)
-    if partition is None or answer.error_code:
-        return answer
-    if asked.leader_epoch == partition.leader_epoch:
-        # The current epoch has no end yet; consumers may go as far as the high watermark.
-        answer.leader_epoch, answer.end_offset = asked.leader_epoch, partition.high_watermark
-    else:
-        answer.leader_epoch, answer.end_offset = partition.log.epoch_end_offset(asked.leader_epoch)
+    answer.error_code = refusal(broker, topic, asked.partition, asked.current_leader_epoch)
+    if partition is not None and not answer.error_code:
+        answer.leader_epoch, answer.end_offset = partition.epoch_end(asked.leader_epoch)
     return answer

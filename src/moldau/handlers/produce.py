@@ -33,20 +33,32 @@ _LOOKED_AT_EVERY = 4  # rows: how often the clock is asked whether the slice is 
 def produce(
     broker: Broker, exchange: Exchange, view: memoryview, body: int, version: int, correlation_id: int
 ) -> AnswerFrame | None:
-    transactional_id, acks, _timeout_ms, topics = decode_produce(view, body, version)
+    transactional_id, acks, timeout_ms, topics = decode_produce(view, body, version)
     refused = 0
     if transactional_id is None and any(
         producer_of(records) for _, rows in topics for _, records in rows if records is not None
     ):
         refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    request = begin(ProduceInHand, broker, exchange, version, correlation_id, transactional_id, acks, refused)
+    request = begin(
+        ProduceInHand,
+        broker,
+        exchange,
+        version,
+        correlation_id,
+        transactional_id,
+        acks,
+        timeout_ms,
+        refused,
+    )
     if not _take_rows(request, topics):
         return None
     answers = request.answers
     if len(answers) == 1 and len(answers[0][1]) == 1 and not request.failed:
         transactional = transactional_id is not None
         lookup = request.lookup
-        remember(broker, exchange, view, version, topics[0], lookup, acks, transactional=transactional)
+        remember(
+            broker, exchange, view, version, topics[0], lookup, acks, timeout_ms, transactional=transactional
+        )
     request.verify()
     if request.slot is not None:
         request.release()

@@ -79,6 +79,7 @@ async def produce_many(
         context.correlation_id,
         transactional_id,
         request.acks,
+        request.timeout_ms,
         refused,
     )
     in_hand.settled = asyncio.get_running_loop().create_future()

@@ -20,7 +20,7 @@ from time import perf_counter_ns
 
 from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import Exchange, Slot
-from moldau.handlers.produce_request import RECORD_ERRORS_MAX, TAKEN_BACK, refusal_message
+from moldau.handlers.produce_request import RECORD_ERRORS_MAX, refusal_message, uncommitted_message
 from moldau.handlers.produce_transactional import is_open
 from moldau.log.log import AppendResult, Deferred
 from moldau.protocol.hot_produce import PartitionAnswer, ProduceTopic, encode_produce_response
@@ -48,6 +48,7 @@ def remember(
     topic: ProduceTopic,
     partitions: Mapping[bytes, Mapping[int, Partition]],
     acks: int,
+    timeout_ms: int,
     *,
     transactional: bool,
 ) -> None:
@@ -71,6 +72,7 @@ def remember(
         key,
         partitions[key][index],
         acks,
+        timeout_ms,
         exchange.session.version,
         transactional,
     )
@@ -85,6 +87,7 @@ class RepeatedProduce:
         "_counts",
         "_flexible",
         "_now_ms",
+        "_timeout_ms",
         "_transactional",
         "_uses",
         "_verifications",
@@ -110,6 +113,7 @@ class RepeatedProduce:
         key: bytes,
         partition: Partition,
         acks: int,
+        timeout_ms: int,
         session_version: int,
         transactional: bool = False,
     ) -> None:
@@ -122,6 +126,7 @@ class RepeatedProduce:
         self.version = version
         self.key = key
         self._acks = acks
+        self._timeout_ms = timeout_ms
         self._transactional = transactional
         self._verifications = broker.verifications
         self._uses = 0
@@ -179,14 +184,14 @@ class RepeatedProduce:
             partition.stats.failed_produces += 1
             slot.fill(self.refusal(slot))
         else:
-            partition.wait_for(result.last_offset + 1, slot)
+            partition.wait_for(result.last_offset + 1, slot, self._acks, self._timeout_ms)
         return True
 
     def refusal(self, slot: "_RepeatedSlot", error_code: int = 0) -> bytes:
         """The error response: the append's refusal, or `error_code` when the write was taken back."""
         result = slot.result
         index = self.partition.index
-        row: PartitionAnswer = (index, error_code, -1, -1, -1, TAKEN_BACK)
+        row: PartitionAnswer = (index, error_code, -1, -1, -1, uncommitted_message(error_code))
         if result.error_code:
             message = refusal_message(result, RECORD_ERRORS_MAX)
             row = (index, result.error_code, -1, -1, result.log_start_offset, message)

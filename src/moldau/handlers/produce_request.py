@@ -27,7 +27,15 @@ from moldau.replication.partition import Partition
 
 _FLEXIBLE_FROM = 9
 _TOPIC_ID_FROM = 13
-TAKEN_BACK = "the write failed and was taken back: see the broker's log and its /health page"
+UNCOMMITTED: dict[int, str] = {
+    ErrorCode.KAFKA_STORAGE_ERROR: "the write failed and was taken back: see the broker's log and its "
+    "/health page",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "this broker has lost the leadership before the records were committed",
+    ErrorCode.REQUEST_TIMED_OUT: "the records are written, but were not committed within the timeout",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "the records are written, but the in-sync set shrank below "
+    "min.insync.replicas before they were committed",
+}
+"""What is said of records that were appended, by the error code with which their wait has ended."""
 RECORD_ERRORS_MAX = 1000
 """So many records are named in one answer; the rows after them say in a sentence what is wrong."""
 
@@ -62,6 +70,7 @@ class ProduceInHand:
         "now_ms",
         "refused",
         "slot",
+        "timeout_ms",
         "transactional_id",
         "unknown",
         "version",
@@ -75,6 +84,7 @@ class ProduceInHand:
         correlation_id: int,
         transactional_id: bytes | None,
         acks: int,
+        timeout_ms: int,
         refused: int,
         lookup: Lookup,
         unknown: int,
@@ -86,6 +96,7 @@ class ProduceInHand:
         self.correlation_id = correlation_id
         self.transactional_id = transactional_id
         self.acks = acks
+        self.timeout_ms = timeout_ms
         self.refused = refused
         self.lookup = lookup
         self.unknown = unknown
@@ -115,17 +126,16 @@ class ProduceInHand:
         if self.refused:
             self._refuse(rows, index, self.refused)
         elif partition is None:
-            self._refuse(rows, index, self.unknown if held is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self._refuse(rows, index, self._absence(key, held, index))
         elif records is None:
             self._refuse(rows, index, ErrorCode.INVALID_RECORD, "the partition has no records")
         else:
             stats = partition.stats
             stats.produces += 1
-            refusal = refusal_of(self.broker, partition)
-            if refusal:
+            if partition.internal:
                 stats.failed_produces += 1
-                message = "clients may not write internal topics" if partition.internal else None
-                self._refuse(rows, index, refusal, message)
+                message = "clients may not write internal topics"
+                self._refuse(rows, index, ErrorCode.INVALID_TOPIC_EXCEPTION, message)
             elif self.transactional_id is not None and (
                 not is_open(partition, records) or self.broker.verifications.has_queue(partition, records)
             ):
@@ -153,10 +163,7 @@ class ProduceInHand:
         index = partition.index
         held = self.lookup.get(key)
         if held is None or held.get(index) is not partition:  # deleted; perhaps there is another of the name
-            error_code = self.unknown if held is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            rows[at] = (index, error_code, -1, -1, -1, None)
-        elif refusal := refusal_of(self.broker, partition):
-            rows[at] = (index, refusal, -1, -1, -1, None)
+            rows[at] = (index, self._absence(key, held, index), -1, -1, -1, None)
         else:
             result = partition.append_inspected(inspection, self.now_ms, self.acks)
             rows[at] = self._row(partition, result)
@@ -164,6 +171,14 @@ class ProduceInHand:
             return
         partition.stats.failed_produces += 1
         self.failed = True
+
+    def _absence(self, key: bytes, held: Mapping[int, Partition] | None, index: int) -> int:
+        """The error code of a partition that is not here."""
+        return (
+            self.unknown
+            if held is None
+            else self.broker.replicas.absence(key, index, by_id=self.version >= _TOPIC_ID_FROM)
+        )
 
     def _refuse(self, rows: Rows, index: int, error_code: int, message: str | None = None) -> None:
         self.failed = True
@@ -185,7 +200,7 @@ class ProduceInHand:
             if self.slot is None:
                 self.slot = self.exchange.park(blocking=False)
             self.left += 1
-            partition.wait_for(result.last_offset + 1, self)
+            partition.wait_for(result.last_offset + 1, self, self.acks, self.timeout_ms)
 
     # Transactions
 
@@ -217,7 +232,7 @@ class ProduceInHand:
     # The answer
 
     def settle(self, error_code: int, partition: Partition) -> None:
-        """A row's batch is committed (0), or was taken back."""
+        """A row's batch is committed (0), or the wait for that has ended otherwise."""
         if error_code:
             self._withdraw(error_code, partition)
         self.release()
@@ -240,9 +255,9 @@ class ProduceInHand:
         return frame_answer(self.correlation_id, self.version >= _FLEXIBLE_FROM, body)
 
     def _withdraw(self, error_code: int, partition: Partition) -> None:
-        """The partition's batch was taken back after its row of the answer had been made."""
+        """The row of the answer had been made when the batch was appended: it says now what went wrong."""
         names = (partition.topic.encode(), partition.topic_id)
-        lost = (partition.index, error_code, -1, -1, -1, TAKEN_BACK)
+        lost = (partition.index, error_code, -1, -1, -1, uncommitted_message(error_code))
         for key, rows in self.answers:
             if key in names:
                 rows[:] = [lost if row[0] == partition.index and not row[1] else row for row in rows]
@@ -259,6 +274,7 @@ def begin(
     correlation_id: int,
     transactional_id: bytes | None,
     acks: int,
+    timeout_ms: int,
     refused: int,
 ) -> InHand:
     """A request with no rows yet; `refused` is why none of them will be appended, or 0."""
@@ -268,14 +284,23 @@ def begin(
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if version >= _TOPIC_ID_FROM:
         lookup, unknown = broker.replicas.by_topic_id, ErrorCode.UNKNOWN_TOPIC_ID
-    return kind(broker, exchange, version, correlation_id, transactional_id, acks, refused, lookup, unknown)
+    return kind(
+        broker,
+        exchange,
+        version,
+        correlation_id,
+        transactional_id,
+        acks,
+        timeout_ms,
+        refused,
+        lookup,
+        unknown,
+    )
 
 
-def refusal_of(broker: Broker, partition: Partition) -> int:
-    """Why no client may write to the partition here; 0: it may."""
-    if partition.leader != broker.node_id:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return ErrorCode.INVALID_TOPIC_EXCEPTION if partition.internal else 0
+def uncommitted_message(error_code: int) -> str | None:
+    """What an answer says of records that were appended, and whose wait ended with this error code."""
+    return UNCOMMITTED.get(error_code)
 
 
 def refusal_message(result: AppendResult, errors_max: int) -> str | RecordsRefused | None:

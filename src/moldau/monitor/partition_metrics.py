@@ -39,11 +39,11 @@ _OF_PARTITION: tuple[tuple[str, Callable[[PartitionSource], int]], ...] = (
     ("kafka_log_log_logendoffset", lambda partition: partition.log.log_end_offset),
     (
         "kafka_cluster_partition_underminisr",
-        lambda partition: int(len(partition.isr) < partition.log.settings.min_insync_replicas),
+        lambda partition: int(len(partition.isr) < partition.min_in_sync),
     ),
     (
         "kafka_cluster_partition_atminisr",
-        lambda partition: int(len(partition.isr) == partition.log.settings.min_insync_replicas),
+        lambda partition: int(len(partition.isr) == partition.min_in_sync),
     ),
     (
         "kafka_cluster_partition_laststableoffsetlag",
@@ -120,10 +120,10 @@ def _counts(partitions: list[PartitionSource], node_id: int) -> Iterator[str]:
     led = offline = under_replicated = under_min = at_min = waiting = 0
     for number, partition in enumerate(partitions):
         offline += not partition.online
-        waiting += len(partition.waiting)
+        waiting += partition.waiting_count
         if partition.leader == node_id:
             in_sync = len(partition.isr)
-            margin = in_sync - partition.log.settings.min_insync_replicas
+            margin = in_sync - partition.min_in_sync
             led += 1
             under_replicated += in_sync < len(partition.replicas)
             under_min += margin < 0

@@ -178,7 +178,7 @@ def appends_waiting(
         replicas = part()
         if replicas is None:
             return
-        count = sum(len(partition.waiting) for partition in replicas.partitions())
+        count = sum(partition.waiting_count for partition in replicas.partitions())
         if count > count_max:
             yield condition("appends-waiting", f"{count} written batches wait to be committed")
 
@@ -241,9 +241,7 @@ def partitions(image: Callable[[], Image], part: Callable[[], ReplicasSource | N
         if closed:
             yield condition("offline-partitions", f"on this broker, offline: {_some(closed)}")
         under = [
-            f"{each.topic}-{each.index}"
-            for each in here.partitions()
-            if len(each.isr) < each.log.settings.min_insync_replicas
+            f"{each.topic}-{each.index}" for each in here.partitions() if len(each.isr) < each.min_in_sync
         ]
         if under:
             yield condition("under-min-isr", f"below min.insync.replicas: {_some(under)}")

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 class SegmentsSettings(Protocol):
     """Of a topic's settings."""
 
-    @property
-    def min_insync_replicas(self) -> int: ...
-
 
 class ProducerStateSource(Protocol):
     """What a log knows of one producer."""
@@ -95,7 +92,10 @@ class PartitionSource(Protocol):
     def last_stable_offset(self) -> int: ...
 
     @property
-    def waiting(self) -> Sized: ...
+    def waiting_count(self) -> int: ...
+
+    @property
+    def min_in_sync(self) -> int: ...
 
     @property
     def log(self) -> LogSource: ...

@@ -38,7 +38,7 @@ class GroupCommit:
         self._executor = executor
         self._on_error = on_error
         self._written: list[Partition] = []
-        self._to_fsync: set[Partition] = set()
+        self._to_fsync: dict[Partition, None] = {}  # in the order in which they came
         self._fsync_runs = False
         self._fsync: asyncio.Future[Any] | None = None
         self.fsync_count = 0
@@ -78,13 +78,13 @@ class GroupCommit:
 
     def fsync_soon(self, partition: "Partition") -> None:
         """Have the partition's written batches fsynced, together with all others of the moment."""
-        self._to_fsync.add(partition)
+        self._to_fsync[partition] = None
         if not self._fsync_runs:
             self._fsync_runs = True
             self._start_fsync()
 
     def _start_fsync(self) -> None:
-        partitions, self._to_fsync = self._to_fsync, set()
+        partitions, self._to_fsync = self._to_fsync, {}
         jobs: list[tuple[Partition, FsyncJob]] = []
         for partition in partitions:
             try:
@@ -117,7 +117,7 @@ class GroupCommit:
 
     def _advance(self, partition: "Partition") -> None:
         try:
-            partition.advance(partition.log.flushed_end_offset)
+            partition.after_fsync()
         except Exception:
             self._say_bug(partition)
 

@@ -32,7 +32,10 @@ from moldau.records.builder import build_batch
 from moldau.records.control import ControlType, EndTransactionMarker, parse_end_transaction_marker
 from moldau.records.record import Record
 from moldau.replication.group_commit import GroupCommit
-from moldau.replication.partition import Partition, TopicStats
+from moldau.replication.partition import Partition, Surroundings
+from moldau.replication.peers import FollowerFetcher, InSyncChanges, NoPeers
+from moldau.replication.ticker import TIMEOUTS_MS, Ticker
+from moldau.replication.topic_stats import TopicStats
 from moldau.replication.work_list import Due, WorkList
 
 log = logging.getLogger("moldau.replication")
@@ -75,9 +78,28 @@ class ReplicaManager:
         log_manager: LogManager,
         clock: Clock,
         group_commit: GroupCommit,
+        in_sync_changes: InSyncChanges | None = None,
+        fetcher: FollowerFetcher | None = None,
     ) -> None:
+        """`in_sync_changes` and `fetcher`: None in a cluster of one."""
         self._node_id = node_id
         self._static = static_settings
+        lag_max_ms = static_settings.replica_lag_time_max_ms
+        timers = log_manager.timers
+        self._timeouts = Ticker(timers, clock, TIMEOUTS_MS, lambda each: each.has_timeouts)
+        self._lags = Ticker(timers, clock, lag_max_ms / 2, lambda each: each.leads_followers)
+        self._surroundings = Surroundings(
+            node_id,
+            group_commit,
+            clock.monotonic_ms,
+            timeouts=self._timeouts,
+            lags=self._lags,
+            in_sync_changes=in_sync_changes or NoPeers(),
+            fetcher=fetcher or NoPeers(),
+            broker_epoch=self._broker_epoch,
+            storage_failed=self.storage_failed,
+            lag_max_ms=lag_max_ms,
+        )
         self._log_manager = log_manager
         self._clock = clock
         self._group_commit = group_commit
@@ -102,6 +124,21 @@ class ReplicaManager:
         """The partition, if this broker holds it."""
         partitions = self._by_name.get(topic)
         return None if partitions is None else partitions.get(index)
+
+    def absence(self, key: str | bytes, index: int, *, by_id: bool = False) -> int:
+        """The error code of a partition that this broker does not hold: another may, or nobody. `key` is the
+        topic's name, as text or bytes, or its id.
+        """
+        image = self._image
+        name = key if isinstance(key, str) else None
+        if isinstance(key, bytes) and not by_id:
+            name = key.decode(errors="replace")
+        state = image.topic_by_id(key) if by_id and isinstance(key, bytes) else image.topics.get(name or "")
+        if state is None or not 0 <= index < len(state.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self._node_id in state.partitions[index].replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # it is about to be opened
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def partitions(self) -> Iterator[Partition]:
         """All partitions that this broker holds."""
@@ -145,7 +182,7 @@ class ReplicaManager:
             self.by_topic_id[topic.topic_id] = partitions
             self._topic_ids[name] = topic.topic_id
         for index, state in enumerate(topic.partitions):
-            self._bring_partition(topic, partitions, index, state, settings)
+            self._bring_partition(topic, partitions, index, state, settings, due.version)
             yield
             if not self._work.is_current(name, due) or self._by_name.get(name) is not partitions:
                 return  # it changed between two slices, or went
@@ -157,6 +194,7 @@ class ReplicaManager:
         index: int,
         state: PartitionState,
         settings: TopicSettings,
+        version: int,
     ) -> None:
         partition = partitions.get(index)
         if partition is None:
@@ -166,14 +204,19 @@ class ReplicaManager:
             if opened is None:
                 return
             stats = self.stats.setdefault(topic.name, TopicStats())
-            partition = Partition(topic.name, topic.topic_id, index, opened, self._group_commit, stats)
+            saved = self._log_manager.saved_high_watermark(topic.name, index)
+            partition = Partition(topic.name, topic.topic_id, index, opened, self._surroundings, stats, saved)
             partition.online = not opened.offline
             partitions[index] = partition
+        elif self._node_id not in state.replicas:
+            del partitions[index]
+            self._work.remove(partition, version)
+            return
         elif partition.log.settings is not settings:
             partition.log.reconfigure(settings)
         # flush.messages=1 is how a Kafka user asks for an fsync before every acknowledgement.
-        partition.flush_before_commit = self.flush_before_commit or settings.flush_messages == 1
-        self._apply_state(partition, state)
+        partition.configure(flush_before_commit=self.flush_before_commit or settings.flush_messages == 1)
+        partition.become(state)
 
     def _open(self, topic: TopicState, index: int, settings: TopicSettings) -> Log | None:
         try:
@@ -202,14 +245,10 @@ class ReplicaManager:
                 self._work.add(name, image.version)
         self._work.work(image.version)
 
-    def _apply_state(self, partition: Partition, state: PartitionState) -> None:
-        partition.replicas = state.replicas
-        partition.isr = state.isr
-        if (partition.leader, partition.leader_epoch) != (state.leader, state.leader_epoch):
-            partition.leader = state.leader
-            partition.leader_epoch = state.leader_epoch
-            partition.writable = partition.online and not partition.internal and state.leader == self._node_id
-            partition.changed()
+    def _broker_epoch(self, node_id: int) -> int | None:
+        """With which epoch a broker is registered that may be in sync; None: it may not."""
+        broker = self._image.brokers.get(node_id)
+        return None if broker is None or broker.fenced else broker.broker_epoch
 
     def set_strays_aside(self) -> None:
         """Set aside the logs of no topic in the image: it was deleted while the broker went down.
@@ -247,14 +286,20 @@ class ReplicaManager:
             self._work.remove(partition, version)
 
     def _take(self, partition: Partition) -> None:
-        """Close a partition that the metadata has no longer, and remove its log."""
-        partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        """Close a partition that the metadata has no longer, or not here, and remove its log."""
+        known = self._image.topics.get(partition.topic)
+        is_elsewhere = known is not None and known.topic_id == partition.topic_id
+        partition.close(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
         if self._log_manager.get(partition.topic, partition.index) in (partition.log, None):
             self._log_manager.delete_async(partition.topic, partition.index)
 
     def close(self) -> None:
         """The broker stops: nobody waits any longer, nothing is taken any more."""
         self._work.stop()
+        self._timeouts.stop()
+        self._lags.stop()
         for partition in [*self.partitions(), *self._work.leaving()]:
             partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -326,7 +371,7 @@ class ReplicaManager:
     ) -> "asyncio.Future[None]":
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         partition = self.partition(topic, index)
-        if partition is None or partition.leader != self._node_id:
+        if partition is None:
             future.set_exception(ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return future
         result = append(partition)
@@ -340,10 +385,9 @@ class ReplicaManager:
         """Every record of the partition from its start to its high watermark: `(key, value)`, or what belongs
         to a transaction, or ends one."""
         partition = self.partition(topic, index)
-        if partition is None or partition.leader != self._node_id:
-            raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if not partition.online:
-            raise ReplicaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if partition is None else partition.refusal()
+        if partition is None or error_code:
+            raise ReplicaError(error_code)
         offset = partition.log.log_start_offset
         while offset < partition.high_watermark:
             data = partition.log.read(

@@ -1,11 +1,11 @@
-"""The local form of `MarkerWriter`: markers for the partitions that this broker leads.
+"""Bringing markers to the partitions of this broker.
 
 A marker for a partition of `__consumer_offsets` goes through the group coordinator, because it must stand in
 order with the offsets that the coordinator writes, and settles them. Every other partition takes it as an
 append. The answer is the error code of each partition once its marker is committed.
 
-Used by the transaction coordinator on this broker, and by WriteTxnMarkers, which another broker's coordinator
-sends. Not here: partitions that other brokers lead.
+Used by the transaction coordinator on this broker and by WriteTxnMarkers, with which another broker's
+coordinator comes. Not here: partitions that other brokers lead.
 """
 
 import asyncio
@@ -81,8 +81,6 @@ class LocalMarkers:
         partition = self._replicas.partition(topic, index)
         if partition is None:
             return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if partition.leader != self._node_id:
-            return int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
         result = partition.append_marker(
             EndTransactionMarker(kind, marker.coordinator_epoch),

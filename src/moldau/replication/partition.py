@@ -1,57 +1,98 @@
-"""A partition as its leader sees it: the log, the high watermark, and who waits for it to move.
+"""A partition on this broker: the shell around its role, which does what the role decides.
 
-    append ──> log (staged) ──> written at the end of the turn ──> [fsynced] ──> high watermark ──> answers,
-    long polls
+    append ──> log (staged) ──> written at the end of the turn ──> [fsynced] ──> role ──> high watermark,
+    answers, parked fetches
 
-The high watermark is the first offset that is not yet safe on every in-sync replica. With one replica it
-follows what is written (durability `os`) or what is fsynced (durability `group`); consumers never see what
-lies above it, so that no record is shown that a crash could take back. Followers will hold it back further;
-nothing else here will change.
+All checks of who may do what here stand in this file: whether this broker leads, in which epoch, whether the
+disk is there, whether enough replicas are in sync. Handlers translate what comes back. What follows from a
+change of role (above all, what happens to those who wait) is decided in role.py, and carried out in
+`_carry_out`.
 
-Invariant: the high watermark never falls; `waiting` is ordered by offset, because offsets are handed out in
-order. Hot: `append` and `advance` run for every Produce request. Budget with the
-connection: bench/hot_path.py.
+Attributes that hot code reads (`high_watermark`, `leader_epoch`, `leads`) are copies of the role's.
+
+Hot: `append`, `wait_for` and `after_write` run for every Produce request, `read` for every Fetch. Budget with
+the connection: bench/hot_path.py. Not here: the log (log/), one write for a whole turn (group_commit.py).
 """
 
-from collections import deque
-from typing import TYPE_CHECKING, Protocol
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from moldau.log.log import AppendResult, Log, Origin, Refused
-from moldau.metadata.image import INTERNAL_TOPICS
+from moldau.log.follower_append import FollowerAppended
+from moldau.log.log import AppendResult, CorruptSegment, Log, OffsetOutOfRange, Origin, Refused
+from moldau.metadata.image import INTERNAL_TOPICS, PartitionState
 from moldau.protocol.errors import ErrorCode
 from moldau.records.control import MARKER_BYTES, EndTransactionMarker
 from moldau.replication.group_commit import GroupCommit
+from moldau.replication.peers import FollowerFetcher, InSyncChanges, NoPeers
+from moldau.replication.role import Role
+from moldau.replication.role_outputs import (
+    AskInSync,
+    FetchFrom,
+    HighWatermark,
+    Outputs,
+    Settle,
+    StopFetching,
+    TruncateTo,
+    WakeFetches,
+)
+from moldau.replication.ticker import Ticker
+from moldau.replication.topic_stats import TopicStats
+from moldau.replication.waiters import UNKNOWN_BYTES, FetchWaiter, Waiter
 
 if TYPE_CHECKING:
     from moldau.log.inspection import Inspection
     from moldau.log.producers import Verification
 
+log = logging.getLogger("moldau.replication")
 
-UNKNOWN_BYTES = -1
-"""As many as a marker has set free."""
-
-
-class Waiter(Protocol):
-    """Somebody whose answer depends on an offset of this partition."""
-
-    def settle(self, error_code: int, partition: "Partition") -> None:
-        """The offset is committed (0), or it never will be (an error code)."""
+CONSUMER = -1
+"""The replica id of who is none."""
+_NO_RECORDS = b""
+_NO_FAILURE: "Callable[[Partition, OSError], None]" = lambda partition, error: None  # noqa: E731
 
 
-class FetchWaiter(Protocol):
-    """A long poll."""
+class Surroundings(NamedTuple):
+    """What all partitions of a broker share."""
 
-    def more(self, bytes_added: int, stable_bytes: int) -> None:
-        """`bytes_added` more bytes can be read now; 0: something else changed. Of them, or of what was
-        there before, `stable_bytes` by those who read committed records only (perhaps UNKNOWN_BYTES)."""
+    node_id: int
+    group_commit: GroupCommit
+    monotonic_ms: Callable[[], float]
+    timeouts: Ticker | None = None
+    """Tells those the time in which appends wait; None: appends do not time out."""
+    lags: Ticker | None = None
+    """Tells those the time that lead followers; None: nobody falls behind."""
+    in_sync_changes: InSyncChanges = NoPeers()
+    fetcher: FollowerFetcher = NoPeers()
+    broker_epoch: Callable[[int], int | None] = lambda node_id: None
+    """With which epoch a broker is registered; None: it is not, is fenced, or shuts down."""
+    storage_failed: "Callable[[Partition, OSError], None]" = _NO_FAILURE
+    lag_max_ms: float = 30_000
+
+
+class Read(NamedTuple):
+    """What a Fetch request gets of a partition."""
+
+    error_code: int
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: Sequence[tuple[int, int]] | None = None
+    """(producer id, first offset) of transactions to be left out, for who reads committed records only."""
+    records: bytes | memoryview = _NO_RECORDS
+    diverging: tuple[int, int] | None = None
+    """For a follower whose history differs: the last common epoch at most, and where it ends here."""
 
 
 class Partition:
-    """One partition that this broker leads."""
+    """One partition of which this broker has a replica."""
 
     __slots__ = (
         "_counted_bytes",
         "_counted_offset",
+        "_role",
+        "_surroundings",
+        "_watched",
         "dirty",
         "fetch_waiters",
         "flush_before_commit",
@@ -59,17 +100,15 @@ class Partition:
         "high_watermark",
         "index",
         "internal",
-        "isr",
-        "leader",
+        "is_under_min_in_sync",
         "leader_epoch",
+        "leads",
         "log",
         "online",
-        "replicas",
         "stats",
         "topic",
         "topic_id",
         "unseen_bytes",
-        "waiting",
         "writable",
     )
 
@@ -79,44 +118,162 @@ class Partition:
         topic_id: bytes,
         index: int,
         log: Log,
-        group_commit: GroupCommit,
-        stats: "TopicStats",
+        surroundings: Surroundings,
+        stats: TopicStats,
+        high_watermark: int = 0,
     ) -> None:
+        """`high_watermark` is that of the checkpoint."""
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
-        self.group_commit = group_commit
         self.stats = stats
-        self.leader = -1
-        self.leader_epoch = -1
-        self.isr: tuple[int, ...] = ()
-        self.replicas: tuple[int, ...] = ()
+        self._surroundings = surroundings
+        self.group_commit = surroundings.group_commit
+        self._role = Role(
+            surroundings.node_id,
+            high_watermark=max(high_watermark, log.log_start_offset),
+            written_end_offset=log.written_end_offset,
+            flushed_end_offset=log.flushed_end_offset,
+            lag_max_ms=surroundings.lag_max_ms,
+        )
         self.internal = topic in INTERNAL_TOPICS
         self.online = True
+        self.leads = False  # led here, and online
         self.writable = False  # by clients: led here, online, not internal
+        self.leader_epoch = -1
+        self.is_under_min_in_sync = False
         self.dirty = False  # something was appended in this turn
         self.flush_before_commit = False  # an fsync stands between the write and the answer
-        self.high_watermark = log.log_end_offset
+        self.high_watermark = self._role.high_watermark
         self._counted_offset = log.log_end_offset  # what the statistics have seen
         self._counted_bytes = 0
         self.unseen_bytes = 0  # appended since the high watermark last moved: what long polls count
-        self.waiting: deque[tuple[int, Waiter]] = deque()
-        self.fetch_waiters: set[FetchWaiter] | None = None
+        self._watched = False  # the ticker tells the time, because appends wait
+        self.fetch_waiters: dict[FetchWaiter, None] | None = None
+
+    # What it is
+
+    @property
+    def leader(self) -> int:
+        """The leader's node id, or -1."""
+        return self._role.leader
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """The assigned replicas."""
+        return self._role.replicas
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The in-sync replicas, as the metadata has them."""
+        return self._role.in_sync
+
+    @property
+    def min_in_sync(self) -> int:
+        """So many in-sync replicas acks=all takes: min.insync.replicas, or all that there are."""
+        return self._role.min_in_sync
+
+    @property
+    def waiting_count(self) -> int:
+        """How many appends wait for their commit."""
+        return self._role.waiting_count
+
+    @property
+    def has_timeouts(self) -> bool:
+        """Whether appends wait that may time out."""
+        return self._role.has_timeouts
+
+    @property
+    def leads_followers(self) -> bool:
+        """Whether followers may fall behind this leader."""
+        return self._role.leads and self._role.has_followers
 
     @property
     def last_stable_offset(self) -> int:
         """The first offset that a read_committed consumer may not see yet."""
         return self.log.last_stable_offset(self.high_watermark)
 
+    # Roles
+
+    def become(self, state: PartitionState) -> None:
+        """Take the role that the metadata gives; also when only the in-sync set is another."""
+        around = self._surroundings
+        outputs = self._role.become(state, self.log.log_end_offset, around.monotonic_ms())
+        self._mirror()
+        self._carry_out(outputs)
+        if self.leads:
+            if self._role.has_followers and around.lags is not None:
+                around.lags.watch(self)
+            if self.flush_before_commit and self.log.flushed_end_offset < self.log.written_end_offset:
+                self.group_commit.fsync_soon(self)  # what a crash has left unsynced is not committed yet
+
+    def configure(self, *, flush_before_commit: bool) -> None:
+        """The topic's settings are new, or are told for the first time."""
+        self.flush_before_commit = flush_before_commit
+        outputs = self._role.configured(self.log.settings.min_insync_replicas, flush_before_commit)
+        self._mirror()
+        self._carry_out(outputs)
+
+    def in_sync_change_answered(
+        self, asked: AskInSync, error_code: int, state: PartitionState | None
+    ) -> None:
+        """The controller has answered a change of the in-sync set, or could not be reached."""
+        now_ms = self._surroundings.monotonic_ms()
+        outputs = self._role.in_sync_change_answered(asked, error_code, state, now_ms)
+        self._mirror()
+        self._carry_out(outputs)
+
+    def tick(self, now_ms: float) -> None:
+        """It is `now_ms` of the monotonic clock."""
+        self._carry_out(self._role.tick(now_ms))
+        self._watched = self._role.has_timeouts
+
+    def close(self, error_code: int) -> None:
+        """This broker does not serve the partition any more: nobody waits for it in vain."""
+        self.online = False
+        outputs = self._role.closed(error_code)
+        self._mirror()
+        self._carry_out(outputs)
+
+    def _mirror(self) -> None:
+        role = self._role
+        self.leader_epoch = role.leader_epoch
+        self.is_under_min_in_sync = role.is_under_min_in_sync
+        self.leads = role.leads and self.online
+        self.writable = self.leads and not self.internal
+
+    # Who may do what
+
+    def refusal(self, leader_epoch: int = -1) -> int:
+        """Why this replica does not serve a client that believes in `leader_epoch` (-1: in none), as the
+        leader; 0: it does.
+        """
+        if not self.online:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if leader_epoch >= 0 and leader_epoch != self.leader_epoch:
+            older = leader_epoch < self.leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return 0 if self.leads else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _refused(self) -> Refused:
+        """Why nothing is appended."""
+        if not self.online:
+            cause = self.log.offline_cause or "its log directory is offline"
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition is offline: {cause}")
+        if not self.leads:
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition")
+        return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
+
+    # Appending as the leader
+
     def append(
         self, batches: memoryview, now_ms: int, acks: int, origin: Origin = Origin.CLIENT
     ) -> AppendResult:
         """Append as leader; what was appended is committed in a later turn (`wait_for`)."""
-        log = self.log
-        if not self.online or (acks == -1 and len(self.isr) < log.settings.min_insync_replicas):
+        if not self.leads or (acks == -1 and self.is_under_min_in_sync):
             return self._refused()
-        result = log.append(batches, self.leader_epoch, now_ms, origin)
+        result = self.log.append(batches, self.leader_epoch, now_ms, origin)
         if not (result.error_code or result.duplicate):
             self.unseen_bytes += len(batches)
             if not self.dirty:
@@ -164,120 +321,314 @@ class Partition:
 
     def _takes(self, acks: int) -> bool:
         """Whether the partition takes anything now."""
-        return self.online and (acks != -1 or len(self.isr) >= self.log.settings.min_insync_replicas)
-
-    def _refused(self) -> Refused:
-        """Why it does not."""
-        if not self.online:
-            cause = self.log.offline_cause or "its log directory is offline"
-            return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition is offline: {cause}")
-        return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
+        return self.leads and not (acks == -1 and self.is_under_min_in_sync)
 
     def _note(self, result: AppendResult, size_bytes: int) -> None:
         if not (result.error_code or result.duplicate):
-            self.unseen_bytes += size_bytes
-            if not self.dirty:
-                self.dirty = True
-                self.group_commit.add(self)
+            self._written_soon(size_bytes)
 
-    def wait_for(self, end_offset: int, waiter: Waiter) -> None:
-        """Settle `waiter` once all before `end_offset` is committed, or known to be lost.
+    def _written_soon(self, size_bytes: int) -> None:
+        self.unseen_bytes += size_bytes
+        if not self.dirty:
+            self.dirty = True
+            self.group_commit.add(self)
+
+    def wait_for(
+        self, end_offset: int, waiter: Waiter, acks: int = -1, timeout_ms: int | None = None
+    ) -> None:
+        """Settle `waiter` once all before `end_offset` is committed (acks=1: safe on this replica), or is
+        known to be lost, or the leadership is; with REQUEST_TIMED_OUT after `timeout_ms` (None: never).
 
         A repeated batch may be committed already: then it is settled now.
         """
-        if end_offset <= self.high_watermark:
-            waiter.settle(0, self)
+        outputs = self._role.appended(end_offset, waiter, acks, timeout_ms)
+        if outputs:
+            self._carry_out(outputs)
+
+    # Appending as a follower
+
+    def append_as_follower(
+        self,
+        batches: memoryview,
+        leader_epoch: int,
+        leader_high_watermark: int,
+        now_ms: int,
+        leader_log_start_offset: int = -1,
+    ) -> FollowerAppended | Refused:
+        """Append what the leader of `leader_epoch` sent, as it came; more is fetched once it is safe.
+
+        Also when it is refused, and when nothing came, the role is told where the log ends now.
+        """
+        refusal = self._refusal_as_follower(leader_epoch)
+        if refusal is not None:
+            return refusal
+        source, role = self.log, self._role
+        result = source.append_as_follower(batches, leader_epoch, now_ms, leader_log_start_offset)
+        self._counted_offset = source.written_end_offset  # the leader's statistics count it
+        self._carry_out(role.replicated(source.log_end_offset, leader_high_watermark))
+        self._carry_out(role.written(source.written_end_offset))
+        if self.flush_before_commit and source.flushed_end_offset < source.written_end_offset:
+            self.group_commit.fsync_soon(self)
+        return result
+
+    def diverged(self, leader_epoch: int, epoch: int, end_offset: int) -> None:
+        """The leader of `leader_epoch` says that its last epoch that may be common is `epoch`, and ended at
+        `end_offset`.
+        """
+        own_epoch, own_end_offset = self.log.epoch_end_offset(epoch)
+        self._carry_out(self._role.diverged(leader_epoch, epoch, end_offset, own_epoch, own_end_offset))
+
+    def _refusal_as_follower(self, leader_epoch: int) -> Refused | None:
+        if not self.online:
+            return self._refused()
+        if leader_epoch != self.leader_epoch:
+            older = leader_epoch < self.leader_epoch
+            error_code = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+            return Refused(
+                error_code, f"the leader epoch here is {self.leader_epoch}, and not {leader_epoch}"
+            )
+        if self.leads:
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker leads the partition itself")
+        return None
+
+    # Reading
+
+    def read(
+        self,
+        offset: int,
+        bytes_max: int,
+        *,
+        committed: bool,
+        first: bool,
+        leader_epoch: int = -1,
+        replica_id: int = CONSUMER,
+        last_fetched_epoch: int = -1,
+        broker_epoch: int = -1,
+    ) -> Read:
+        """Batches from the one on that contains `offset`, in the leader's name.
+
+        `committed`: only below the last stable offset. `first`: one batch is given whole, however large. A
+        follower (`replica_id` >= 0) gets all that is written, and tells by `offset` what it has; where its
+        history differs from this one, it is told where it begins to (KIP-320, KIP-595).
+        """
+        error_code = self.refusal(leader_epoch)
+        if error_code:
+            return Read(error_code)
+        high_watermark = self.high_watermark
+        stable = self.log.last_stable_offset(high_watermark)
+        if replica_id >= 0:
+            error_code = self._role.refusal_of_follower(replica_id, broker_epoch, leader_epoch)
+            if error_code:
+                return Read(error_code)
+            end_offset = self.log.written_end_offset
+            diverging = self._diverging(offset, last_fetched_epoch)
+            if diverging is not None:
+                return Read(
+                    0, high_watermark, stable, self.log.log_start_offset, None, _NO_RECORDS, diverging
+                )
         else:
-            self.waiting.append((end_offset, waiter))
+            end_offset = stable if committed else high_watermark
+        read = self._records(offset, bytes_max, end_offset, stable, committed, first)
+        if replica_id >= 0 and not read.error_code:
+            self._follower_fetched(replica_id, offset, broker_epoch)
+        return read
+
+    def _records(
+        self, offset: int, bytes_max: int, end_offset: int, stable: int, committed: bool, first: bool
+    ) -> Read:
+        source = self.log
+        start_offset = source.log_start_offset
+        aborted: Sequence[tuple[int, int]] | None = () if committed else None
+        records: bytes | memoryview = _NO_RECORDS
+        if (offset != end_offset or offset < start_offset) and not (
+            bytes_max <= 0 and not first and start_offset <= offset <= source.log_end_offset
+        ):
+            try:
+                records = source.read(offset, bytes_max, end_offset=end_offset, min_one_batch=first)
+                if committed and records:
+                    # Of what is returned, not of all that may be read: few or none.
+                    aborted = source.transactions.aborted_for_fetch(offset, source.read_end_offset)
+            except OffsetOutOfRange:
+                return Read(ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=start_offset)
+            except CorruptSegment as error:
+                log.error("%s-%d cannot be read at offset %d: %s", self.topic, self.index, offset, error)
+                return Read(ErrorCode.CORRUPT_MESSAGE)
+            except OSError as error:
+                self._surroundings.storage_failed(self, error)
+                return Read(ErrorCode.KAFKA_STORAGE_ERROR)
+        return Read(0, self.high_watermark, stable, start_offset, aborted, records)
+
+    def _diverging(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
+        """Where a follower that has `last_fetched_epoch` before `offset` parts from this log, if it does."""
+        if last_fetched_epoch < 0:
+            return None
+        epoch, end_offset = self.epoch_end(last_fetched_epoch)
+        return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
+
+    def _follower_fetched(self, replica_id: int, offset: int, broker_epoch: int) -> None:
+        around = self._surroundings
+        registered = around.broker_epoch(replica_id)
+        eligible = registered is not None and broker_epoch in (-1, registered)
+        outputs = self._role.follower_fetched(
+            replica_id, offset, broker_epoch, eligible, around.monotonic_ms()
+        )
+        if outputs:
+            self._carry_out(outputs)
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest known leader epoch up to this one, and where it ended here; the present one's end is
+        the log's. (-1, -1) when unknown (KIP-101, KIP-320).
+        """
+        source = self.log
+        latest, present, end_offset = source.latest_leader_epoch, self.leader_epoch, source.written_end_offset
+        if not 0 <= leader_epoch <= present:
+            return -1, -1
+        if leader_epoch == present:
+            return leader_epoch, end_offset
+        if leader_epoch >= latest:  # what came after the last record's epoch has no records
+            start_offset = min(self._role.epoch_start_offset, end_offset)
+            return (latest if latest >= 0 else leader_epoch), start_offset
+        epoch, end = source.epoch_end_offset(leader_epoch)
+        return epoch, min(end, end_offset)
+
+    def end_is_known(self) -> bool:
+        """Whether this leader has committed up to where its epoch began; before, the high watermark may be
+        lower than what former clients were told (KIP-207).
+        """
+        return self.high_watermark >= self._role.epoch_start_offset
+
+    def delete_records(self, offset: int) -> tuple[int, int]:
+        """Forget what lies before `offset` (-1: before the high watermark): an error code, and the first
+        offset that is left or -1 (KIP-107).
+        """
+        error_code = self.refusal()
+        if error_code:
+            return error_code, -1
+        policy = self.log.settings.cleanup_policy
+        if "compact" in policy and "delete" not in policy:
+            return ErrorCode.POLICY_VIOLATION, -1
+        if offset == -1:
+            offset = self.high_watermark
+        if not 0 <= offset <= self.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE, -1
+        self.log.increment_log_start_offset(offset)
+        self.changed()
+        return 0, self.log.log_start_offset
+
+    # What becomes of appends
 
     def after_write(self, error: OSError | None) -> None:
         """The turn's write is done, or has failed and was rolled back."""
         self.dirty = False
+        role = self._role
         if error is None:
             self.stats.bytes_in += self.unseen_bytes - self._counted_bytes
             self._counted_bytes = self.unseen_bytes
         else:
-            self._fail_lost()
+            self.unseen_bytes = self._counted_bytes
+            self._carry_out(role.write_failed(self.log.log_end_offset))
             if not self.online:
                 return
         # Also when the turn's end failed: its large batches were written before that.
         written = self.log.written_end_offset
         self.stats.messages_in += written - self._counted_offset
         self._counted_offset = written
+        outputs = role.written(written)
         if self.flush_before_commit:
             self.group_commit.fsync_soon(self)
-            if self.log.flushed_end_offset > self.high_watermark:
-                self.advance(self.log.flushed_end_offset)
-        else:
-            self.advance(written)
+            outputs = role.flushed(self.log.flushed_end_offset)
+        if outputs:
+            self._carry_out(outputs)
+        if role.has_timeouts and not self._watched and self._surroundings.timeouts is not None:
+            self._watched = True
+            self._surroundings.timeouts.watch(self)
 
-    def advance(self, high_watermark: int) -> None:
-        """Move the high watermark, answer those who waited for it, wake the long polls."""
+    def after_fsync(self) -> None:
+        """What was written has been forced to the disk, up to the log's flushed end."""
+        self._carry_out(self._role.flushed(self.log.flushed_end_offset))
+
+    def _carry_out(self, outputs: Outputs) -> None:
+        """Do what the role has decided, in order; parked fetches are woken at the end."""
         seen_bytes = stable_bytes = 0
-        if high_watermark > self.high_watermark:
-            before, stable_before = self.high_watermark, self.last_stable_offset if self.fetch_waiters else 0
-            self.high_watermark = high_watermark
-            # Taken before anybody is answered: an answer lets the next request in, which may append more.
-            # What is only staged is not seen yet.
-            seen_bytes = max(self._counted_bytes, 1)
-            self.unseen_bytes -= self._counted_bytes
-            self._counted_bytes = 0
-            if self.fetch_waiters:
-                stable = self.last_stable_offset
-                if stable == high_watermark and stable_before == before:
-                    stable_bytes = seen_bytes
-                elif stable != stable_before:
-                    stable_bytes = UNKNOWN_BYTES
-        waiting = self.waiting
-        while waiting and waiting[0][0] <= self.high_watermark:
-            waiting.popleft()[1].settle(0, self)
-        if seen_bytes and self.fetch_waiters:
-            for waiter in list(self.fetch_waiters):
-                waiter.more(seen_bytes, stable_bytes)
+        woken = False
+        for output in outputs:
+            kind = type(output)
+            if kind is HighWatermark:
+                assert isinstance(output, HighWatermark)
+                stable_bytes = self._move(output)
+                seen_bytes = max(self._counted_bytes, 1)
+                # Taken before anybody is answered: an answer lets the next request in, which may append more.
+                # What is only staged is not seen yet.
+                self.unseen_bytes -= self._counted_bytes
+                self._counted_bytes = 0
+            elif kind is Settle:
+                assert isinstance(output, Settle)
+                self._settle(output)
+            elif kind is WakeFetches:
+                woken = True
+            else:
+                self._ask(output)
+        if self.fetch_waiters:
+            if seen_bytes:
+                for waiter in list(self.fetch_waiters):
+                    waiter.more(seen_bytes, stable_bytes)
+            if woken:
+                self.changed()
 
-    def _fail_lost(self) -> None:
-        """Answer those whose records the failed write took back; what was written before stays good."""
-        self.unseen_bytes = self._counted_bytes
-        end_offset = self.log.log_end_offset
-        waiting = self.waiting
-        kept = [each for each in waiting if each[0] <= end_offset]
-        lost = [each for each in waiting if each[0] > end_offset]
-        self.waiting = deque(kept)
-        for _, waiter in lost:
-            waiter.settle(ErrorCode.KAFKA_STORAGE_ERROR, self)
+    def _move(self, moved: HighWatermark) -> int:
+        """Take the new high watermark; how many more bytes read_committed consumers can read."""
+        if not self.fetch_waiters:
+            self.high_watermark = moved.after
+            return 0
+        stable_before = self.last_stable_offset
+        self.high_watermark = moved.after
+        stable = self.last_stable_offset
+        if stable == moved.after and stable_before == moved.before:
+            return max(self._counted_bytes, 1)
+        return UNKNOWN_BYTES if stable != stable_before else 0
+
+    def _settle(self, settle: Settle) -> None:
+        error_code = settle.error_code
+        for waiter in settle.waiters:
+            try:
+                waiter.settle(error_code, self)
+            except Exception:
+                log.exception("an answer of %s-%d failed: this is a bug", self.topic, self.index)
+
+    def _ask(self, output: object) -> None:
+        around = self._surroundings
+        if isinstance(output, AskInSync):
+            around.in_sync_changes.ask(self, output)
+        elif isinstance(output, FetchFrom):
+            around.fetcher.fetch_from(self, output)
+        elif isinstance(output, StopFetching):
+            around.fetcher.stop(self)
+        elif isinstance(output, TruncateTo):
+            self._truncate(output.offset)
+
+    def _truncate(self, offset: int) -> None:
+        try:
+            self.log.truncate_to(offset)
+        except OSError as error:
+            self._surroundings.storage_failed(self, error)
+            return
+        outputs = self._role.truncated(self.log.log_end_offset)
+        self.high_watermark = self._role.high_watermark
+        self._counted_offset = min(self._counted_offset, self.log.log_end_offset)
+        self._carry_out(outputs)
 
     def changed(self) -> None:
-        """Something about the partition is new (leader, start offset, deletion): long polls look again."""
+        """The leader or the start offset is new, or the partition is gone: parked fetches look again."""
         for waiter in list(self.fetch_waiters or ()):
             waiter.more(0, 0)
 
-    def close(self, error_code: int) -> None:
-        """This broker does not serve the partition any more: nobody waits for it in vain."""
-        self.online = self.writable = False
-        waiting, self.waiting = self.waiting, deque()
-        for _, waiter in waiting:
-            waiter.settle(error_code, self)
-        self.changed()
+    def park(self, waiter: FetchWaiter) -> None:
+        """Tell `waiter` when there is more to read, or something has changed."""
+        if self.fetch_waiters is None:
+            self.fetch_waiters = {}
+        self.fetch_waiters[waiter] = None
 
-
-class TopicStats:
-    """What went in and out of one topic, as plain counters that the metrics read."""
-
-    __slots__ = (
-        "bytes_in",
-        "bytes_out",
-        "failed_fetches",
-        "failed_produces",
-        "fetches",
-        "messages_in",
-        "produces",
-    )
-
-    def __init__(self) -> None:
-        self.messages_in = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.produces = 0
-        self.fetches = 0
-        self.failed_produces = 0
-        self.failed_fetches = 0
+    def unpark(self, waiter: FetchWaiter) -> None:
+        """Tell it nothing more."""
+        if self.fetch_waiters is not None:
+            self.fetch_waiters.pop(waiter, None)

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 from group_world import GROUP, World
 
-from moldau.coordinator.group.classic_record import value_of
 from moldau.protocol.errors import ErrorCode
 
 
@@ -128,4 +127,4 @@ def test_a_failed_write_gives_the_old_id_back(world: World) -> None:
     assert world.heartbeat(b, generation, "two") == ErrorCode.NONE
     group = world.shard.classic.get(GROUP)
     assert group is not None
-    assert value_of(group.membership) == group.persisted
+    assert group.to_value() == group.persisted

@@ -121,5 +121,14 @@ def partition_of(node: Node, topic: str, index: int = 0) -> Partition:
     return partition
 
 
+def led_by(node: Node, leader: int, topic: str, index: int = 0, leader_epoch: int | None = None) -> Partition:
+    """The partition learns of another leader, or of a later epoch, as from the metadata."""
+    partition = partition_of(node, topic, index)
+    state = node.metadata.image.topics[topic].partitions[index]
+    later = state.leader_epoch + 1 if leader_epoch is None else leader_epoch
+    partition.become(state._replace(leader=leader, leader_epoch=later, isr=(leader,)))
+    return partition
+
+
 def partition_rows(answer: ProduceResponse) -> list:  # type: ignore[type-arg]
     return [row for topic in answer.responses for row in topic.partition_responses]

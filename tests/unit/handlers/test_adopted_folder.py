@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from data_plane_world import VERSION, Client, on_a_node, partition_of, partition_rows
+from data_plane_world import VERSION, Client, led_by, on_a_node, partition_of, partition_rows
 
 from moldau.coordinator.transaction.metadata import Transaction
 from moldau.coordinator.transaction.records import Record as StateRecord
@@ -101,8 +101,7 @@ def test_the_producer_id_of_a_transactional_id_is_not_given_again(tmp_path: Path
 def test_leaders_and_coordinators_go_on_with_later_epochs(tmp_path: Path, leader_epoch: int) -> None:
     async def before(node: Node) -> None:
         await node.controller.auto_create_topics([TRANSACTION_STATE_TOPIC])
-        partition = partition_of(node, "a")
-        partition.leader_epoch = leader_epoch
+        partition = led_by(node, node.node_id, "a", leader_epoch=leader_epoch)
         assert await produce(node, 4, 0) == ErrorCode.NONE
         assert not partition.append_marker(
             EndTransactionMarker(ControlType.COMMIT, 9), 4, 0, 1_000

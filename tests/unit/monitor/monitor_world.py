@@ -48,8 +48,12 @@ class FakePartition:
     online: bool = True
     isr: tuple[int, ...] = (1,)
     replicas: tuple[int, ...] = (1,)
-    waiting: list[int] = field(default_factory=list)
+    waiting_count: int = 0
     log: FakeLog = field(default_factory=FakeLog)
+
+    @property
+    def min_in_sync(self) -> int:
+        return min(self.log.settings.min_insync_replicas, len(self.replicas))
 
     @property
     def last_stable_offset(self) -> int:

@@ -98,11 +98,13 @@ def test_a_topic_that_found_no_room_is_named_until_it_has_some(world: World) -> 
 def test_partitions_here_that_are_offline_or_under_min_isr(world: World) -> None:
     world.replicas.all = [FakePartition("a", 0, online=False), FakePartition("b", 1)]
     world.replicas.all[1].log.settings.min_insync_replicas = 2
+    assert world.names() == ["offline-partitions"], "all replicas that there are, are enough"
+    world.replicas.all[1].replicas = (1, 2)
     assert world.names() == ["offline-partitions", "under-min-isr"]
 
 
 def test_appends_that_pile_up(world: World) -> None:
-    world.replicas.all[0].waiting = [0] * 5001
+    world.replicas.all[0].waiting_count = 5001
     assert world.names() == ["appends-waiting"]
 
 

@@ -11,9 +11,12 @@ import pytest
 
 from moldau.core.settings.topic import TopicSettings
 from moldau.log.append_result import Appended, Refused
+from moldau.metadata.image import PartitionState
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.group_commit import GroupCommit
-from moldau.replication.partition import UNKNOWN_BYTES, Partition, TopicStats
+from moldau.replication.partition import Partition, Surroundings
+from moldau.replication.topic_stats import TopicStats
+from moldau.replication.waiters import UNKNOWN_BYTES
 
 
 class FakeJob:
@@ -32,6 +35,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.settings = TopicSettings()
         self.offline_cause = ""
+        self.log_start_offset = 0
         self.log_end_offset = self.written_end_offset = self.flushed_end_offset = 0
         self.fail_write = self.fail_fsync = False
         self.job_errors: list[OSError] = []
@@ -93,10 +97,10 @@ class Bench:
         self.partition = self.another(self.log)
 
     def another(self, log: FakeLog | None = None) -> Partition:
-        partition = Partition("t", bytes(16), 0, log or FakeLog(), self.group_commit, TopicStats())  # type: ignore[arg-type]
-        partition.flush_before_commit = self.flush_before_commit
-        partition.isr = (1,)
-        partition.leader = 1
+        around = Surroundings(1, self.group_commit, lambda: 0.0)
+        partition = Partition("t", bytes(16), 0, log or FakeLog(), around, TopicStats())  # type: ignore[arg-type]
+        partition.configure(flush_before_commit=self.flush_before_commit)
+        partition.become(PartitionState.fresh((1,)))
         return partition
 
     def append(self, partition: Partition | None = None) -> Waiting:
@@ -182,7 +186,7 @@ def test_long_polls_hear_of_what_became_visible() -> None:
     async def scene() -> None:
         bench = Bench()
         poll = Poll()
-        bench.partition.fetch_waiters = {poll}
+        bench.partition.park(poll)
         bench.append()
         bench.append()
         assert poll.added == []
@@ -199,6 +203,9 @@ def test_too_few_in_sync_replicas_refuse_acks_all_only() -> None:
     async def scene() -> None:
         bench = Bench()
         bench.log.settings = TopicSettings(min_insync_replicas=2)
+        bench.partition.configure(flush_before_commit=False)
+        assert bench.partition.append(memoryview(b"good"), 0, -1).error_code == 0, "all that there are"
+        bench.partition.become(PartitionState(1, 0, 1, (1, 2), (1,)))
         assert bench.partition.append(memoryview(b"good"), 0, -1).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert bench.partition.append(memoryview(b"good"), 0, 1).error_code == 0
 
@@ -260,7 +267,7 @@ def test_long_polls_for_committed_records_hear_of_what_is_set_free_and_of_nothin
     async def scene() -> None:
         bench = Bench()
         poll = Poll()
-        bench.partition.fetch_waiters = {poll}
+        bench.partition.park(poll)
         bench.log.stable = {2: 1, 3: 1, 4: 3, 7: 6}
         for told in (
             4,  # no transaction
@@ -315,7 +322,7 @@ def test_a_bug_in_one_answer_costs_the_others_of_the_turn_nothing(flush_before_c
 
     async def scene() -> None:
         bench = Bench(flush_before_commit=flush_before_commit)
-        bench.partition.fetch_waiters = {Broken()}
+        bench.partition.park(Broken())
         other = bench.another()
         waiters = [bench.append(), bench.append(other)]
         await until(lambda: all(waiter.code is not None for waiter in waiters))

@@ -25,10 +25,8 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from moldau.coordinator.append_errors import CLIENT_ERRORS
-from moldau.coordinator.group.classic import ClassicGroup
+from moldau.coordinator.group.classic import CONSUMER, ClassicGroup
 from moldau.coordinator.group.classic_member import ClassicMember
-from moldau.coordinator.group.classic_membership import CONSUMER, Membership
-from moldau.coordinator.group.classic_record import value_of
 from moldau.coordinator.group.classic_state import ClassicState
 from moldau.coordinator.group.consumer_group import ConsumerGroup
 from moldau.coordinator.group.consumer_member import ConsumerMember
@@ -80,9 +78,9 @@ def classic_group(
 ) -> ClassicGroup:
     """The classic group that `group` becomes without the members `leaving`: stable, with what its members
     were to have. `joining` takes the place of the static member `replaced_id`."""
-    membership = Membership(now_ms)
-    membership.generation = group.group_epoch
-    membership.protocol_type = CONSUMER
+    classic = ClassicGroup(shard, group.group_id, now_ms)
+    classic.generation = group.group_epoch
+    classic.protocol_type = CONSUMER
     members = [
         member
         for member_id, member in group.members.items()
@@ -91,16 +89,16 @@ def classic_group(
     if joining is not None:
         members.append(joining)
     for member in members:
-        membership.put(_classic_member(member, shard))
-    membership.protocol_name = membership.select_protocol()
-    membership.state = ClassicState.STABLE
-    membership.refresh_topics()
-    return ClassicGroup(shard, group.group_id, membership)
+        classic.add(_classic_member(member, shard))
+    classic.protocol_name = classic.select_protocol()
+    classic.state = ClassicState.STABLE
+    classic.refresh_topics()
+    return classic
 
 
 def records_of(group: ConsumerGroup, classic: ClassicGroup, *, rebalances: bool) -> list[Any]:
     """The records that make `group` the classic group."""
-    value = value_of(classic.membership)
+    value = classic.to_value()
     if rebalances:
         value.generation += 1
     return [*group.tombstones(), group_metadata_record(group.group_id, value)]

@@ -1,1 +1,0 @@
-"""`moldau configs`: settings of topics, groups, brokers, and the cluster's defaults."""

@@ -1,1 +1,0 @@
-"""`moldau demo`: flight data through a broker and two Spark flows, compared with pandas."""

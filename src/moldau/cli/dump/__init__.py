@@ -1,1 +1,0 @@
-"""`moldau dump-log`: the records of log segments, indexes, checkpoints and snapshots."""

@@ -1,1 +1,0 @@
-"""`moldau groups`: list, describe, members, state, delete, delete-offsets, reset-offsets."""

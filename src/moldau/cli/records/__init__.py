@@ -1,1 +1,0 @@
-"""`moldau produce` and `moldau consume`, and the `-f` templates that both use."""

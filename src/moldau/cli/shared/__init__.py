@@ -1,1 +1,0 @@
-"""What several commands use: options, connections, output, errors."""

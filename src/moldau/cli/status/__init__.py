@@ -1,1 +1,0 @@
-"""`moldau status`: health, disk, groups, transactions and compaction of a cluster."""

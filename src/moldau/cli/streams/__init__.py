@@ -1,1 +1,0 @@
-"""`moldau streams`: run, list, describe, reset."""

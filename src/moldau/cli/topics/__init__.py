@@ -1,1 +1,0 @@
-"""`moldau topics`: list, create, describe, alter, delete, trim."""

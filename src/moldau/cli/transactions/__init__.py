@@ -1,1 +1,0 @@
-"""`moldau transactions`: list, describe, describe-producers, find-hanging, abort, terminate."""

@@ -1,0 +1,152 @@
+"""What becomes of requests that wait when this broker loses a partition, or its leadership."""
+
+import asyncio
+import struct
+import time
+from pathlib import Path
+
+import pytest
+from data_plane_world import VERSION, Client, led_by, on_a_node, partition_of, partition_rows, produce_frame
+
+from moldau.metadata.changes import PartitionChanged, replay
+from moldau.node import Node
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.records.builder import build_batch
+from moldau.records.record import Record
+
+FETCH_VERSION = 11
+
+
+def framed(key: int, version: int, body: bytes) -> bytes:
+    header = struct.pack(">hhih", key, version, 1, 4) + b"load" + (b"\0" if version == VERSION else b"")
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def fetch_frame(topic: str, offset: int = 0, replica_id: int = -1, leader_epoch: int = -1) -> bytes:
+    wanted = FetchPartition(
+        fetch_offset=offset, partition_max_bytes=1 << 20, current_leader_epoch=leader_epoch
+    )
+    request = FetchRequest(
+        replica_id=replica_id,
+        max_wait_ms=30_000,
+        min_bytes=1,
+        topics=[FetchTopic(topic=topic, partitions=[wanted])],
+    )
+    return framed(1, FETCH_VERSION, request.encode(FETCH_VERSION))
+
+
+def fetched(client: Client) -> list[FetchResponse]:
+    answers, data = [], bytes(client.transport.sent)
+    while data:
+        (size,) = struct.unpack_from(">i", data)
+        answers.append(FetchResponse.decode(data[8 : 4 + size], FETCH_VERSION))
+        data = data[4 + size :]
+    return answers
+
+
+def fetch_error(answer: FetchResponse) -> int:
+    return int(answer.responses[0].partitions[0].error_code)
+
+
+def waiting_frame(topic: str, acks: int, timeout_ms: int) -> bytes:
+    batch = build_batch([Record(0, int(time.time() * 1000), None, b"x", ())])
+    rows = [PartitionProduceData(index=0, records=batch)]
+    request = ProduceRequest(
+        acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=rows)]
+    )
+    return framed(0, VERSION, request.encode(VERSION))
+
+
+async def answered(client: Client, count: int = 1) -> list[int]:
+    """The error codes of so many Produce answers."""
+    while len(client.answers()) < count:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+    return [int(partition_rows(answer)[0].error_code) for answer in client.answers()]
+
+
+@pytest.mark.parametrize("repeated", [False, True], ids=["decoded", "repeated"])
+def test_a_produce_that_waits_is_told_that_the_leader_is_another(tmp_path: Path, repeated: bool) -> None:
+    async def scene(node: Node) -> None:
+        client = Client(node)
+        if repeated:
+            client.feed(produce_frame("a", 10))
+            assert await answered(client) == [0]
+        client.feed(produce_frame("a", 10))
+        assert partition_of(node, "a").waiting_count == 1
+        before = len(client.answers())
+        led_by(node, 99, "a")
+        codes = [int(partition_rows(answer)[0].error_code) for answer in client.answers()]
+        assert codes[before:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert partition_of(node, "a").waiting_count == 0
+        client.feed(produce_frame("a", 10))  # whoever comes later is told the same
+        assert (await answered(client, before + 2))[-1] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await asyncio.sleep(0)
+        assert len(client.answers()) == before + 2
+
+    on_a_node(scene, tmp_path)
+
+
+def test_nothing_is_appended_in_the_name_of_another_leader(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        partition = led_by(node, 99, "a", leader_epoch=7)
+        batch = memoryview(build_batch([Record(0, 0, None, b"x", ())]))
+        for acks in (-1, 0, 1):
+            assert partition.append(batch, 0, acks).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert partition.log.log_end_offset == 0
+        assert partition.log.latest_leader_epoch < 7
+
+    on_a_node(scene, tmp_path)
+
+
+def test_a_parked_fetch_is_told_that_the_leader_is_another(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        client = Client(node)
+        client.feed(fetch_frame("a"))
+        assert not client.transport.sent
+        led_by(node, 99, "a")
+        assert [fetch_error(each) for each in fetched(client)] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+    on_a_node(scene, tmp_path)
+
+
+def test_a_fetch_says_which_leader_it_believes_in_and_who_asks(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        led_by(node, node.node_id, "a", leader_epoch=5)
+        for replica_id, leader_epoch, error in (
+            (-1, 4, ErrorCode.FENCED_LEADER_EPOCH),
+            (-1, 6, ErrorCode.UNKNOWN_LEADER_EPOCH),
+            (7, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),  # no replica of this partition
+            (7, 5, ErrorCode.UNKNOWN_LEADER_EPOCH),  # perhaps of newer metadata
+        ):
+            client = Client(node)
+            client.feed(fetch_frame("a", replica_id=replica_id, leader_epoch=leader_epoch))
+            assert [fetch_error(each) for each in fetched(client)] == [error]
+
+    on_a_node(scene, tmp_path)
+
+
+def test_a_partition_that_is_reassigned_away_is_closed_and_its_log_removed(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        client, poll = Client(node), Client(node)
+        poll.feed(fetch_frame("a"))
+        client.feed(produce_frame("a", 10))
+        old = node.metadata.image
+        state = old.topics["a"].partitions[0]
+        moved = state._replace(
+            leader=99, leader_epoch=1, partition_epoch=state.partition_epoch + 1, replicas=(99,), isr=(99,)
+        )
+        new = replay(old, old.version + 1, [PartitionChanged("a", 0, moved)])
+        folder = Path(partition_of(node, "a").log.directory)
+        node.replicas.apply(old, new, [PartitionChanged("a", 0, moved)])
+        not_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await answered(client) == [not_leader]
+        assert [fetch_error(each) for each in fetched(poll)] == [not_leader]
+        assert node.replicas.partition("a", 0) is None
+        assert node.replicas.partition("a", 1) is not None
+        assert not folder.exists()  # noqa: ASYNC240
+        client.feed(produce_frame("a", 10))
+        assert await answered(client, 2) == [not_leader] * 2
+
+    on_a_node(scene, tmp_path)
