@@ -22,8 +22,9 @@ from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.records.builder import build_batch
 from moldau.records.record import Record
-from moldau.server.connection import Connection, _shared_view
+from moldau.server.connection import Connection
 from moldau.server.dispatch import Dispatch
+from moldau.server.frame_buffer import shared_view
 
 TOPIC = "bench"
 CONNECTIONS = 100
@@ -136,7 +137,7 @@ def _through_the_broker(node: Node) -> dict[str, float]:
                 log.flush_staged()
 
     figures = {"produce request, 100 a turn, all but the socket": best_us(requests)}
-    assert bytes(_shared_view[:4])  # the frames went through the shared buffer
+    assert bytes(shared_view[:4])  # the frames went through the shared buffer
     figures["log append, 100 a turn"] = best_us(appends)
     partition.dirty = False
     return figures

@@ -39,6 +39,7 @@ class Session:
         "listener",
         "local_host",
         "local_port",
+        "mutes",
         "principal",
         "security_protocol",
         "software_name",
@@ -70,6 +71,7 @@ class Session:
         self.client_id = client_id  # of the request that is being handled; "" if it has none
         self.client_field = NO_CLIENT_ID  # the same in the header's bytes ...
         self.client_end = 8 + len(NO_CLIENT_ID)  # ... which end there in a frame without its size
+        self.mutes = 0  # not 0: used more than its quota, and waits for that (Connection.mute)
         self.software_name = ""  # as ApiVersions said (KIP-511); "" if it did not
         self.software_version = ""
 

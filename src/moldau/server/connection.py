@@ -7,18 +7,17 @@ of this turn (a Produce request), a long poll, a join. While a slot *blocks* (an
 further frame of this connection is looked at, as in Kafka; bytes that come meanwhile are kept, and reading
 stops.
 
-Memory is bounded: an idle connection owns no receive buffer (all share one), a started frame grows with the
-bytes that really came (at most fourfold) and not with the length it claims, and a client that does not read
-its answers gets no further ones. What is more than `SMALL_BYTES` either way is counted over all connections
-(request_memory.py, response_memory.py), and who waits for memory is not read from.
+Memory is bounded: an idle connection owns no receive buffer, a frame that has begun grows with the bytes that
+came (frame_buffer.py), and a client that does not read its answers gets no further ones. What is more than
+`SMALL_BYTES` either way is counted over all connections (request_memory.py, response_memory.py); a connection
+that waits for memory is not read from.
 
 Invariant: slots leave the queue from the left, and only once filled, so that answers cannot overtake one
-another. Not here: what a frame means (dispatch.py).
+another. Not here: what a frame means (dispatch.py), who the client is (handlers/session.py).
 """
 
 import asyncio
 import logging
-import mmap
 import socket
 import struct
 from collections import deque
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from moldau.handlers.exchange import AnswerFrame, Shortcut, Slot
 from moldau.handlers.session import Session
+from moldau.server.frame_buffer import FrameBuffer, shared_view, size_for
 from moldau.server.request_memory import SMALL_BYTES
 from moldau.server.turns import TURN_SECONDS
 
@@ -40,25 +40,11 @@ REPEATED: Parts = []
 """Stands for: the connection's shortcut has taken the frame."""
 
 _FRAME_SIZE = struct.Struct(">i").unpack_from
-_SHARED_BUFFER_BYTES = 256 * 1024
-_FIRST_BYTES = 4096
-_GROWTH = 4
-_POOLED_BYTES = 2 * 1024 * 1024
-_POOL_MAX = 8
-_EARNED_BYTES = 256 * 1024  # so much of a frame has to come before a new buffer for the pool is made
-_MAPPED_READ_BYTES = 512 * 1024  # of a large frame in one turn of the loop
 _LIFE_BYTES = 1024  # a read of less, which completes no frame, does not count as life
 _PARKED_MAX = (
     256  # answers of one connection that wait for this turn's write, before its next frames wait too
 )
 _PARKED_AGAIN_MAX = _PARKED_MAX // 2  # then the next frames go on, a good many at a time
-
-# One event loop, one thread: a read fills this buffer and is consumed before the next read begins.
-_shared = bytearray(_SHARED_BUFFER_BYTES)
-_shared_view = memoryview(_shared)
-# Buffers for the frames of bulk producers (connections that have sent a large one before), kept because
-# touching fresh memory costs more than receiving into it does.
-_pool: list[bytearray] = []
 
 
 class Dispatcher(Protocol):
@@ -108,8 +94,6 @@ class Connection(asyncio.BufferedProtocol):
         "idle_tick",
         "listener",
         "own",
-        "own_end",
-        "own_limit",
         "parked_bytes",
         "paused",
         "queue",
@@ -135,11 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         self.waits_turn = (
             False  # it has handled many requests at once, and goes on in another turn (turns.py)
         )
-        # Bytes of a frame that has not come whole. That of a frame larger than the pool's buffers is mapped
-        # memory: it has the size of the frame, and pages only for what has come.
-        self.own: bytearray | mmap.mmap | None = None
-        self.own_end = 0
-        self.own_limit = 0  # how much of it may be filled
+        self.own: FrameBuffer | None = None  # of a frame that has not come whole, or waits
         self.bulk = False  # it has sent a large frame
         self.charged = False  # its frame is counted (request_memory.py)
         self.starved = False  # it waits for memory for its frame
@@ -184,31 +164,23 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         own = self.own
         if own is None:
-            return _shared_view
-        end, limit = self.own_end, self.own_limit
-        if type(own) is mmap.mmap:
-            limit = min(limit, end + _MAPPED_READ_BYTES)
-        if end == self.own_limit:  # the transport reads although it was paused
-            own = self._enlarge(self._wanted_bytes(own, end))
-            limit = self.own_limit
-        if end >= 4:
-            # Receive no further than the frame goes: the next one then begins in the shared buffer, uncopied.
-            frame_end = _FRAME_SIZE(own, 0)[0] + 4
-            if end < frame_end <= limit:
-                return memoryview(own)[end:frame_end]
-        return memoryview(own)[end:limit]
+            return shared_view
+        if own.end == own.limit:  # the transport reads although it was paused
+            own.enlarge(self._wanted_bytes(own))
+        return own.space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self.own is None:
+        own = self.own
+        if own is None:
             self.idle_tick = self.listener.tick
-            used = self._consume(_shared_view, nbytes)
+            used = self._consume(shared_view, nbytes)
             if used < nbytes and not self.closed:
-                self._keep(_shared_view[used:nbytes])
+                self._keep(shared_view[used:nbytes])
         else:
             if nbytes >= _LIFE_BYTES:
                 self.idle_tick = self.listener.tick
-            self.own_end += nbytes
-            if type(self.own) is mmap.mmap:
+            own.end += nbytes
+            if own.is_mapped:
                 # Large frames of many connections are read one after the other: nobody waits for them all.
                 self._pause()
                 self.listener.turns.line_up(self._read_on)
@@ -306,10 +278,11 @@ class Connection(asyncio.BufferedProtocol):
             transport.writelines(parts)
 
     def _consume_own(self) -> None:
-        own, end = self.own, self.own_end
+        own = self.own
         if own is None:
             return
-        used = self._consume(memoryview(own)[:end], end)
+        end = own.end
+        used = self._consume(own.filled(), end)
         if self.closed:
             return
         if used:
@@ -318,89 +291,69 @@ class Connection(asyncio.BufferedProtocol):
             self._give_back()
             self._resume()
         elif used:
-            rest = bytes(memoryview(own)[used:end])
+            rest = bytes(own.filled()[used:])
             self._give_back()
             self._keep(memoryview(rest))
-        elif end >= 4 and _FRAME_SIZE(own, 0)[0] + 4 <= end:
+        elif 0 < own.frame_bytes <= end:
             self._pause()  # a whole frame, which waits behind a blocked one or behind answers not taken
-        elif end == self.own_limit and not self.starved:
-            self._grow(own, end)
+        elif end == own.limit and not self.starved:
+            self._grow(own)
 
     def _read_on(self) -> None:
-        if self.own is not None and self.own_end < self.own_limit:
+        own = self.own
+        if own is not None and own.end < own.limit:
             self._resume()
 
     # The buffer of a frame that has not come whole
+
+    @property
+    def received_bytes(self) -> int:
+        """How much of a frame, or of frames that wait, is kept here."""
+        return 0 if self.own is None else self.own.end
 
     def _keep(self, rest: memoryview) -> None:
         """Bytes that cannot be handled now: part of a frame, or frames behind a blocked one."""
         count = len(rest)
         held_back = self.blocked or self.write_paused
-        size_bytes = count if held_back else self._wanted_bytes(rest, count)
+        size_bytes = count
+        if not held_back:
+            size_bytes = size_for(rest, count, self.listener.frame_bytes_max, self.bulk)
         if size_bytes > SMALL_BYTES:
             self.charged = True
             if held_back or not self.listener.requests.ask(self, size_bytes):
                 self.listener.requests.keep(self, count)
                 self.starved = not held_back
                 size_bytes = count
-        own = _pool.pop() if size_bytes == _POOLED_BYTES and _pool else bytearray(size_bytes)
-        own[:count] = rest
-        self.own, self.own_end, self.own_limit = own, count, size_bytes
+        self.own = FrameBuffer(rest, size_bytes)
         if held_back or self.starved:
             self._pause()
 
-    def _wanted_bytes(self, start: bytearray | mmap.mmap | memoryview, count: int) -> int:
-        """How large a buffer for a frame of which `count` bytes are there: no new memory for bytes that are
-        only announced, but a pooled buffer for who has sent large frames before.
-        """
-        frame_bytes: int = _FRAME_SIZE(start, 0)[0] + 4 if count >= 4 else 0
-        if not count < frame_bytes <= self.listener.frame_bytes_max + 4:
-            return max(_FIRST_BYTES, 2 * count)
-        if SMALL_BYTES < frame_bytes <= _POOLED_BYTES and (
-            count >= _EARNED_BYTES or (_pool and (self.bulk or count >= SMALL_BYTES))
-        ):
-            return _POOLED_BYTES
-        return min(frame_bytes, max(_FIRST_BYTES, _GROWTH * count))
+    def _wanted_bytes(self, own: FrameBuffer) -> int:
+        return size_for(own.data, own.end, self.listener.frame_bytes_max, self.bulk)
 
-    def _grow(self, own: bytearray | mmap.mmap, end: int) -> None:
-        size_bytes = self._wanted_bytes(own, end)
+    def _grow(self, own: FrameBuffer) -> None:
+        size_bytes = self._wanted_bytes(own)
         if size_bytes > SMALL_BYTES:
             self.charged = True
             if not self.listener.requests.ask(self, size_bytes):
                 self.starved = True
                 self._pause()
                 return
-        self._enlarge(size_bytes)
-
-    def _enlarge(self, size_bytes: int) -> bytearray | mmap.mmap:
-        own, end = self.own, self.own_end
-        assert own is not None
-        self.own_limit = size_bytes
-        if type(own) is mmap.mmap:
-            return own
-        grown: bytearray | mmap.mmap
-        if size_bytes > _POOLED_BYTES:
-            grown = mmap.mmap(-1, _FRAME_SIZE(own, 0)[0] + 4)
-        else:
-            grown = _pool.pop() if size_bytes == _POOLED_BYTES and _pool else bytearray(size_bytes)
-        grown[:end] = memoryview(own)[:end]
-        self.own = grown
-        return grown
+        own.enlarge(size_bytes)
 
     def memory_granted(self, size_bytes: int) -> None:
         """The enlargement that had to wait is granted: read on."""
         self.starved = False
         if self.own is not None:
-            self._enlarge(size_bytes)
+            self.own.enlarge(size_bytes)
             self._go_on()
 
     def _give_back(self) -> None:
         """The frame is handled: the connection is as small again as an idle one."""
-        own, self.own, self.own_end = self.own, None, 0
-        if own is not None and self.own_limit > SMALL_BYTES:
+        own, self.own = self.own, None
+        if own is not None and own.limit > SMALL_BYTES:
             self.bulk = True
-            if len(own) == _POOLED_BYTES and len(_pool) < _POOL_MAX and type(own) is bytearray:
-                _pool.append(own)
+            own.release()
         if self.charged:
             self.charged = self.starved = False
             self.listener.requests.give_back(self)
@@ -423,6 +376,18 @@ class Connection(asyncio.BufferedProtocol):
         if blocking:
             self.blocked = True
         return slot
+
+    def mute(self, duration_ms: float) -> None:
+        """Handle no further requests for so long; answers still leave (KIP-219). Of several, the longest
+        counts."""
+        self.session.mutes += 1
+        self.blocked = True
+        self.listener.timers.call_later(duration_ms, self._unmute)
+
+    def _unmute(self) -> None:
+        self.session.mutes -= 1
+        if not (self.session.mutes or self.closed):
+            self._unblock()
 
     def slot_filled(self) -> None:
         """Send what is now complete from the queue's left, and go on with the frames that waited."""
@@ -451,7 +416,7 @@ class Connection(asyncio.BufferedProtocol):
                 queue[-1] = parked = _ParkedAnswer(self, last.parts)
                 self.parked_bytes += parked.size_bytes
         parked_much = self.parked_bytes > SMALL_BYTES
-        self.blocked = self.waits_turn or (
+        self.blocked = bool(self.waits_turn or self.session.mutes) or (
             bool(queue)
             and (
                 (queue[-1].blocking and not queue[-1].filled) or len(queue) > _PARKED_AGAIN_MAX or parked_much

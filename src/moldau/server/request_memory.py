@@ -38,7 +38,9 @@ _LOOKS_KEPT_MAX = 60  # 30 s for one whose frames wait behind answers that are n
 class FrameHolder(Protocol):
     """A connection, as far as it is looked at here."""
 
-    own_end: int
+    @property
+    def received_bytes(self) -> int:
+        """How much of its frames is here."""
 
     def memory_granted(self, size_bytes: int) -> None:
         """The enlargement that was asked for is granted."""
@@ -89,7 +91,7 @@ class RequestMemory:
         if self._depleted_since_ms is None:
             self._depleted_since_ms = self._clock.monotonic_ms()
             for each in (*self._frames.values(), *self._kept.values()):
-                each.seen_end, each.looks = each.connection.own_end, 0
+                each.seen_end, each.looks = each.connection.received_bytes, 0
             self._timer = self._timers.call_later(_LOOK_EVERY_MS, self._look)
         return False
 
@@ -169,7 +171,7 @@ class RequestMemory:
         """Grant what fits now, the oldest frame first; a younger one never overtakes an older one."""
         while (frame := self._first_waiting()) is not None and self._fits(frame, frame.wanted_bytes):
             size_bytes, frame.wanted_bytes = frame.wanted_bytes, 0
-            frame.seen_end, frame.looks = frame.connection.own_end, 0
+            frame.seen_end, frame.looks = frame.connection.received_bytes, 0
             self._hold(frame, size_bytes)
             frame.connection.memory_granted(size_bytes)
         if frame is None and self._depleted_since_ms is not None:
@@ -189,7 +191,7 @@ class RequestMemory:
         for frame in [*self._frames.values(), *self._kept.values()]:
             if frame.wanted_bytes or not frame.held_bytes:
                 continue
-            end = frame.connection.own_end
+            end = frame.connection.received_bytes
             frame.looks = 0 if end - frame.seen_end >= _PROGRESS_BYTES_MIN else frame.looks + 1
             frame.seen_end = end
             kept = frame.connection in self._kept
@@ -203,9 +205,10 @@ class RequestMemory:
             return  # it has ended meanwhile
         self.closed_count += 1
         what = "let requests wait behind earlier ones" if kept else "sent next to nothing"
+        held_bytes = frame.connection.received_bytes
         frame.connection.held_too_long(
-            f"it {what} for {frame.looks * _LOOK_EVERY_MS / 1000:.0f} s, with {frame.connection.own_end:,} "
-            f"bytes of a request here, while queued.max.request.bytes={self.limit_bytes} was used up"
+            f"it {what} for {frame.looks * _LOOK_EVERY_MS / 1000:.0f} s, with {held_bytes:,} bytes "
+            f"of a request here, while queued.max.request.bytes={self.limit_bytes} was used up"
         )
 
     def stop(self) -> None:

@@ -77,12 +77,12 @@ def test_a_length_that_claims_much_costs_only_what_came() -> None:
     sent = 14
     feed(connection, struct.pack(">i", 90_000_000) + b"e" * 10)
     assert connection.own is not None
-    assert len(connection.own) <= 4096
+    assert len(connection.own.data) <= 4096
     while sent < 90_000_000:
         count = min(sent, 90_000_004 - sent)
         feed(connection, b"e" * count)
         sent += count
-        held = connection.own_limit if connection.own else 0
+        held = 0 if connection.own is None else connection.own.limit
         assert held <= max(4096, 4 * sent)
         assert listener.requests.used_bytes == (held if held > 64 * 1024 else 0)
     assert sent == 90_000_004
@@ -227,6 +227,35 @@ def test_a_large_frame_may_be_kept_for_longer_than_its_call() -> None:
     feed(connection, framed(*contents))
     assert [bytes(each) for each in kept] == contents
     assert [type(each) for each in kept] == [memoryview, bytes, memoryview, bytes]
+
+
+def test_a_muted_connection_is_answered_and_handles_nothing_more_until_its_time_is_over() -> None:
+    connection, transport, script, listener = start()
+    feed(connection, framed(b"p1"))
+    connection.mute(1000)
+    connection.mute(3000)  # by another quota: the longer time counts
+    feed(connection, framed(b"e2", b"e3"))
+    assert script.seen == [b"p1"]
+    assert not transport.reading
+    script.slots[0][1].fill(b"one")
+    assert bytes(transport.sent) == b"one"
+    listener.timers.advance(2999)
+    assert script.seen == [b"p1"]
+    listener.timers.advance(1)
+    assert script.seen == [b"p1", b"e2", b"e3"]
+    assert bytes(transport.sent) == b"onee2e3"
+    assert transport.reading
+    assert connection.session.mutes == 0
+
+
+def test_a_muted_connection_that_ends_stays_ended() -> None:
+    connection, transport, script, listener = start()
+    connection.mute(1000)
+    feed(connection, framed(b"e1"))
+    connection.connection_lost(None)
+    listener.timers.advance(1000)
+    assert not script.seen
+    assert not transport.sent
 
 
 def test_large_frames_of_many_connections_are_read_one_a_turn() -> None:

@@ -6,7 +6,7 @@ import struct
 import pytest
 from server_world import FakeListener, FakeTransport, Script, feed, framed, start
 
-from moldau.server import connection as connection_module
+from moldau.server import frame_buffer
 from moldau.server.connection import Connection
 
 MB = 1_000_000
@@ -64,7 +64,7 @@ def test_who_began_first_goes_on_first() -> None:
     assert [each[1].reading for each in worlds] == [True, False, False, False]
     for world in worlds:
         assert world[1].reading
-        feed_while_read(world, b"e" * (2 * MB + 4 - world[0].own_end))
+        feed_while_read(world, b"e" * (2 * MB + 4 - world[0].received_bytes))
         assert len(world[2].seen) == 1
     assert listener.requests.used_bytes == 0
 
@@ -216,20 +216,22 @@ def test_no_limit() -> None:
 
 def test_announced_bytes_take_no_buffer_of_bulk_producers_and_those_get_theirs_at_once() -> None:
     listener = FakeListener()
-    connection_module._pool.clear()
+    frame_buffer._pool.clear()
     bulk = start(listener)
     feed(bulk[0], framed(b"e" * MB))
-    assert [len(each) for each in connection_module._pool] == [2 * 1024 * 1024]
+    assert [len(each) for each in frame_buffer._pool] == [2 * 1024 * 1024]
     claiming = [start(listener) for _ in range(20)]
     for world in claiming:
         feed(world[0], half_frame(MB, 1))
-        assert len(world[0].own or b"") == 4096
-    assert len(connection_module._pool) == 1
+        assert world[0].own is not None
+        assert len(world[0].own.data) == 4096
+    assert len(frame_buffer._pool) == 1
     feed(bulk[0], half_frame(MB, 1))
-    assert len(bulk[0].own or b"") == 2 * 1024 * 1024
-    assert not connection_module._pool
+    assert bulk[0].own is not None
+    assert len(bulk[0].own.data) == 2 * 1024 * 1024
+    assert not frame_buffer._pool
     feed(bulk[0], b"e" * (MB - 1))
-    assert len(connection_module._pool) == 1
+    assert len(frame_buffer._pool) == 1
 
 
 def test_a_client_that_sends_a_byte_now_and_then_counts_as_idle() -> None:
