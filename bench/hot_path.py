@@ -112,7 +112,7 @@ def _through_the_broker(node: Node) -> dict[str, float]:
     dispatch = Dispatch(node.broker)
     connections = []
     for _ in range(CONNECTIONS):
-        connection = Connection(node.listeners[0], dispatch)
+        connection = Connection(node.listeners.all[0], dispatch)
         connection.connection_made(_NoSocket())  # type: ignore[arg-type]
         connections.append(connection)
 

@@ -23,6 +23,7 @@ from moldau.core.slow_lane import SlowLane
 from moldau.core.timers import LoopTimers, Timers
 from moldau.core.workers import Pool, thread_pool
 from moldau.metadata.embedded import EmbeddedStore
+from moldau.metadata.lock import lock_folder
 from moldau.metadata.store import MetadataStore
 
 if TYPE_CHECKING:
@@ -35,7 +36,14 @@ _WORKER_THREADS = 4
 def embedded_store(host: "Host", settings: BrokerSettings, lane: SlowLane) -> MetadataStore:
     """The metadata store of a single broker, in a folder of its own data."""
     folder = Path(settings.metadata_log_dir or settings.data_directories[0])
-    return EmbeddedStore(folder, settings.moldau_metadata_snapshot_min_bytes, files=host.files, lane=lane)
+    return EmbeddedStore(
+        folder,
+        settings.moldau_metadata_snapshot_min_bytes,
+        files=host.files,
+        lock=lambda folder: lock_folder(folder, host.files, host.process_id),
+        offload=lambda blocking: host.loop.run_in_executor(host.workers, blocking),
+        lane=lane,
+    )
 
 
 def compaction_process(host: "Host") -> "CleaningWorker":

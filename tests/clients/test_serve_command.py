@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 
 from moldau.core.settings.sources import StaticSettings, load
-from moldau.node import Node, NodeError
+from moldau.node import Node
+from moldau.server.addresses import AddressError
 from moldau.server.listener import Listener
 
 TIMEOUT_SECONDS = 30
@@ -138,7 +139,8 @@ def test_who_listens_between_binding_and_listening_is_named(
 
     monkeypatch.setattr(Listener, "serve", too_late)
     settings = load(overrides=[f"log.dirs={tmp_path}", "listeners=PLAINTEXT://127.0.0.1:0"], environment={})
-    with pytest.raises(NodeError, match=r"cannot listen on 127\.0\.0\.1:\d+: Address already in use; stop"):
+    refused = r"cannot listen on 127\.0\.0\.1:\d+: Address already in use; stop"
+    with pytest.raises(AddressError, match=refused):
         asyncio.run(_start(settings))
 
 

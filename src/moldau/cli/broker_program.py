@@ -19,7 +19,8 @@ from moldau.core.settings.rows import SettingError
 from moldau.core.settings.sources import StaticSettings
 from moldau.log.directory import DirectoryUnusable
 from moldau.metadata.store import MetadataStoreError
-from moldau.node import Node, NodeError
+from moldau.node import Node
+from moldau.server.addresses import AddressError
 
 log = logging.getLogger("moldau.node")
 
@@ -30,7 +31,7 @@ def run(settings: StaticSettings, *, as_json: bool = False) -> int:
     _raise_descriptor_limit()
     try:
         return _new_event_loop_run(_serve(settings, as_json))
-    except (NodeError, MetadataStoreError, DirectoryUnusable, SettingError) as error:
+    except (AddressError, MetadataStoreError, DirectoryUnusable, SettingError) as error:
         print(f"moldau: {error}", file=sys.stderr)
     except OSError as error:
         if error.filename:

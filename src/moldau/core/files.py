@@ -13,10 +13,16 @@ Not here: which bytes go where (log/).
 """
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks.
+    fcntl = None  # type: ignore[assignment]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -84,6 +90,12 @@ class Files(Protocol):
     def remove_tree(self, path: str) -> None:
         """Remove a directory with what it holds; nothing happens when it is gone already."""
 
+    def lock(self, fd: int) -> bool:
+        """Lock the file until the descriptor is closed or the process ends; False when another has it locked.
+
+        Where the system has no such locks, everybody gets one.
+        """
+
     def free_bytes(self, path: str) -> tuple[int, int]:
         """The size of the file system that holds `path`, and what an unprivileged writer may still use of
         it.
@@ -138,6 +150,17 @@ class OsFiles:
     def remove_tree(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
+
+    def lock(self, fd: int) -> bool:
+        if fcntl is None:
+            return True
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        return True
 
     def free_bytes(self, path: str) -> tuple[int, int]:
         usage = os.statvfs(path)

@@ -48,9 +48,10 @@ class SimulatedFiles:
         self._names: dict[str, _File] = {}
         self._durable_names: dict[str, _File] = {}
         self._journal: list[list[tuple[str, _File | None]]] = []
-        self._directories: set[str] = {"/"}
+        self._directories: dict[str, None] = {"/": None}  # in the order in which they were made
         self._open: dict[int, _File] = {}
         self._paths: dict[int, str] = {}
+        self._locked: dict[int, _File] = {}  # by the descriptor that holds the lock
         self._next_fd = 3
         self._now_ms = now_ms
         self.capacity_bytes = capacity_bytes
@@ -64,6 +65,7 @@ class SimulatedFiles:
         """kill -9: descriptors are gone, what was written stays."""
         self._open.clear()
         self._paths.clear()
+        self._locked.clear()
 
     def power_cut(self) -> None:
         """Unsynced pages and names survive by chance, each for itself."""
@@ -133,6 +135,7 @@ class SimulatedFiles:
     def close(self, fd: int) -> None:
         self._file(fd)
         del self._open[fd], self._paths[fd]
+        self._locked.pop(fd, None)
 
     def duplicate(self, fd: int) -> int:
         copy = self._next_fd
@@ -235,7 +238,7 @@ class SimulatedFiles:
         # Directories are taken to survive; the log syncs what it puts into them.
         while path not in self._directories:
             self.fault("make_directory", path)
-            self._directories.add(path)
+            self._directories[path] = None
             path = os.path.dirname(path)
 
     def rename(self, source: str, target: str) -> None:
@@ -254,8 +257,8 @@ class SimulatedFiles:
             for name in [name for name in names if name.startswith(source + "/")]:
                 names[target + name[len(source) :]] = names.pop(name)
         for name in [name for name in self._directories if name == source or name.startswith(source + "/")]:
-            self._directories.remove(name)
-            self._directories.add(target + name[len(source) :])
+            del self._directories[name]
+            self._directories[target + name[len(source) :]] = None
 
     def remove(self, path: str) -> None:
         if path in self._names:
@@ -269,9 +272,15 @@ class SimulatedFiles:
         for names in (self._names, self._durable_names):
             for name in [name for name in names if name.startswith(path + "/")]:
                 del names[name]
-        self._directories = {
-            name for name in self._directories if name != path and not name.startswith(path + "/")
-        }
+        for name in [name for name in self._directories if name == path or name.startswith(path + "/")]:
+            del self._directories[name]
+
+    def lock(self, fd: int) -> bool:
+        file = self._file(fd)
+        if any(locked is file for holder, locked in self._locked.items() if holder != fd):
+            return False
+        self._locked[fd] = file
+        return True
 
     def free_bytes(self, path: str) -> tuple[int, int]:
         return self.capacity_bytes, max(0, self.capacity_bytes - self.used_bytes())

@@ -61,6 +61,16 @@ def read_small_file(files: Files, path: str) -> bytes | None:
         return None
 
 
+def told_cluster_id(files: Files, directories: Iterable[str]) -> str | None:
+    """The cluster id that a log directory was written under, if one says so, as a folder of Kafka's does."""
+    for directory in directories:
+        data = read_small_file(files, f"{directory}/{META_PROPERTIES_NAME}")
+        cluster_id = read_properties((data or b"").decode(errors="replace")).get("cluster.id")
+        if cluster_id:
+            return cluster_id
+    return None
+
+
 def _read_lines(files: Files, path: str) -> list[list[str]]:
     """The fields of a versioned file's lines; empty when it is missing or damaged."""
     try:

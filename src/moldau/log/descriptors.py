@@ -8,6 +8,16 @@ from collections import OrderedDict
 from typing import Protocol
 
 DEFAULT_LIMIT = 1024
+_DESCRIPTORS_MAX = 65_536
+
+
+def segment_descriptors(open_files_max: int) -> int:
+    """How many segments may be open at once where the process may have so many descriptors: half of them, the
+    rest is for clients. Not positive: the system does not say.
+    """
+    if open_files_max <= 0:
+        return DEFAULT_LIMIT
+    return max(DEFAULT_LIMIT, min(open_files_max, _DESCRIPTORS_MAX) // 2)
 
 
 class Holder(Protocol):

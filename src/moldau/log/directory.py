@@ -15,11 +15,10 @@ Not here: the partitions (manager.py).
 
 import errno
 import logging
-import os
 from collections.abc import Mapping
 
 from moldau.core.crc import crc32c
-from moldau.core.files import Files, OsFiles, write_atomically
+from moldau.core.files import Files, write_atomically
 from moldau.core.ids import uuid_from_text, uuid_to_text
 from moldau.log.checkpoints import (
     HIGH_WATERMARK_NAME,
@@ -32,11 +31,6 @@ from moldau.log.checkpoints import (
     read_small_file,
     write_offsets,
 )
-
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks.
-    fcntl = None  # type: ignore[assignment]
 
 LOCK_NAME = ".lock"
 CLEAN_SHUTDOWN_NAME = ".kafka_cleanshutdown"
@@ -90,25 +84,23 @@ class LogDirectory:
             raise
 
     def _lock(self) -> None:
-        if fcntl is None or not isinstance(self.files, OsFiles):
-            return
-        fd = os.open(f"{self.path}/{LOCK_NAME}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = self.files.open(f"{self.path}/{LOCK_NAME}", create=True)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(fd)
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                message = (
-                    f"{self.path} is in use by another broker (it holds {LOCK_NAME}); stop that one first"
-                )
-                raise DirectoryUnusable(message) from error
+            locked = self.files.lock(fd)
+        except BaseException:
+            self.files.close(fd)
             raise
+        if not locked:
+            self.files.close(fd)
+            raise DirectoryUnusable(
+                f"{self.path} is in use by another broker (it holds {LOCK_NAME}); stop that one first"
+            )
         self._lock_fd = fd
 
     def release(self) -> None:
         """Give the lock back."""
         if self._lock_fd >= 0:
-            os.close(self._lock_fd)
+            self.files.close(self._lock_fd)
             self._lock_fd = -1
 
     def _identify(self, cluster_id: str, node_id: int, fresh_id: bytes) -> None:

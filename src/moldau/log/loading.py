@@ -14,10 +14,10 @@ import random
 import re
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from moldau.core.settings.topic import TopicSettings
+from moldau.core.workers import Pool, inline_pool
 from moldau.log.checkpoints import (
     ABORTED_TRANSACTIONS_NAME,
     CLEANER_OFFSETS_NAME,
@@ -143,6 +143,7 @@ def load_directories(
     threads: int,
     now_ms: int,
     seed: int,
+    pool: Pool = inline_pool,
 ) -> Opened:
     """Open every partition in these directories. One whose disk fails is marked offline and skipped."""
     work: list[Job] = []
@@ -171,7 +172,7 @@ def load_directories(
         progress.end(found.recovered if isinstance(found, Loaded) else None)
         return found
 
-    found = _run(open_one, work, threads * max(1, len(directories)))
+    found = _run(open_one, work, threads * max(1, len(directories)), pool)
     return Opened(
         [each for each in found if isinstance(each, Loaded) and not each.directory.offline],
         [each for each in found if isinstance(each, Unopened) and not each.job.directory.offline],
@@ -331,11 +332,12 @@ def _run(
     open_one: Callable[[Job], Loaded | Unopened | None],
     work: Sequence[Job],
     threads: int,
+    pool: Pool,
 ) -> list[Loaded | Unopened | None]:
     if all(job.directory.was_clean for job in work) or threads <= 1 or len(work) == 1:
         return [open_one(job) for job in work]
-    with ThreadPoolExecutor(threads, thread_name_prefix="log-recovery") as pool:
-        return list(pool.map(open_one, work))
+    with pool(threads) as several:
+        return list(several.map(open_one, work))
 
 
 __all__ = [

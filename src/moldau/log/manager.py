@@ -19,7 +19,7 @@ import logging
 import os
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.core.clock import Clock
@@ -28,6 +28,7 @@ from moldau.core.ids import random_uuid, uuid_to_text
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.timers import Timers
+from moldau.core.workers import Pool, inline_pool
 from moldau.log.background import Background, InlineBackground
 from moldau.log.checkpoints import (
     ABORTED_TRANSACTIONS_NAME,
@@ -98,6 +99,7 @@ class LogManager:
         timers: Timers,
         files: Files | None = None,
         background: Background | None = None,
+        pool: Pool = inline_pool,
         source: random.Random | None = None,
         descriptor_limit: int = DEFAULT_LIMIT,
         paths: Sequence[str] | None = None,
@@ -107,6 +109,7 @@ class LogManager:
         self.clock = clock
         self.timers = timers
         self.background = background or InlineBackground()
+        self._pool = pool
         self.recovery = RecoveryProgress()
         self.on_offline: Callable[[LogDirectory, list[Log]], None] = lambda directory, logs: None
         """Told once for each directory that goes offline, with the logs it takes along."""
@@ -165,6 +168,7 @@ class LogManager:
             threads=self.settings.num_recovery_threads_per_data_dir,
             now_ms=self.clock.now_ms(),
             seed=self._random.getrandbits(32),
+            pool=self._pool,
         )
         self._saved_ends = opened.saved
         self._unread = [directory.path for directory in self._directories if directory.offline]
@@ -235,7 +239,7 @@ class LogManager:
         write and its answer: from now on all of it counts as committed, is shown and is built upon.
         """
         group = self.settings.moldau_durability == "group"
-        with ThreadPoolExecutor(_CLOSING_THREADS, thread_name_prefix="log-force") as pool:
+        with self._pool(_CLOSING_THREADS) as pool:
             due = [
                 log
                 for log in self._logs.values()
@@ -299,7 +303,7 @@ class LogManager:
         failed: set[LogDirectory] = {directory for directory in self._directories if directory.offline}
         logs = [(log, self._homes[key]) for key, log in self._logs.items()]
         if clean:
-            with ThreadPoolExecutor(_CLOSING_THREADS, thread_name_prefix="log-close") as pool:
+            with self._pool(_CLOSING_THREADS) as pool:
                 for start in range(0, len(logs), _CLOSING_SLICE):
                     failed |= self._settle(logs[start : start + _CLOSING_SLICE], pool)
         for log, _ in logs:
@@ -321,7 +325,7 @@ class LogManager:
         self._logs.clear()
         self._homes.clear()
 
-    def _settle(self, logs: list[tuple[Log, LogDirectory]], pool: ThreadPoolExecutor) -> set[LogDirectory]:
+    def _settle(self, logs: list[tuple[Log, LogDirectory]], pool: Executor) -> set[LogDirectory]:
         """Bring these logs to the disk, several at a time; returns the directories where that failed."""
         failed: set[LogDirectory] = set()
         running: list[tuple[Log, LogDirectory, FsyncJob, Future[None]]] = []

@@ -5,12 +5,11 @@ import platform
 from collections.abc import Iterator, Mapping
 
 from moldau.metadata.image import Image
-from moldau.monitor import process
 from moldau.monitor.conditions import CONDITIONS
 from moldau.monitor.exposition import head, labels, of_each, samples, single
 from moldau.monitor.health import Health
 from moldau.monitor.loop_lag import LoopLag
-from moldau.monitor.probes import disk_usage
+from moldau.monitor.process import ProcessFacts
 from moldau.monitor.request_times import RequestTimes, cumulative
 from moldau.monitor.sources import (
     ListenerSource,
@@ -118,12 +117,11 @@ def directories(manager: LogManagerSource) -> Iterator[str]:
     full = set(manager.full_dirs)
     disks = []
     for each in manager.directories:
-        try:
-            disks.append((labels(directory=each.path), disk_usage(each.path)))
-        except OSError:
-            continue
-    yield samples("moldau_disk_free_bytes", [(tag, disk.free_bytes) for tag, disk in disks])
-    yield samples("moldau_disk_size_bytes", [(tag, disk.total_bytes) for tag, disk in disks])
+        total_bytes, free_bytes = each.free_bytes()
+        if total_bytes >= 0:
+            disks.append((labels(directory=each.path), total_bytes, free_bytes))
+    yield samples("moldau_disk_free_bytes", [(tag, free_bytes) for tag, _, free_bytes in disks])
+    yield samples("moldau_disk_size_bytes", [(tag, total_bytes) for tag, total_bytes, _ in disks])
     yield samples(
         "moldau_log_dir_full",
         [(labels(directory=each.path), int(each.path in full)) for each in manager.directories],
@@ -165,9 +163,8 @@ def state(sources: Sources, image: Image, health: Health, lag: LoopLag) -> Itera
         yield single("moldau_fsync_last_seconds", sources.fsyncs.fsync_last_ms / 1000)
 
 
-def this_process() -> Iterator[str]:
+def this_process(facts: ProcessFacts) -> Iterator[str]:
     """process_* and python_*."""
-    facts = process.read()
     figures = {
         "process_cpu_seconds_total": facts.cpu_seconds,
         "process_resident_memory_bytes": facts.resident_bytes,

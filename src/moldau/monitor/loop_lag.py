@@ -9,7 +9,6 @@ somebody set it back.
 Costs about 10 us of CPU a second. Not here: which lag is too much (probes).
 """
 
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -41,9 +40,7 @@ class ClockJump(NamedTuple):
 class LoopLag:
     """Samples the event loop from `start` to `stop`."""
 
-    def __init__(
-        self, clock: Clock, timers: Timers, thread_seconds: Callable[[], float] = time.thread_time
-    ) -> None:
+    def __init__(self, clock: Clock, timers: Timers, thread_seconds: Callable[[], float]) -> None:
         """`thread_seconds` gives the CPU time of the calling thread, which is the loop's."""
         self._clock = clock
         self._timers = timers

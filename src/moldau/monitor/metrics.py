@@ -45,7 +45,8 @@ class Metrics:
         sources = self._sources
         image = sources.image()
         yield from broker_metrics.state(sources, image, self._health, self._lag)
-        yield from broker_metrics.this_process()
+        if sources.process_facts is not None:
+            yield from broker_metrics.this_process(sources.process_facts())
         yield from broker_metrics.requests(sources)
         yield from broker_metrics.connections(list(sources.listeners))
         if sources.requests is not None and sources.responses is not None:

@@ -34,13 +34,14 @@ class Monitor:
         *,
         min_free_ratio: Callable[[], float],
         transaction_age_ms_max: Callable[[], int],
+        thread_cpu_seconds: Callable[[], float],
         facts: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
-        """`min_free_ratio` and `transaction_age_ms_max` are asked at each verdict; `facts` go onto the health
-        page after the usual ones."""
+        """`min_free_ratio` and `transaction_age_ms_max` are asked at each verdict; `thread_cpu_seconds` gives
+        the CPU time of the calling thread; `facts` go onto the health page after the usual ones."""
         self.sources = sources
         self.health = Health(clock, lambda: {**_standard_facts(sources), **facts()})
-        self.lag = LoopLag(clock, timers)
+        self.lag = LoopLag(clock, timers, thread_cpu_seconds)
         watch = OpenTransactionWatch(sources, clock)
         self.metrics = Metrics(sources, self.health, self.lag, watch)
         self._timers = timers

@@ -6,16 +6,14 @@ it must remember from one look to the next (a condition that holds a while) it k
 docs/monitoring.md.
 """
 
-import shutil
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from moldau.core.clock import Clock
 from moldau.metadata.image import NO_LEADER, Image
-from moldau.monitor import process
 from moldau.monitor.conditions import Condition, condition
 from moldau.monitor.health import Probe
 from moldau.monitor.loop_lag import LoopLag
+from moldau.monitor.process import ProcessFacts
 from moldau.monitor.sources import (
     FsyncSource,
     LogManagerSource,
@@ -38,36 +36,19 @@ _MEMORY_REMEMBERED_MS = 60_000
 _NAMED_MAX = 3
 
 
-class DiskUsage(NamedTuple):
-    """A disk's size and what is free of it, in bytes."""
-
-    total_bytes: int
-    free_bytes: int
-
-
-def disk_usage(path: str) -> DiskUsage:
-    """The disk on which `path` lies; OSError when it cannot be asked."""
-    usage = shutil.disk_usage(path)
-    return DiskUsage(usage.total, usage.free)
-
-
 def disk_nearly_full(
-    paths: Callable[[], Iterable[str]],
-    min_free_ratio: Callable[[], float],
-    usage: Callable[[str], DiskUsage] = disk_usage,
+    part: Callable[[], LogManagerSource | None], min_free_ratio: Callable[[], float]
 ) -> Probe:
-    """disk-nearly-full, for each data directory that can be asked."""
+    """disk-nearly-full, for each data directory that can be asked (one that is gone is log-dir-offline)."""
 
     def probe() -> Found:
-        for path in paths():
-            try:
-                disk = usage(path)
-            except OSError:
-                continue  # a directory that is gone is `log-dir-offline`
-            if disk.total_bytes and disk.free_bytes < min_free_ratio() * disk.total_bytes:
-                share = 100 * disk.free_bytes / disk.total_bytes
+        manager = part()
+        for each in manager.directories if manager is not None else ():
+            total_bytes, free_bytes = each.free_bytes()
+            if total_bytes > 0 and free_bytes < min_free_ratio() * total_bytes:
+                share = 100 * free_bytes / total_bytes
                 yield condition(
-                    "disk-nearly-full", f"{path} has {share:.1f} % free ({_bytes_text(disk.free_bytes)})"
+                    "disk-nearly-full", f"{each.path} has {share:.1f} % free ({_bytes_text(free_bytes)})"
                 )
 
     return probe
@@ -137,7 +118,7 @@ def clock_jumped_back(lag: LoopLag, clock: Clock, remembered_ms: float = _JUMP_R
 
 
 def file_descriptors(
-    read: Callable[[], process.ProcessFacts] = process.read,
+    read: Callable[[], ProcessFacts],
     used_ratio_max: float = _DESCRIPTORS_USED_RATIO_MAX,
 ) -> Probe:
     """file-descriptors, near the process's limit."""
@@ -276,22 +257,20 @@ def standard_probes(
     sources: Sources, lag: LoopLag, clock: Clock, min_free_ratio: Callable[[], float]
 ) -> list[Probe]:
     """The probes of a whole broker; a part that is None in `sources` at the moment of a look is left out."""
-
-    def paths() -> list[str]:
-        return [] if sources.log_manager is None else [each.path for each in sources.log_manager.directories]
-
-    return [
+    probes = [
         log_directories(lambda: sources.log_manager),
         recovery(lambda: sources.log_manager),
-        disk_nearly_full(paths, min_free_ratio),
+        disk_nearly_full(lambda: sources.log_manager, min_free_ratio),
         partitions(sources.image, lambda: sources.replicas),
         appends_waiting(lambda: sources.replicas),
         connection_memory(lambda: sources.requests, lambda: sources.responses),
         slow_fsync(lambda: sources.fsyncs, clock),
         event_loop_lag(lag),
         clock_jumped_back(lag, clock),
-        file_descriptors(),
     ]
+    if sources.process_facts is not None:
+        probes.append(file_descriptors(sources.process_facts))
+    return probes
 
 
 def _some(names: list[str]) -> str:

@@ -15,6 +15,7 @@ from moldau.monitor.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from moldau.log.compaction.report import CompactionReport
+    from moldau.monitor.process import ProcessFacts
 
 
 class SegmentsSettings(Protocol):
@@ -138,6 +139,9 @@ class DirectorySource(Protocol):
 
     @property
     def path(self) -> str: ...
+
+    def free_bytes(self) -> tuple[int, int]:
+        """The size of its disk, and what is free of it; (-1, -1) when the disk does not say."""
 
 
 class LogManagerSource(Protocol):
@@ -306,6 +310,7 @@ class Sources:
     version: str = ""
     image: Callable[[], Image] = field(default=lambda: EMPTY_IMAGE)
     log_manager: LogManagerSource | None = None
+    process_facts: "Callable[[], ProcessFacts] | None" = None
     replicas: ReplicasSource | None = None
     groups: GroupsSource | None = None
     transactions: TransactionsSource | None = None

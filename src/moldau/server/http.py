@@ -17,14 +17,14 @@ anything. Not here: what the pages say (monitor/pages.py).
 import asyncio
 import contextlib
 import logging
-import socket
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from moldau.core.clock import Clock
 from moldau.core.logs import SayOnce
+from moldau.core.network import Address
 from moldau.core.slow_lane import SlowLane
 from moldau.monitor.page import Ask, Page, Route, text_page
 
@@ -66,40 +66,44 @@ class _Client:
 class HttpServer:
     """Serves a table of pages on one address."""
 
-    def __init__(self, routes: Mapping[str, Route], limits: HttpLimits | None = None) -> None:
-        self.host = ""
-        self.port = 0
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        clock: Clock,
+        now_seconds: Callable[[], float],
+        limits: HttpLimits | None = None,
+    ) -> None:
+        """`now_seconds` is a fine counter, by which long pages are cut."""
         self.evicted_count = 0
         self._routes = routes
         self._limits = limits or HttpLimits()
-        self._server: asyncio.Server | None = None
+        self._address: Address | None = None
+        self._now_seconds = now_seconds
         self._clients: dict[_Client, None] = {}  # the oldest first
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._lane = SlowLane()
-        self._say = SayOnce(log)
+        self._tasks: dict[asyncio.Task[None], None] = {}  # the oldest first
+        self._lane = SlowLane(now_seconds=now_seconds)
+        self._say = SayOnce(log, now_ms=clock.monotonic_ms)
 
     @property
-    def address(self) -> str:
-        """host:port, with the port that was chosen if 0 was asked for."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+    def port(self) -> int:
+        """The port that is served."""
+        return self._address.port if self._address is not None else 0
 
-    async def open(self, host: str = "", port: int = 0, *, sock: socket.socket | None = None) -> None:
-        """Start to serve on an address (an empty host means all) or on a socket that listens already.
+    async def serve(self, address: Address) -> None:
+        """Answer whoever comes to this address, from now until `close`."""
+        loop = asyncio.get_running_loop()
 
-        OSError when the address is taken or not ours.
-        """
-        if sock is None:
-            self._server = await asyncio.start_server(self._accept, host or None, port, limit=_READ_BYTES)
-        else:
-            self._server = await asyncio.start_server(self._accept, sock=sock, limit=_READ_BYTES)
-        self.host = host or "0.0.0.0"
-        self.port = self._server.sockets[0].getsockname()[1]
+        def new_connection() -> asyncio.StreamReaderProtocol:
+            reader = asyncio.StreamReader(limit=_READ_BYTES, loop=loop)
+            return asyncio.StreamReaderProtocol(reader, self._accept, loop=loop)
+
+        self._address = address
+        await address.serve(new_connection)
 
     async def close(self) -> None:
         """Stop, and end every connection."""
-        if self._server is not None:
-            self._server.close()
+        if self._address is not None:
+            self._address.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -112,8 +116,8 @@ class HttpServer:
         client = _Client(writer)
         client.task = asyncio.get_running_loop().create_task(self._serve(client, reader, writer))
         self._clients[client] = None
-        self._tasks.add(client.task)
-        client.task.add_done_callback(self._tasks.discard)
+        self._tasks[client.task] = None
+        client.task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     def _evict(self) -> None:
         """Close one connection to make room for another."""
@@ -136,7 +140,10 @@ class HttpServer:
         self, client: _Client, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            await _Exchange(self._routes, self._limits, client, self._lane, reader, writer).run()
+            exchange = _Exchange(
+                self._routes, self._limits, client, self._lane, self._now_seconds, reader, writer
+            )
+            await exchange.run()
         except (OSError, TimeoutError):
             pass  # the client went away, or was too slow
         except asyncio.CancelledError:
@@ -157,6 +164,7 @@ class _Exchange:
         limits: HttpLimits,
         client: _Client,
         lane: SlowLane,
+        now_seconds: Callable[[], float],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
@@ -168,6 +176,7 @@ class _Exchange:
         self._limits = limits
         self._client = client
         self._lane = lane
+        self._now_seconds = now_seconds
         self._reader = reader
         self._writer = writer
 
@@ -253,13 +262,23 @@ class _Exchange:
         over = False
         while not over:
             await self._lane.wait()  # of all pages, one is worked on in a turn of the loop
-            some, over = _some_pieces(pieces)
+            some, over = self._some_pieces(pieces)
             if some:
                 self._send(self._h11.Data(data=some))
                 await self._drain()
             if not over:
                 # Zero would only change places with what is ready; the pause lets requests come in.
                 await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _some_pieces(self, pieces: Iterator[bytes]) -> tuple[bytes, bool]:
+        """What a millisecond of work gives, and whether that was the last."""
+        ends_seconds = self._now_seconds() + _BUSY_SECONDS_MAX
+        some: list[bytes] = []
+        for piece in pieces:
+            some.append(piece)
+            if self._now_seconds() >= ends_seconds:
+                return b"".join(some), False
+        return b"".join(some), True
 
     def _send(self, event: "h11.Event") -> None:
         data: Any = self._peer.send(event)
@@ -292,17 +311,6 @@ class _Exchange:
             self._send(self._h11.Data(data=body))
             self._send(self._h11.EndOfMessage())
             await self._drain()
-
-
-def _some_pieces(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
-    """What a millisecond of work gives, and whether that was the last."""
-    ends_seconds = perf_counter() + _BUSY_SECONDS_MAX
-    some: list[bytes] = []
-    for piece in pieces:
-        some.append(piece)
-        if perf_counter() >= ends_seconds:
-            return b"".join(some), False
-    return b"".join(some), True
 
 
 def _reason(status: int) -> str:

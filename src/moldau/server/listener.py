@@ -10,7 +10,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from moldau.core.clock import Clock
 from moldau.core.logs import SayOnce
+from moldau.core.network import Address, Network
 from moldau.core.timers import TimerHandle, Timers
 from moldau.server.connection import Connection, Dispatcher
 from moldau.server.other_protocols import recognise
@@ -41,6 +43,8 @@ class Listener:
         name: str,
         security_protocol: str,
         limits: Limits,
+        *,
+        clock: Clock,
         timers: Timers,
         http_address: Callable[[], str | None],
         requests: RequestMemory,
@@ -54,7 +58,7 @@ class Listener:
         self.port = 0
         self.frame_bytes_max = limits.frame_bytes_max
         self.tick = 0
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.accepted_count = 0
         self.refused_count = 0
         self.limits = limits
@@ -64,30 +68,19 @@ class Listener:
         self.turns = turns
         self.timers = timers
         self._http_address = http_address
-        self._server: asyncio.Server | None = None
-        self._dispatcher: Dispatcher | None = None
+        self._address: Address | None = None
         self._sweep_timer: TimerHandle | None = None
-        self._say = SayOnce(log)
+        self._say = SayOnce(log, now_ms=clock.monotonic_ms)
 
-    async def bind(self, host: str, port: int, backlog: int) -> None:
+    async def bind(self, network: Network, host: str, port: int, backlog: int) -> None:
         """Take the address, not accepting yet; OSError when it is taken or not ours. Port 0: any."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(self, self._dispatcher),  # type: ignore[arg-type]  # set before the first accept
-            host or None,
-            port,
-            backlog=backlog,
-            reuse_address=True,
-            start_serving=False,
-        )
-        self.host = host
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._address = await network.bind(host, port, backlog)
+        self.host, self.port = host, self._address.port
 
     async def serve(self, dispatcher: Dispatcher) -> None:
         """Accept clients from now on."""
-        assert self._server is not None
-        self._dispatcher = dispatcher
-        await self._server.start_serving()
+        assert self._address is not None
+        await self._address.serve(lambda: Connection(self, dispatcher))
         self._schedule_sweep()
 
     def hold(self) -> None:
@@ -99,11 +92,11 @@ class Listener:
         """Stop listening and end every connection."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
-        if self._server is not None:
-            self._server.close()
+        if self._address is not None:
+            self._address.close()
         for connection in list(self.connections):
             connection.close()
-        if self._server is not None:
+        if self._address is not None:
             await asyncio.sleep(0)  # lets the transports report their end
 
     # What a connection asks
@@ -118,7 +111,7 @@ class Listener:
         if count >= self.limits.connections_per_host_max:
             self._refuse(host, "max.connections.per.ip", self.limits.connections_per_host_max)
             return False
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._per_host[host] = count + 1
         self.accepted_count += 1
         return True
@@ -133,7 +126,7 @@ class Listener:
         """The connection is gone."""
         if connection not in self.connections:
             return
-        self.connections.discard(connection)
+        del self.connections[connection]
         host = connection.session.client_host
         left = self._per_host.get(host, 1) - 1
         if left:

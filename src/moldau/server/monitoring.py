@@ -1,33 +1,22 @@
 """The second port of one broker: its monitor, and the HTTP server that carries the monitor's pages.
 
-Made as soon as there is time for it, which is during recovery when that takes long, and after the start when
-it does not: the parts join in as they come into being (`attach`). Until then they are not looked at.
+`sources` names the parts that are watched; a part that is not there yet is left out. When this is made:
+monitoring_port.py.
 """
 
-import os
-import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from moldau import __version__
 from moldau.core.clock import Clock
+from moldau.core.network import Address
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import Timers
 from moldau.handlers.registry import TABLE
 from moldau.metadata.image import Image
 from moldau.monitor.health import Phase
 from moldau.monitor.monitor import Monitor
-from moldau.monitor.request_times import RequestTimes
-from moldau.monitor.sources import (
-    FsyncSource,
-    GroupsSource,
-    ListenerSource,
-    LogManagerSource,
-    ReplicasSource,
-    RequestMemorySource,
-    ResponseMemorySource,
-    Sources,
-    TransactionsSource,
-)
+from moldau.monitor.process import ProcessFacts
+from moldau.monitor.sources import LogManagerSource, Sources
 from moldau.server.http import HttpServer
 
 
@@ -44,9 +33,18 @@ class Monitoring:
         settings: Callable[[], BrokerSettings],
         addresses: Callable[[], Mapping[str, str]],
         log_manager: LogManagerSource,
+        process_id: int,
+        process_facts: Callable[[], ProcessFacts],
+        thread_cpu_seconds: Callable[[], float],
+        now_seconds: Callable[[], float],
     ) -> None:
         self.sources = Sources(
-            node_id=node_id, version=__version__, image=image, log_manager=log_manager, api_name=_api_name
+            node_id=node_id,
+            version=__version__,
+            image=image,
+            log_manager=log_manager,
+            process_facts=process_facts,
+            api_name=_api_name,
         )
         self._monitor = Monitor(
             clock,
@@ -54,46 +52,24 @@ class Monitoring:
             self.sources,
             min_free_ratio=lambda: settings().moldau_health_disk_min_free_ratio,
             transaction_age_ms_max=lambda: settings().moldau_health_transaction_max_age_ms,
-            facts=lambda: {"pid": os.getpid(), "listeners": dict(addresses())},
+            thread_cpu_seconds=thread_cpu_seconds,
+            facts=lambda: {"pid": process_id, "listeners": dict(addresses())},
         )
-        self._server = HttpServer(self._monitor.routes())
+        self._server = HttpServer(self._monitor.routes(), clock, now_seconds)
 
-    async def start(self, sock: socket.socket) -> None:
-        """Begin to watch, and to answer on `sock`, which is bound and listens."""
+    async def start(self, address: Address) -> None:
+        """Begin to watch, and to answer on this address."""
         self._monitor.start()
-        await self._server.open(sock=sock)
+        await self._server.serve(address)
 
     async def stop(self) -> None:
         """End both."""
         self._monitor.stop()
         await self._server.close()
 
-    def attach(
-        self,
-        replicas: ReplicasSource,
-        groups: GroupsSource | None,
-        transactions: TransactionsSource | None,
-        listeners: Sequence[ListenerSource],
-        fsyncs: FsyncSource,
-        request_counts: Mapping[tuple[int, int], int],
-        request_times: RequestTimes,
-        requests: RequestMemorySource,
-        responses: ResponseMemorySource,
-    ) -> None:
-        """The parts that exist once clients are served."""
-        self.sources.replicas = replicas
-        self.sources.groups = groups
-        self.sources.transactions = transactions
-        self.sources.listeners = listeners
-        self.sources.fsyncs = fsyncs
-        self.sources.request_counts = request_counts
-        self.sources.request_times = request_times
-        self.sources.requests = requests
-        self.sources.responses = responses
-
-    def entered(self, phase: Phase) -> None:
-        """The broker is at this point of its life now."""
-        self._monitor.health.phase = phase
+    def entered(self, phase: str) -> None:
+        """The broker is at this point of its life now: the name of a `Phase`."""
+        self._monitor.health.phase = Phase[phase]
 
 
 def _api_name(api_key: int) -> str:

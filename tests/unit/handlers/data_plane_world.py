@@ -61,7 +61,7 @@ class Client:
 
     def __init__(self, node: Node) -> None:
         self.transport = Transport()
-        self.connection = Connection(node.listeners[0], Dispatch(node.broker))
+        self.connection = Connection(node.listeners.all[0], Dispatch(node.broker))
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def feed(self, data: bytes) -> None:

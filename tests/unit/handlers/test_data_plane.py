@@ -81,7 +81,7 @@ def test_a_client_that_never_takes_its_answers_is_cut_off_in_the_end(tmp_path: P
         client = Client(node)
         client.connection.pause_writing()
         for _ in range(20):
-            node.listeners[0]._sweep()
+            node.listeners.all[0]._sweep()
         assert client.transport.closed
         assert client.transport.aborted
 

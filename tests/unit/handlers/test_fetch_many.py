@@ -191,17 +191,17 @@ def test_a_long_poll_counts_none_of_its_request_s_bytes(tmp_path: Path) -> None:
         data = request(*list(range(COUNT)) * 3, wait_ms=600_000)
         assert len(data) > SMALL_BYTES
         client.feed(data)
-        assert node.requests.used_bytes == len(data) - 4
+        assert node.listeners.requests.used_bytes == len(data) - 4
         partition = partition_of(node, "wide", COUNT - 1)
         for _ in range(100_000):
             if partition.fetch_waiters:
                 break
             await asyncio.sleep(0)
         assert partition.fetch_waiters
-        assert node.requests.used_bytes == 0
+        assert node.listeners.requests.used_bytes == 0
         await produce(node, 0)
         response, _ = await answer(client)
         assert rows_of(response)[0] == (0, 1, True)
-        assert node.requests.used_bytes == 0
+        assert node.listeners.requests.used_bytes == 0
 
     play(tmp_path, scene)

@@ -105,11 +105,12 @@ def test_a_large_request_whose_client_has_gone_is_given_up(tmp_path: Path) -> No
         for _ in range(10):
             await asyncio.sleep(0)
         assert node.broker.allowance.used
-        assert node.requests.used_bytes > 100_000  # the frame's bytes count as long as it is worked on
+        # The frame's bytes count as long as it is worked on.
+        assert node.listeners.requests.used_bytes > 100_000
         client.connection.connection_lost(None)
         turns = await turns_until(lambda: not node.broker.allowance.used)
         assert turns < 10
-        await turns_until(lambda: not node.requests.used_bytes)
+        await turns_until(lambda: not node.listeners.requests.used_bytes)
         assert not client.transport.sent
 
     play(tmp_path, scene)

@@ -30,7 +30,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def good_client(node: Node) -> Ask:
-    reader, writer = await asyncio.open_connection("127.0.0.1", node.listeners[0].port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", node.listeners.all[0].port)
 
     async def ask(request: bytes) -> bytes:
         writer.write(request)
@@ -45,7 +45,7 @@ def strangers(node: Node, count: int, sent: bytes) -> list[socket.socket]:
     for _ in range(count):
         one = socket.socket()
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        one.connect(("127.0.0.1", node.listeners[0].port))
+        one.connect(("127.0.0.1", node.listeners.all[0].port))
         one.setblocking(False)
         one.send(sent)
         opened.append(one)
@@ -58,12 +58,12 @@ def test_half_frames_of_many_clients_do_not_keep_a_good_one_out(
     async def scene(node: Node) -> None:
         half = struct.pack(">i", 1_500_000) + bytes(300_000)
         held = strangers(node, 2, half)
-        await until(lambda: len(node.requests._frames) == 2)
+        await until(lambda: len(node.listeners.requests._frames) == 2)
         ask = await good_client(node)
         await ask(produce_frame("a", 100))  # a small request does not wait
         await ask(produce_frame("a", 900_000))
-        assert node.requests.used_bytes <= 2_500_000
-        assert node.requests.depleted_ms > 1_000
+        assert node.listeners.requests.used_bytes <= 2_500_000
+        assert node.listeners.requests.depleted_ms > 1_000
         for one in held:
             one.close()
 
@@ -80,12 +80,12 @@ def test_clients_that_do_not_read_are_closed_and_a_good_one_reads_on(
         for _ in range(16):
             await ask(produce_frame("a", 900_000))
         held = strangers(node, 30, fetch_frame("a", 50 << 20) * 5)
-        await until(lambda: bool(node.responses.closed_count))
-        assert node.responses.used_bytes <= 10 * MB
+        await until(lambda: bool(node.listeners.responses.closed_count))
+        assert node.listeners.responses.used_bytes <= 10 * MB
         assert len(await ask(fetch_frame("a", 50 << 20))) > 900_000
         for one in held:
             one.close()
-        await until(lambda: not node.responses.used_bytes)
+        await until(lambda: not node.listeners.responses.used_bytes)
 
     on_a_node(scene, tmp_path, moldau_queued_max_response_bytes=str(10 * MB))
     assert "moldau.queued.max.response.bytes=10000000 is used up" in caplog.text

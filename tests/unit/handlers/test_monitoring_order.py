@@ -12,12 +12,13 @@ from moldau.node import Node
 def test_monitoring_sees_both_coordinators(tmp_path: Path, coordinators_first: bool) -> None:
     async def scene(node: Node) -> None:
         if not coordinators_first:
-            node._start_monitoring()
+            node.monitoring_port.begin()
         groups, transactions = node.broker.groups, node.broker.transactions
         if coordinators_first:
-            node._start_monitoring()
-        assert node._monitoring is not None
-        assert node._monitoring.sources.groups is groups
-        assert node._monitoring.sources.transactions is transactions
+            node.monitoring_port.begin()
+        monitoring = node.monitoring_port.monitoring
+        assert monitoring is not None
+        assert monitoring.sources.groups is groups
+        assert monitoring.sources.transactions is transactions
 
     on_a_node(scene, tmp_path, moldau_http_listener="127.0.0.1:0")

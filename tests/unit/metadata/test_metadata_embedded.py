@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from moldau.metadata.codec import decode_image
 from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
 from moldau.metadata.frames import MAGIC, frame
 from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
+from moldau.metadata.lock import lock_folder
 from moldau.metadata.store import MetadataStoreError, Registration
 from moldau.metadata.view import MetadataView
 
@@ -157,8 +159,8 @@ def test_an_append_that_cannot_be_forced_to_disk_is_taken_back(tmp_path, monkeyp
 
 def test_a_folder_serves_one_broker_at_a_time(tmp_path):
     async def scenario():
-        first = await filled(tmp_path)
-        with pytest.raises(MetadataStoreError, match=f"another broker \\(process {os.getpid()}\\) uses"):
+        first = await filled(tmp_path, lock=partial(lock_folder, process_id=4711))
+        with pytest.raises(MetadataStoreError, match=r"another broker \(process 4711\) uses"):
             await EmbeddedStore(tmp_path).open()
         await first.close()
         assert (await reopened(tmp_path)).version == 3

@@ -1,6 +1,7 @@
 """Fakes of the broker's parts, as far as monitoring looks at them."""
 
 from dataclasses import dataclass, field
+from time import thread_time
 
 from moldau.core.clock import ManualClock
 from moldau.core.timers import ManualTimers
@@ -9,6 +10,7 @@ from moldau.log.compaction.report import CompactionReport, Running
 from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
 from moldau.monitor.health import Phase
 from moldau.monitor.monitor import Monitor
+from moldau.monitor.process import read
 from moldau.monitor.sources import Sources
 
 
@@ -84,6 +86,11 @@ class FakeReplicas:
 @dataclass
 class FakeDirectory:
     path: str
+    total_bytes: int = 1 << 40
+    usable_bytes: int = 1 << 39
+
+    def free_bytes(self) -> tuple[int, int]:
+        return self.total_bytes, self.usable_bytes
 
 
 @dataclass
@@ -251,6 +258,7 @@ class World:
             fsyncs=self.fsyncs,
             requests=self.requests,
             responses=self.responses,
+            process_facts=read,
             api_name=lambda key: {0: "Produce", 1: "Fetch"}.get(key, str(key)),
         )
         self.monitor = Monitor(
@@ -259,6 +267,7 @@ class World:
             self.sources,
             min_free_ratio=lambda: self.min_free_ratio,
             transaction_age_ms_max=lambda: self.transaction_age_ms_max,
+            thread_cpu_seconds=thread_time,
             facts=lambda: {"listeners": "PLAINTEXT://localhost:9092"},
         )
         self.health = self.monitor.health

@@ -49,12 +49,12 @@ def test_recovery_tells_its_progress(world: World) -> None:
 
 
 def test_disks(world: World) -> None:
-    def usage(path: str) -> probes.DiskUsage:
-        if path == "/gone":
-            raise OSError("gone")
-        return probes.DiskUsage(1000 * 2**20, {"/a": 49, "/b": 51}[path] * 2**20)
-
-    probe = probes.disk_nearly_full(lambda: ["/a", "/b", "/gone"], lambda: 0.05, usage)
+    world.manager.directories = [
+        FakeDirectory("/a", 1000 * 2**20, 49 * 2**20),
+        FakeDirectory("/b", 1000 * 2**20, 51 * 2**20),
+        FakeDirectory("/gone", -1, -1),
+    ]
+    probe = probes.disk_nearly_full(lambda: world.manager, lambda: 0.05)
     assert [cause.message for cause in probe()] == ["/a has 4.9 % free (49.0 MiB)"]
 
 

@@ -3,10 +3,13 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from time import perf_counter
 
 import pytest
 import uvloop
 
+from moldau.core.clock import SystemClock
+from moldau.core.network import SystemNetwork
 from moldau.monitor.page import Ask, Page, json_page, text_page
 from moldau.server.http import HttpLimits, HttpServer
 
@@ -43,8 +46,9 @@ ROUTES = {
 
 def served(test: Callable[[HttpServer], Awaitable[None]], limits: HttpLimits | None = None) -> None:
     async def main() -> None:
-        server = HttpServer(ROUTES, limits)
-        await server.open("127.0.0.1", 0)
+        server = HttpServer(ROUTES, SystemClock(), perf_counter, limits)
+        address = SystemNetwork(asyncio.get_running_loop()).listen("127.0.0.1", 0, 64)
+        await server.serve(address)
         try:
             async with asyncio.timeout(10):
                 await test(server)

@@ -1,0 +1,109 @@
+"""All addresses on which a broker's clients connect, and the limits over their connections together.
+
+take     every address, before anything is written: a port that is in use leaves no new folder behind
+serve    clients, once there is something to answer with
+hold     no new requests, so that those under way can be answered
+close    every connection
+"""
+
+from collections.abc import Callable, Sequence
+
+from moldau.core.clock import Clock
+from moldau.core.network import Network
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.listeners import Listener as PlannedListener
+from moldau.core.timers import Timers
+from moldau.handlers.broker import ResponseRoom
+from moldau.server.addresses import cannot_listen
+from moldau.server.connection import Dispatcher
+from moldau.server.listener import Limits, Listener
+from moldau.server.request_memory import RequestMemory
+from moldau.server.response_memory import ResponseMemory
+from moldau.server.turns import Turns
+
+
+class Listeners:
+    """The listeners of one broker."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        network: Network,
+        clock: Clock,
+        timers: Timers,
+        seconds: Callable[[], float],
+        response_room: ResponseRoom,
+        http_address: Callable[[], str | None],
+    ) -> None:
+        """`http_address` is told to browsers that come to the wrong port."""
+        self._settings = settings
+        self._network = network
+        self._clock = clock
+        self._timers = timers
+        self._http_address = http_address
+        self.requests = RequestMemory(settings.queued_max_request_bytes, timers, clock)
+        self.responses = ResponseMemory(
+            settings.moldau_queued_max_response_bytes, response_room, timers, clock
+        )
+        self._turns = Turns(timers, seconds)
+        self.all: list[Listener] = []
+        """In the order of the settings."""
+
+    async def take(self, planned: Sequence[PlannedListener]) -> None:
+        """Bind every address; connections are refused until `serve`. AddressError: one cannot be had."""
+        for plan in planned:
+            listener = Listener(
+                plan.name,
+                plan.protocol,
+                _limits(self._settings),
+                clock=self._clock,
+                timers=self._timers,
+                http_address=self._http_address,
+                requests=self.requests,
+                responses=self.responses,
+                turns=self._turns,
+            )
+            try:
+                await listener.bind(
+                    self._network, plan.host, plan.port, self._settings.socket_listen_backlog_size
+                )
+            except OSError as error:
+                raise cannot_listen(plan.host, plan.port, error) from None
+            self.all.append(listener)
+
+    async def serve(self, settings: BrokerSettings, dispatcher: Dispatcher) -> None:
+        """Accept clients, whose frames go to `dispatcher`."""
+        for listener in self.all:
+            listener.limits = _limits(settings)
+            listener.frame_bytes_max = settings.socket_request_max_bytes
+            try:
+                await listener.serve(dispatcher)
+            except OSError as error:  # bound by both, and another program was the first to listen
+                raise cannot_listen(listener.host, listener.port, error) from None
+
+    def change_limits(self, settings: BrokerSettings) -> None:
+        """Other settings hold from now on. The largest frame is that of the start."""
+        for listener in self.all:
+            listener.limits = _limits(settings)
+
+    def hold(self) -> None:
+        """Take no new requests from any connection."""
+        for listener in self.all:
+            listener.hold()
+
+    async def close(self) -> None:
+        """Stop listening and end every connection; closing twice does nothing more."""
+        for listener in self.all:
+            await listener.close()
+        self.requests.stop()
+        self.responses.stop()
+
+
+def _limits(settings: BrokerSettings) -> Limits:
+    return Limits(
+        frame_bytes_max=settings.socket_request_max_bytes,
+        connections_max=settings.max_connections,
+        connections_per_host_max=settings.max_connections_per_ip,
+        idle_ms=settings.connections_max_idle_ms,
+    )
