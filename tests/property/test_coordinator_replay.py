@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "coordinator"))
 from group_world import GROUP, Call, World
 
 from moldau.coordinator.group.classic import ClassicGroup
+from moldau.coordinator.group.classic_record import value_of
 from moldau.coordinator.group.classic_state import ClassicState
 from moldau.coordinator.group.shard import GroupShard
 from moldau.coordinator.last_values import LastValues
@@ -181,14 +182,16 @@ class Story:
         known, generation = self.generations.get(id(group), (group, 0))
         assert group.generation >= generation or known is not group, "a generation fell"
         self.generations[id(group)] = (group, group.generation)
-        assert group.parked_join_count == sum(m.parked_join is not None for m in group.members.values())
-        assert set(group.static_members.values()) <= set(group.members)
+        assert group.membership.parked_join_count == sum(
+            m.parked_join is not None for m in group.members.values()
+        )
+        assert set(group.membership.static_members.values()) <= set(group.members)
         if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-            assert group.leader_id in group.members
+            assert group.membership.leader_id in group.members
         if group.state is ClassicState.EMPTY:
             assert not group.members
         if group.state is ClassicState.STABLE:
-            assert group.to_value() == group.persisted
+            assert value_of(group.membership) == group.persisted
 
     def check_rebuilt(self, shard: GroupShard) -> None:
         runtime = self.world.coordinator.runtime

@@ -22,6 +22,7 @@ from mixed_schedule import PARTITIONS, TOPIC, Actor, ConsumerActor, Schedule
 from mixed_script import MemoryPort, Script
 
 from moldau.coordinator.group.classic import ClassicGroup
+from moldau.coordinator.group.classic_record import value_of
 from moldau.coordinator.group.classic_state import ClassicState
 from moldau.coordinator.group.consumer_group import ConsumerGroup
 from moldau.coordinator.group.consumer_member import STATIC_LEAVE_EPOCH
@@ -147,7 +148,7 @@ class Chaos(Schedule):
         if isinstance(group, ClassicGroup) and isinstance(again, ClassicGroup):
             assert group.persisted == again.persisted
             if group.state is ClassicState.STABLE:
-                assert group.to_value() == again.to_value()
+                assert value_of(group.membership) == value_of(again.membership)
 
     # The end.
 

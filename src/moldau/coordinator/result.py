@@ -63,6 +63,8 @@ class Result(Generic[R]):
     records      written and replayed in this order, all or none (message objects, see `records.Record`)
     response     the answer to the caller itself; None leaves it parked
     answers      answers to callers parked earlier, released together with `response`
+    effects      changes of what lives in memory only, applied with the records' replay; not undone if the
+                 append fails
     on_commit    called once the records (and all before them) are committed, before the answers are given;
                  never if the append fails or the shard is given up first. What it decides is a new decision.
     producer     the records are part of this producer's transaction: they count once it commits
@@ -70,7 +72,7 @@ class Result(Generic[R]):
     on_failure   called with the error code after a failed append was rolled back: mends what is in memory
     """
 
-    __slots__ = ("answers", "marker", "on_commit", "on_failure", "producer", "records", "response")
+    __slots__ = ("answers", "effects", "marker", "on_commit", "on_failure", "producer", "records", "response")
 
     def __init__(
         self,
@@ -81,6 +83,7 @@ class Result(Generic[R]):
         on_commit: Callable[[], None] | None = None,
         producer: Producer | None = None,
         marker: Marker | None = None,
+        effects: list[Callable[[], None]] | None = None,
     ) -> None:
         self.response = response
         self.records: list[Any] = [] if records is None else records
@@ -89,6 +92,13 @@ class Result(Generic[R]):
         self.on_commit = on_commit
         self.producer = producer
         self.marker = marker
+        self.effects: list[Callable[[], None]] = [] if effects is None else effects
+
+    def add_to(self, other: "Result[Any]") -> None:
+        """Make records, answers and effects a part of another result."""
+        other.records += self.records
+        other.answers += self.answers
+        other.effects += self.effects
 
     def __repr__(self) -> str:
         return f"Result({self.response!r}, records={self.records!r}, answers={self.answers!r})"

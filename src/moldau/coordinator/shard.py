@@ -133,6 +133,8 @@ class Shard(Generic[M]):
     ) -> Any:
         """See `CoordinatorRuntime.decide`."""
         result = operation(self.state, self._clock.now_ms())
+        for effect in result.effects:
+            effect()
         if (
             not result.records
             and result.marker is None
@@ -153,6 +155,8 @@ class Shard(Generic[M]):
 
     def submit(self, result: Result[None]) -> None:
         """Take a result that no caller waits for."""
+        for effect in result.effects:
+            effect()
         self._accept(Entry(result, None, None, self.state))
 
     def _accept(self, entry: Entry) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pending_append import PendingAppend
+from pure_decisions import watch_decisions
 
 from moldau.coordinator.group.service import GroupCoordinator
 from moldau.coordinator.group.shard import GroupShard
@@ -166,6 +167,7 @@ class World:
             timers=self.timers,
             random_source=self.random,
         )
+        watch_decisions(self.coordinator.runtime)
         self.coordinator.start()
         for partition in range(len(self.image.topics[GROUP_OFFSETS_TOPIC].partitions)):
             self.coordinator.elected(partition, 0)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 from group_world import GROUP, World
 
-from moldau.coordinator.group.classic_state import TRANSITIONS, ClassicState
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
@@ -208,7 +207,7 @@ def test_members_must_share_a_protocol(world: World) -> None:
     assert world.join(protocols=[("roundrobin", b"")]).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert world.join(protocol_type="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     _, second = world.enter(protocols=[("range", b"3"), ("other", b"4")])
-    leader = world.shard.classic.get(GROUP).leader_id
+    leader = world.shard.classic.get(GROUP).membership.leader_id
     world.join(leader, protocols=[("sticky", b"1"), ("range", b"2")])
     assert second.response.protocol_name == "range"
 
@@ -244,13 +243,3 @@ def test_leaving_an_unknown_group_is_an_error_of_each_member(world: World) -> No
     request = LeaveGroupRequest(group_id="ghosts", members=[MemberIdentity(member_id="a")])
     response = world.call("leave_group", request, 5).response
     assert (response.error_code, response.members[0].error_code) == (0, ErrorCode.UNKNOWN_MEMBER_ID)
-
-
-def test_dead_ends_and_the_table_of_transitions() -> None:
-    assert all(ClassicState.DEAD in following for following in TRANSITIONS.values())
-    assert ClassicState.STABLE not in TRANSITIONS[ClassicState.PREPARING_REBALANCE]
-    world = World()
-    world.form(1)
-    with pytest.raises(AssertionError, match="no way from Stable to Empty"):
-        world.shard.classic.get(GROUP).transition(ClassicState.EMPTY, 0)  # type: ignore[union-attr]
-    world.close()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from group_world import GROUP, World
 
+from moldau.coordinator.group.classic_record import value_of
 from moldau.protocol.errors import ErrorCode
 
 
@@ -127,4 +128,4 @@ def test_a_failed_write_gives_the_old_id_back(world: World) -> None:
     assert world.heartbeat(b, generation, "two") == ErrorCode.NONE
     group = world.shard.classic.get(GROUP)
     assert group is not None
-    assert group.to_value() == group.persisted
+    assert value_of(group.membership) == group.persisted

@@ -68,18 +68,18 @@ def test_members_commit_in_their_own_epoch() -> None:
     world = World()
     world.heartbeat("m1", 0)
     group = world.group()
-    assert group.validate_offset_commit("m1", None, 2, 9, 0) == ErrorCode.NONE
-    assert group.validate_offset_commit("m1", None, 1, 9, 0) == ErrorCode.STALE_MEMBER_EPOCH
-    assert group.validate_offset_commit("m1", None, 3, 9, 0) == ErrorCode.STALE_MEMBER_EPOCH
-    assert group.validate_offset_commit("m2", None, 2, 9, 0) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert group.validate_offset_commit("m1", None, 2, 8, 0) == ErrorCode.UNSUPPORTED_VERSION
-    assert group.validate_offset_commit("", None, -1, 9, 0) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.validate_offset_commit("m1", None, 2, 9) == ErrorCode.NONE
+    assert group.validate_offset_commit("m1", None, 1, 9) == ErrorCode.STALE_MEMBER_EPOCH
+    assert group.validate_offset_commit("m1", None, 3, 9) == ErrorCode.STALE_MEMBER_EPOCH
+    assert group.validate_offset_commit("m2", None, 2, 9) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.validate_offset_commit("m1", None, 2, 8) == ErrorCode.UNSUPPORTED_VERSION
+    assert group.validate_offset_commit("", None, -1, 9) == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.validate_offset_fetch("m1", 2) == ErrorCode.NONE
     assert group.validate_offset_fetch("m1", 1) == ErrorCode.STALE_MEMBER_EPOCH
     assert group.validate_offset_fetch("m2", 2) == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.validate_offset_fetch(None, -1) == ErrorCode.NONE
     world.heartbeat("m1", -1)
-    assert group.validate_offset_commit("", None, -1, 2, 0) == ErrorCode.NONE
+    assert group.validate_offset_commit("", None, -1, 2) == ErrorCode.NONE
 
 
 def test_a_late_commit_counts_for_partitions_that_never_left_the_member() -> None:

@@ -1,19 +1,24 @@
 """JoinGroup, SyncGroup, Heartbeat, LeaveGroup and DescribeGroups for the classic groups of one shard.
 
-Each method checks the request against the group, and leaves the group's course to classic_rebalance.py. A
-join of a group that nobody knows creates it, with an empty record first, so that the group exists after a
-crash as well (as Kafka does). Who may join, and as whom, is decided in classic_join.py. Requests to a
-consumer group go to consumer_classic.py, which serves its classic members.
+Each method checks the request against the group and decides on a draft of it (classic_draft.py); what follows
+for the group stands in classic_rebalance.py. A join of a group that does not exist creates it, with an empty
+record first, so that it exists after a crash as well (as in Kafka). Who may join, and as whom:
+classic_join.py. Requests to a consumer group go to consumer_classic.py, which serves its classic members.
 
 Sources: KIP-345 (static members), KIP-559 (protocol type and name checked), KIP-800 (reasons, logged).
 """
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.coordinator.group import classic_rebalance as rebalance
 from moldau.coordinator.group.classic import ClassicGroup
-from moldau.coordinator.group.classic_join import Joining, refuse_join
+from moldau.coordinator.group.classic_answers import sync_response
+from moldau.coordinator.group.classic_draft import Draft
+from moldau.coordinator.group.classic_join import NO_REASON, Joining, refuse_join
+from moldau.coordinator.group.classic_membership import Membership
+from moldau.coordinator.group.classic_record import value_of
 from moldau.coordinator.group.classic_state import ClassicState
 from moldau.coordinator.group.consumer_group import ConsumerGroup
 from moldau.coordinator.group.group import Client
@@ -81,9 +86,9 @@ class ClassicGroups:
             self._install(created)
 
     def ensure(self, group_id: str) -> None:
-        """Offsets were committed for a group: if nobody knows it, it is one that only stores offsets."""
+        """Offsets were committed for a group: if it does not exist, it is one that only stores offsets."""
         if group_id not in self.shard.groups:
-            self._install(ClassicGroup(self.shard, group_id, -1))
+            self._install(ClassicGroup(self.shard, group_id, Membership(-1)))
 
     def _install(self, group: ClassicGroup) -> None:
         self.shard.journal.note(lambda: self.shard.orphans.append(group))
@@ -112,11 +117,11 @@ class ClassicGroups:
         if group is None:
             if request.member_id:
                 return refuse_join(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-            group = ClassicGroup(self.shard, request.group_id, now_ms)
-            prologue.append(group_metadata_record(group.group_id, group.to_value()))
+            group = ClassicGroup(self.shard, request.group_id, Membership(now_ms))
+            prologue.append(group_metadata_record(group.group_id, value_of(group.membership)))
             result = self._joining.join(group, request, client, parked, now_ms)
             if result.response is None or result.response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-                self.adopt(group)
+                result.effects.append(partial(self.adopt, group))
                 result.records[:0] = prologue
             return result
         return self._joining.join(group, request, client, parked, now_ms)
@@ -138,82 +143,66 @@ class ClassicGroups:
         if group is None or error_code:
             return Result(SyncGroupResponse(error_code=error_code))
         member = group.members[request.member_id]
-        group.pending_syncs.discard(member.member_id)
-        if not group.pending_syncs:
-            self.shard.deadlines.cancel((group.group_id, "sync", ""))
+        draft = Draft(group)
+        if member.member_id in group.membership.pending_syncs:
+            draft.now.pending_syncs -= {member.member_id}
+            if not draft.now.pending_syncs:
+                draft.cancel_deadline("sync")
         if group.state is ClassicState.STABLE:
-            return Result(rebalance.sync_response(group, member))
+            return draft.result(sync_response(group.membership, member))
         stale = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-        result: Result[SyncGroupResponse] = Result(answers=group.take_sync(member, stale))
-        member.parked_sync = parked
-        if member.member_id == group.leader_id:
-            given = {row.member_id: bytes(row.assignment or b"") for row in request.assignments}
-            rebalance.assign(group, given, result, now_ms)
+        member = draft.answer_sync(member, stale)._replace(parked_sync=parked)
+        draft.now.put(member)
+        if member.member_id != draft.now.leader_id:
+            return draft.result()
+        given = {row.member_id: bytes(row.assignment or b"") for row in request.assignments}
+        unassign = rebalance.assign(draft, given, now_ms)
+        result: Result[SyncGroupResponse] = draft.result()
+        result.on_failure = unassign
         return result
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Result[HeartbeatResponse]:
-        """A member says that it lives; it may be told to join again."""
+        """A member is alive; it may be told to rejoin."""
         consumer_group = self._consumer_group(request.group_id)
         if consumer_group is not None:
             return self.shard.consumer.classic_members.heartbeat(consumer_group, request, now_ms)
         group = self.get(request.group_id)
         if group is None:
             return Result(HeartbeatResponse(error_code=_unknown(request.group_id)))
-        error_code = group.check_member(request.member_id, request.group_instance_id)
+        error_code = group.membership.check_member(request.member_id, request.group_instance_id)
         if not error_code and request.generation_id != group.generation:
             error_code = ErrorCode.ILLEGAL_GENERATION
-        if not error_code:
-            group.touch(group.members[request.member_id], now_ms)
-            if group.state is ClassicState.PREPARING_REBALANCE:
-                error_code = ErrorCode.REBALANCE_IN_PROGRESS
-        return Result(HeartbeatResponse(error_code=error_code))
+        if error_code:
+            return Result(HeartbeatResponse(error_code=error_code))
+        draft = Draft(group)
+        draft.touch(group.members[request.member_id], now_ms)
+        rejoin = group.state is ClassicState.PREPARING_REBALANCE
+        return draft.result(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if rejoin else 0))
 
     def leave(self, request: LeaveGroupRequest, now_ms: int) -> Result[LeaveGroupResponse]:
-        """Members leave, of themselves or by an administrator's hand; each has its own outcome."""
+        """Members leave, or an administrator removes them; each has its own outcome."""
         if not request.group_id:
             return Result(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         consumer_group = self._consumer_group(request.group_id)
         if consumer_group is not None:
             return self.shard.consumer.classic_members.leave(consumer_group, request, now_ms)
         group = self.get(request.group_id)
-        result: Result[LeaveGroupResponse] = Result()
+        draft = None if group is None else Draft(group)
         rows = []
         for identity in request.members:
-            error_code = (
-                ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._leave(group, identity, result)
-            )
+            error_code = ErrorCode.UNKNOWN_MEMBER_ID if draft is None else _leave(draft, identity)
             row = MemberResponse(
                 member_id=identity.member_id,
                 group_instance_id=identity.group_instance_id,
                 error_code=error_code,
             )
             rows.append(row)
-        if group is not None and any(not row.error_code for row in rows):
-            rebalance.after_removal(group, result, now_ms)
-        result.response = LeaveGroupResponse(members=rows)
-        return result
-
-    def _leave(
-        self, group: ClassicGroup, identity: MemberIdentity, result: Result[LeaveGroupResponse]
-    ) -> int:
-        member_id = identity.member_id
-        if member_id in group.pending_joins:
-            group.remove(member_id)
-            self.shard.deadlines.cancel((group.group_id, "session", member_id))
-            return ErrorCode.NONE
-        if not member_id and identity.group_instance_id is not None:
-            # An administrator removes a static member without knowing its id.
-            member_id = group.static_members.get(identity.group_instance_id, "")
-        error_code = group.check_member(member_id, identity.group_instance_id)
-        if not error_code:
-            _log.info(
-                "group %s: member %s leaves (%s)",
-                group.group_id,
-                member_id,
-                identity.reason or "no reason given",
-            )
-            rebalance.drop(group, group.members[member_id], result)
-        return error_code
+        response = LeaveGroupResponse(members=rows)
+        if draft is None:
+            return Result(response)
+        if any(not row.error_code for row in rows):
+            rebalance.after_removal(draft, now_ms)
+        return draft.result(response)
 
     # DescribeGroups.
 
@@ -252,12 +241,30 @@ class ClassicGroups:
         )
 
 
+def _leave(draft: Draft, identity: MemberIdentity) -> int:
+    """Remove one member, which asks for it itself, or an administrator does; the error code, or 0."""
+    now, member_id = draft.now, identity.member_id
+    if member_id in now.pending_joins:
+        now.remove(member_id)
+        draft.cancel_deadline("session", member_id)
+        return ErrorCode.NONE
+    if not member_id and identity.group_instance_id is not None:
+        # An administrator removes a static member without knowing its id.
+        member_id = now.static_members.get(identity.group_instance_id, "")
+    error_code = now.check_member(member_id, identity.group_instance_id)
+    if not error_code:
+        reason = identity.reason or NO_REASON
+        _log.info("group %s: member %s leaves (%s)", draft.group.group_id, member_id, reason)
+        rebalance.remove(draft, now.members[member_id])
+    return error_code
+
+
 def _unknown(group_id: str) -> int:
     return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
 
 
 def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> int:
-    error_code = group.check_member(request.member_id, request.group_instance_id)
+    error_code = group.membership.check_member(request.member_id, request.group_instance_id)
     if error_code:
         return error_code
     if request.generation_id != group.generation:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from moldau.coordinator.deadlines import Key
 from moldau.coordinator.group import downgrade
+from moldau.coordinator.group.classic_answers import join_response
 from moldau.coordinator.group.classic_member import protocols_of
 from moldau.coordinator.group.consumer_group import ConsumerGroup, all_topic_names
 from moldau.coordinator.group.consumer_heartbeat import (
@@ -202,8 +203,8 @@ class ClassicMembers:
             response = _join_response(decision.member)
             response.protocol_name = classic.protocol_name
         else:
-            classic.leader_id = member_id
-            response = classic.join_response(member_id, skip_assignment=True)
+            classic.membership.leader_id = member_id
+            response = join_response(classic.membership, member_id, skip_assignment=True)
         result: Result[JoinGroupResponse] = Result(response)
         self._groups.become_classic(group, classic, result, now_ms, rebalances=rebalances)
         return result

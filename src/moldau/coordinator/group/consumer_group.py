@@ -219,7 +219,6 @@ class ConsumerGroup:
         instance_id: str | None,
         generation_or_member_epoch: int,
         api_version: int,
-        now_ms: int,
     ) -> int:
         """Members commit in their own epoch (to classic ones: generation); with no member left, anybody
         without an epoch may (tools do)."""

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.coordinator.group import classic_rebalance, downgrade
-from moldau.coordinator.group.classic import CONSUMER, ClassicGroup
+from moldau.coordinator.group.classic import ClassicGroup
+from moldau.coordinator.group.classic_draft import Draft
+from moldau.coordinator.group.classic_membership import CONSUMER
 from moldau.coordinator.group.consumer_classic import ClassicMembers
 from moldau.coordinator.group.consumer_describe import describe
 from moldau.coordinator.group.consumer_group import ConsumerGroup
@@ -152,8 +154,10 @@ class ConsumerGroups:
         )
         classic = self.shard.classic.get(group.group_id)
         if classic is not None:
-            result.answers += classic.take_all(ErrorCode.REBALANCE_IN_PROGRESS)
-            resume = classic_rebalance.suspend_deadlines(classic)
+            draft = Draft(classic)
+            draft.refuse_all(ErrorCode.REBALANCE_IN_PROGRESS)
+            resume = classic_rebalance.suspend_deadlines(draft)
+            draft.result().add_to(result)
             size_bytes = subscription_bytes(classic)
 
             def mend(error_code: int) -> None:
@@ -260,13 +264,15 @@ class ConsumerGroups:
 
         result.records += downgrade.records_of(group, classic, rebalances=rebalances)
         result.on_failure = mend
-        self.shard.classic.adopt(classic)
+        result.effects.append(lambda: self.shard.classic.adopt(classic))
         for member_id in group.members:
             self.timers.cancel(group, member_id)
+        draft = Draft(classic)
         for member in classic.members.values():
-            classic.touch(member, now_ms)
+            draft.touch(member, now_ms)
         if rebalances:
-            classic_rebalance.prepare_rebalance(classic, result, now_ms)
+            classic_rebalance.prepare_rebalance(draft, now_ms)
+        draft.result().add_to(result)
 
     # Time.
 

@@ -25,8 +25,10 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from moldau.coordinator.append_errors import CLIENT_ERRORS
-from moldau.coordinator.group.classic import CONSUMER, ClassicGroup
+from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.classic_member import ClassicMember
+from moldau.coordinator.group.classic_membership import CONSUMER, Membership
+from moldau.coordinator.group.classic_record import value_of
 from moldau.coordinator.group.classic_state import ClassicState
 from moldau.coordinator.group.consumer_group import ConsumerGroup
 from moldau.coordinator.group.consumer_member import ConsumerMember
@@ -78,9 +80,9 @@ def classic_group(
 ) -> ClassicGroup:
     """The classic group that `group` becomes without the members `leaving`: stable, with what its members
     were to have. `joining` takes the place of the static member `replaced_id`."""
-    classic = ClassicGroup(shard, group.group_id, now_ms)
-    classic.generation = group.group_epoch
-    classic.protocol_type = CONSUMER
+    membership = Membership(now_ms)
+    membership.generation = group.group_epoch
+    membership.protocol_type = CONSUMER
     members = [
         member
         for member_id, member in group.members.items()
@@ -89,16 +91,16 @@ def classic_group(
     if joining is not None:
         members.append(joining)
     for member in members:
-        classic.add(_classic_member(member, shard))
-    classic.protocol_name = classic.select_protocol()
-    classic.state = ClassicState.STABLE
-    classic.refresh_topics()
-    return classic
+        membership.put(_classic_member(member, shard))
+    membership.protocol_name = membership.select_protocol()
+    membership.state = ClassicState.STABLE
+    membership.refresh_topics()
+    return ClassicGroup(shard, group.group_id, membership)
 
 
 def records_of(group: ConsumerGroup, classic: ClassicGroup, *, rebalances: bool) -> list[Any]:
     """The records that make `group` the classic group."""
-    value = classic.to_value()
+    value = value_of(classic.membership)
     if rebalances:
         value.generation += 1
     return [*group.tombstones(), group_metadata_record(group.group_id, value)]

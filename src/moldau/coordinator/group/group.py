@@ -55,10 +55,8 @@ class Group(Protocol):
         instance_id: str | None,
         generation_or_member_epoch: int,
         api_version: int,
-        now_ms: int,
     ) -> int:
-        """The error code with which a commit of this member is refused, or 0. May extend the member's
-        session."""
+        """The error code with which a commit of this member is refused, or 0."""
 
     def validate_transactional_commit(
         self, member_id: str, instance_id: str | None, generation_or_member_epoch: int

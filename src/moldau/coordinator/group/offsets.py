@@ -14,6 +14,7 @@ offsets committed in transactions (transactional_offsets.py); here it only matte
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.consumer_group import OTHER_EPOCH, ConsumerGroup
 from moldau.coordinator.group.group import Client
 from moldau.coordinator.group.pending_offsets import PendingOffsets, Place
@@ -92,7 +93,7 @@ class Offsets:
         self, request: OffsetCommitRequest, client: Client, now_ms: int
     ) -> Result[OffsetCommitResponse]:
         """Store offsets, each with its own outcome; a request that its group refuses fails as a whole."""
-        error_code = self._check_commit(request, client.api_version, now_ms)
+        error_code = self._check_commit(request, client.api_version)
         if error_code:
             return Result(refuse_commit(request, error_code))
         group_id = request.group_id
@@ -138,9 +139,13 @@ class Offsets:
             topics.append(
                 OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=rows)
             )
-        return Result(OffsetCommitResponse(topics=topics), records)
+        result = Result(OffsetCommitResponse(topics=topics), records)
+        group = self.shard.groups.get(group_id)
+        if isinstance(group, ClassicGroup):  # to whom a member's commit is a heartbeat
+            group.heard_from(request.member_id, now_ms).add_to(result)
+        return result
 
-    def _check_commit(self, request: OffsetCommitRequest, api_version: int, now_ms: int) -> int:
+    def _check_commit(self, request: OffsetCommitRequest, api_version: int) -> int:
         epoch = request.generation_id_or_member_epoch
         group = self.shard.groups.get(request.group_id)
         if group is None:
@@ -149,7 +154,7 @@ class Offsets:
             old = api_version < GROUP_NOT_FOUND_SINCE
             return ErrorCode.ILLEGAL_GENERATION if old else ErrorCode.GROUP_ID_NOT_FOUND
         error_code = group.validate_offset_commit(
-            request.member_id, request.group_instance_id, epoch, api_version, now_ms
+            request.member_id, request.group_instance_id, epoch, api_version
         )
         if error_code in OTHER_EPOCH and isinstance(group, ConsumerGroup):
             return ErrorCode.NONE if self._all_held(group, request, api_version) else error_code

@@ -96,12 +96,10 @@ class GroupShard:
         self.transactional.load_pending(producer, key, value)
 
     def loaded(self, now_ms: int) -> Result[None]:
-        together: Result[None] = Result()
+        result: Result[None] = Result()
         for group in list(self.groups.values()):
-            one = group.loaded(now_ms)
-            together.records += one.records
-            together.answers += one.answers
-        return together
+            group.loaded(now_ms).add_to(result)
+        return result
 
     def unloaded(self, error_code: int) -> list[ParkedAnswer]:
         self.transactional.break_guards()
@@ -122,7 +120,7 @@ class GroupShard:
     def expects_members(self, group_id: str) -> bool:
         """Whether somebody has announced itself to an empty group and is about to join."""
         group = self.classic.get(group_id)
-        return group is not None and bool(group.pending_joins)
+        return group is not None and bool(group.membership.pending_joins)
 
     def list_groups(self, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
         """All groups in one of `states` and of one of `types` (both in lower case; empty means any)."""

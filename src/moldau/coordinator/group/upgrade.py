@@ -9,7 +9,7 @@ of the consumer group (consumer_classic.py):
     its subscription         ->  its topics and rack; the bytes are kept, the group may become classic again
 
 The join that follows raises the group epoch, so every member is soon told to join again. Whoever waited for
-the classic rebalance is told so at once (`ClassicGroup.take_all`, by the caller).
+the classic rebalance is told so at once (`Draft.refuse_all`, by the caller).
 
 A cooperative member (KIP-429) may have more than it is assigned: in the middle of a rebalance, whose outcome
 nobody knows yet, or when it has not yet heard that it is to give something up. It said so when it joined, and
@@ -33,8 +33,9 @@ from typing import Any
 from moldau.coordinator.append_errors import CLIENT_ERRORS
 from moldau.coordinator.group import consumer_records as records
 from moldau.coordinator.group.assignors import Assignment
-from moldau.coordinator.group.classic import CONSUMER, ClassicGroup
+from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.classic_member import ClassicMember
+from moldau.coordinator.group.classic_membership import CONSUMER
 from moldau.coordinator.group.classic_state import ClassicState
 from moldau.coordinator.group.consumer_group import ConsumerGroup, all_topic_names
 from moldau.coordinator.group.consumer_member import ClassicSide, ConsumerMember, MemberState

@@ -1,0 +1,116 @@
+"""A decision about a classic group in the making, and the one place where it takes effect.
+
+    decide:  draft = Draft(group) ──> its `now` is a copy, which the decision changes
+             draft.result(response) ──> records, answers, and the draft itself as the effect
+    apply:   `Draft.apply`, called by the shard as it replays the records
+
+Until then the group is as it was: a decision that raises, or whose result is thrown away, changes nothing.
+
+What a rebalance holds in memory (who has joined, deadlines) is not in the log, as in Kafka: after a crash the
+clients begin it again. So a failed append does not undo it; where it has to be mended, the result's
+`on_failure` decides again, on what the group is by then.
+
+    written to the log (replayed, undone by the journal)   the generation's outcome: `ClassicGroup.persisted`
+    in memory only (applied here, mended by on_failure)    membership, deadlines, notices of removals
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from moldau.coordinator.group.classic_member import ClassicMember
+from moldau.coordinator.group.classic_membership import Membership
+from moldau.coordinator.result import ParkedAnswer, Result
+from moldau.protocol.messages.join_group import JoinGroupResponse
+from moldau.protocol.messages.sync_group import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from moldau.coordinator.deadlines import Key
+    from moldau.coordinator.group.classic import ClassicGroup
+
+R = TypeVar("R")
+
+
+class Removal(NamedTuple):
+    """A member that the coordinator removed, for the log."""
+
+    member_id: str
+    client_host: str
+    cause: str
+
+
+class Draft:
+    """What a classic group is to become. Read and change `now`; nothing outside the draft changes."""
+
+    def __init__(self, group: "ClassicGroup") -> None:
+        self.group = group
+        self._now: Membership | None = None
+        self.records: list[Any] = []
+        self.answers: list[ParkedAnswer] = []
+        self.deadlines: dict[Key, int | None] = {}
+        """New deadlines in milliseconds; None cancels."""
+        self.removals: list[Removal] = []
+
+    @property
+    def now(self) -> Membership:
+        """The group's membership as it is to become. Copied when it is first asked for: a heartbeat needs
+        none."""
+        if self._now is None:
+            self._now = self.group.membership.copy()
+        return self._now
+
+    def apply(self) -> None:
+        """Make the group what the draft says."""
+        if self._now is not None:
+            self.group.membership = self._now
+        deadlines = self.group.shard.deadlines
+        for key, at_ms in self.deadlines.items():
+            if at_ms is None:
+                deadlines.cancel(key)
+            else:
+                deadlines.set(key, at_ms)
+        for removal in self.removals:
+            self.group.shard.removals.removed(self.group.group_id, *removal)
+
+    def result(self, response: R | None = None) -> Result[R]:
+        """The decision as the runtime takes it. Without a response the caller stays parked."""
+        return Result(response, self.records, self.answers, effects=[self.apply])
+
+    # Deadlines.
+
+    def set_deadline(self, name: str, at_ms: int, member_id: str = "") -> None:
+        key = (self.group.group_id, name, member_id)
+        self.deadlines.pop(key, None)
+        self.deadlines[key] = at_ms
+
+    def cancel_deadline(self, name: str, member_id: str = "") -> None:
+        self.deadlines[self.group.group_id, name, member_id] = None
+
+    def touch(self, member: ClassicMember, now_ms: int) -> None:
+        """The member gave a sign of life: its session starts again."""
+        self.set_deadline("session", now_ms + member.session_timeout_ms, member.member_id)
+
+    # Parked requests.
+
+    def answer_join(self, member: ClassicMember, response: JoinGroupResponse) -> ClassicMember:
+        """Answer the member's parked join, if one is parked; the member without it."""
+        if member.parked_join is None:
+            return member
+        self.answers.append(ParkedAnswer(member.parked_join, response))
+        member = member._replace(parked_join=None)
+        self.now.put(member)
+        return member
+
+    def answer_sync(self, member: ClassicMember, response: SyncGroupResponse) -> ClassicMember:
+        """Answer the member's parked sync, if one is parked; the member without it."""
+        if member.parked_sync is None:
+            return member
+        self.answers.append(ParkedAnswer(member.parked_sync, response))
+        member = member._replace(parked_sync=None)
+        self.now.put(member)
+        return member
+
+    def refuse_all(self, error_code: int) -> None:
+        """Answer everyone who is parked here."""
+        for member in list(self.now.members.values()):
+            refusal = JoinGroupResponse(error_code=error_code, member_id=member.member_id)
+            member = self.answer_join(member, refusal)
+            self.answer_sync(member, SyncGroupResponse(error_code=error_code))

@@ -1,0 +1,70 @@
+"""Watches that deciding changes nothing: what a classic group holds in memory is the same before and after a
+decision, and changes only when its result is applied."""
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.coordinator.group.classic import ClassicGroup
+from moldau.coordinator.group.shard import GroupShard
+from moldau.coordinator.result import Result
+from moldau.coordinator.runtime import CoordinatorRuntime
+from moldau.protocol.messages.coordinator_records import GroupMetadataKey, OffsetCommitKey
+
+Operation = Callable[[GroupShard, int], Result[Any]]
+
+
+def watch_decisions(runtime: CoordinatorRuntime[GroupShard]) -> None:
+    """Check every decision of this runtime from now on. Call it before the first election."""
+    decide, submit, make_state = runtime.decide, runtime.submit, runtime._make_state
+
+    def watched_decide(index: int, operation: Operation, *arguments: Any) -> Any:
+        return decide(index, _watched(operation), *arguments)
+
+    def watched_submit(index: int, operation: Operation) -> None:
+        submit(index, _watched(operation))
+
+    def watched_state(index: int, leader_epoch: int) -> GroupShard:
+        shard = make_state(index, leader_epoch)
+        due = shard.due
+
+        def watched_due(key: Any, now_ms: int) -> Result[Any]:
+            return _watched(lambda _shard, now_ms: due(key, now_ms))(shard, now_ms)
+
+        shard.due = watched_due  # type: ignore[method-assign]
+        return shard
+
+    runtime.decide = watched_decide  # type: ignore[method-assign, assignment]
+    runtime.submit = watched_submit  # type: ignore[method-assign]
+    runtime._make_state = watched_state
+
+
+def _watched(operation: Operation) -> Operation:
+    def run(shard: GroupShard, now_ms: int) -> Result[Any]:
+        groups = dict(shard.groups)
+        memory = {group_id: _memory(group) for group_id, group in groups.items()}
+        deadlines = dict(shard.deadlines._at_ms)
+        result = operation(shard, now_ms)
+        assert dict(shard.groups) == groups, "a decision added or removed a group"
+        for group_id, group in groups.items():
+            assert _memory(group) == memory[group_id], "a decision changed a classic group"
+        # Consumer groups keep their timers by themselves, also when a classic group becomes one.
+        if all(isinstance(record.key, (GroupMetadataKey, OffsetCommitKey)) for record in result.records):
+            for key, at_ms in {**deadlines, **shard.deadlines._at_ms}.items():
+                if isinstance(groups.get(key[0]), ClassicGroup):  # type: ignore[index]
+                    assert shard.deadlines._at_ms.get(key) == deadlines.get(key) == at_ms, (
+                        f"a decision moved a deadline: {key}"
+                    )
+        return result
+
+    return run
+
+
+def _memory(group: Any) -> Any:
+    """The membership's identity and everything in it; members are immutable."""
+    if not isinstance(group, ClassicGroup):
+        return None
+    held = {
+        name: dict(value) if isinstance(value, dict) else value
+        for name, value in vars(group.membership).items()
+    }
+    return id(group.membership), held
