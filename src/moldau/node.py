@@ -23,6 +23,7 @@ from moldau.core.slow_lane import SlowLane
 from moldau.handlers import load_all
 from moldau.handlers.broker import Broker, ResponseRoom
 from moldau.handlers.produce_transactional import Verifications
+from moldau.handlers.transaction_verifier import LocalTransactionVerifier
 from moldau.host import Host, system_host
 from moldau.log.background import LoopBackground
 from moldau.log.checkpoints import told_cluster_id
@@ -335,6 +336,7 @@ class Node:
             make_groups=self.groups.get,
             make_transactions=self.transactions.get,
             markers=self.markers,
+            transaction_verifier=LocalTransactionVerifier(self.transactions.get),
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, host.random),
             producer_ids=self.producer_ids,
             response_room=self.response_room,

@@ -1,9 +1,13 @@
 """Markers: how a decided transaction is told to the partitions that it wrote to.
 
 The coordinator decides in `__transaction_state`; every partition of the transaction then gets a control
-record that says COMMIT or ABORT at its place in the partition's own log. Whoever brings it there is a
-`MarkerWriter`: a partition on this broker is written to at once, one elsewhere by a WriteTxnMarkers request
-to its leader.
+record that says COMMIT or ABORT at its place in the partition's own log. A `MarkerWriter` brings it there:
+
+    led by this broker    LocalMarkers appends it (replication/markers.py)
+    led by another        a WriteTxnMarkers request to that leader; a cluster's node hands such a writer over
+
+Every form keeps to this: NONE means that the marker is committed, and whatever else happens is an error code
+or an exception. A partition that is left out of the answer counts as not written.
 
 Not here: which markers are due, and what is tried again (transaction/delivery.py).
 """

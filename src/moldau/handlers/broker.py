@@ -16,17 +16,18 @@ from moldau.monitor.request_times import RequestTimes
 if TYPE_CHECKING:
     from moldau.controller.controller import Controller
     from moldau.coordinator.group.service import GroupCoordinator
-    from moldau.coordinator.markers import MarkerWriter
     from moldau.coordinator.transaction.service import TransactionCoordinator
     from moldau.core.clock import Clock
     from moldau.core.settings.broker import BrokerSettings
     from moldau.core.side_worker import SideWorker
     from moldau.core.timers import Timers
     from moldau.handlers.produce_transactional import Verifications
+    from moldau.handlers.transaction_verifier import TransactionVerifier
     from moldau.log.manager import LogManager
     from moldau.metadata.view import MetadataView
     from moldau.replication.fetch_session import FetchSessions
     from moldau.replication.manager import ReplicaManager
+    from moldau.replication.markers import LocalMarkers
     from moldau.replication.producer_ids import ProducerIds
 
 
@@ -52,7 +53,8 @@ class Broker:
     log_manager: "LogManager"
     make_groups: "Callable[[], GroupCoordinator]"
     make_transactions: "Callable[[], TransactionCoordinator]"
-    markers: "MarkerWriter"
+    markers: "LocalMarkers"  # for WriteTxnMarkers, which is sent to a partition's leader and goes no further
+    transaction_verifier: "TransactionVerifier"
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
     side_worker: "SideWorker"

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Generator, Sequence
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from moldau.metadata.leaders import leading_broker
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.find_coordinator import (
     Coordinator,
@@ -72,9 +73,8 @@ def _find_all(broker: Broker, context: RequestContext, topic: str, keys: Sequenc
 def _find(broker: Broker, context: RequestContext, topic: str, key: str) -> Coordinator:
     image = broker.metadata.image
     coordinator = broker.groups if topic == GROUP_OFFSETS_TOPIC else broker.transactions
-    partition = image.topics[topic].partitions[coordinator.partition_for(key)]
-    leader = image.brokers.get(partition.leader)
-    if leader is None or leader.fenced:
+    leader = leading_broker(image, topic, coordinator.partition_for(key))
+    if leader is None:
         message = f"The key's partition of {topic} has no leader now."
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
     address = leader.endpoints.get(context.session.listener)

@@ -19,12 +19,14 @@ Not here: what the coordinator knows (coordinator/transaction/), the guard itsel
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.core.waiting import is_later
 from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import kept
+from moldau.handlers.transaction_verifier import Codes, Question, ask
 from moldau.log.append_result import AppendResult, Deferred, Refused
 from moldau.log.inspection import Inspection
 from moldau.protocol.errors import ErrorCode, error_name
@@ -90,6 +92,7 @@ class Verifications:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._queues: dict[tuple[Partition, Producer], _Queue] = {}
+        self._asking: set[asyncio.Future[Codes]] = set()  # the loop itself holds tasks only weakly
 
     def has_queue(self, partition: Partition, records: memoryview) -> bool:
         """Whether earlier batches of this batch's producer wait for the partition, so that it must wait too.
@@ -138,14 +141,15 @@ class Verifications:
         adds = version >= ADDS_PARTITIONS_SINCE
         for queue in queues:
             # Taken before every question: the marker of the former transaction makes an earlier one stale.
+            queue.leader_epoch = queue.partition.leader_epoch
             queue.verification = queue.partition.log.transactions.begin_verification(
                 *producer, queue.base_sequence, bumps_epoch=adds
             )
         if not adds and not broker.settings.transaction_partition_verification_enable:
-            self._settle(queues, {}, version)
+            self._settle(queues, {queue.place: 0 for queue in queues}, version)
             return
 
-        def answered(codes: dict[tuple[str, int], int]) -> None:
+        def answered(codes: Codes) -> None:
             busy = [each for each in queues if each.must_ask_again(codes)] if adds else []
             if busy and retry_ms < RETRY_TOGETHER_MS:
                 self._settle([each for each in queues if each not in busy], codes, version)
@@ -154,21 +158,30 @@ class Verifications:
             else:
                 self._settle(queues, codes, version)
 
-        outcome = broker.transactions.verify(
+        question = Question(
             transactional_id,
             *producer,
-            [queue.place for queue in queues],
+            partitions=tuple(queue.place for queue in queues),
             add=adds,
             supports_abortable=version >= ABORTABLE_SINCE,
         )
-        if isinstance(outcome, Awaitable):
-            asyncio.ensure_future(outcome).add_done_callback(lambda future: answered(_codes(future, queues)))
-        else:
-            answered(outcome)
+        answer = ask(broker.transaction_verifier, question)
+        if not is_later(answer):
+            answered(answer)  # type: ignore[arg-type]  # it is no awaitable
+            return
 
-    def _settle(self, queues: "list[_Queue]", codes: dict[tuple[str, int], int], version: int) -> None:
+        def asked(task: "asyncio.Future[Codes]") -> None:
+            self._asking.discard(task)
+            if not task.cancelled():  # else the broker stops
+                answered(task.result())
+
+        asking = asyncio.ensure_future(answer)
+        self._asking.add(asking)
+        asking.add_done_callback(asked)
+
+    def _settle(self, queues: "list[_Queue]", codes: Codes, version: int) -> None:
         for queue in queues:
-            error_code = codes.get(queue.place, ErrorCode.NONE)
+            error_code = codes[queue.place]
             if not error_code:
                 self._append_all(queue)
                 continue
@@ -215,6 +228,9 @@ class Verifications:
         broker, partition = self._broker, queue.partition
         if broker.replicas.partition(partition.topic, partition.index) is not partition:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition has been deleted")
+        if partition.leader_epoch != queue.leader_epoch:
+            # Another leader may have appended a marker meanwhile, which has broken no guard here.
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker leads the partition no longer")
         now_ms, acks, records = broker.clock.now_ms(), waiting.acks, memoryview(waiting.records)
         # What is open needs no guard; else a marker that came meanwhile has broken it.
         guard = None if partition.log.transactions.is_open(*queue.producer) else queue.verification
@@ -238,8 +254,9 @@ class _Waiting(NamedTuple):
 class _Queue:
     """One producer's batches for one partition, in their order, that wait for the same answer."""
 
-    __slots__ = ("partition", "producer", "verification", "waiting")
+    __slots__ = ("leader_epoch", "partition", "producer", "verification", "waiting")
 
+    leader_epoch: int  # in which the question was put
     verification: "Verification"
 
     def __init__(self, partition: Partition, producer: Producer, first: _Waiting) -> None:
@@ -247,13 +264,13 @@ class _Queue:
         self.producer = producer
         self.waiting = [first]
 
-    def must_ask_again(self, codes: dict[tuple[str, int], int]) -> bool:
+    def must_ask_again(self, codes: Codes) -> bool:
         """Whether the answer is no answer yet: the former transaction is still being carried out, or was when
         the question was put, and its marker has broken the guard since (the coordinator keeps a question for
         a moment). A transaction of version 2 has its epoch for itself, so the next answer cannot be about
         another one.
         """
-        error_code = codes.get(self.place, 0)
+        error_code = codes[self.place]
         if error_code:
             return error_code == ErrorCode.CONCURRENT_TRANSACTIONS
         return not self.partition.log.transactions.verification_holds(self.verification)
@@ -267,13 +284,6 @@ class _Queue:
     @property
     def place(self) -> tuple[str, int]:
         return self.partition.topic, self.partition.index
-
-
-def _codes(future: "asyncio.Future[Any]", queues: "list[_Queue]") -> dict[tuple[str, int], int]:
-    if future.cancelled() or future.exception() is not None:
-        return {queue.place: int(ErrorCode.COORDINATOR_NOT_AVAILABLE) for queue in queues}
-    codes: dict[tuple[str, int], int] = future.result()
-    return codes
 
 
 def _refused(error_code: int, version: int) -> Refused:

@@ -9,16 +9,16 @@ twice; so it is asked again. Not here: what is done with the offsets
 (coordinator/group/transactional_offsets.py).
 """
 
-from collections.abc import Awaitable
 from typing import Any
 
 from moldau.coordinator.append_errors import CLIENT_ERRORS
 from moldau.coordinator.group.transactional_offsets import refuse_transactional_commit
-from moldau.core.waiting import then
+from moldau.core.waiting import settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.offset_commit import batch_bytes_max, partition_counts, weigh
 from moldau.handlers.pieces import by_rows, has_many_rows
 from moldau.handlers.registry import handles
+from moldau.handlers.transaction_verifier import Question, ask
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, Image
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -95,33 +95,28 @@ def _commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitReq
 async def _verify_and_commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
     groups = broker.groups
     place = (GROUP_OFFSETS_TOPIC, groups.partition_for(request.group_id))
+    question = Question(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        (place,),
+        add=context.api_version >= ADDS_PARTITION_SINCE,
+        supports_abortable=context.api_version >= ABORTABLE_SINCE,
+    )
     for _ in range(QUESTIONS_MAX):
         guard = groups.guard_commit(request.group_id, request.producer_id)
         if guard is None:  # the shard is not here, and says so
-            return await _now_or_later(groups.txn_offset_commit(request, context))
+            return await settled(groups.txn_offset_commit(request, context))
         try:
-            codes = await _now_or_later(
-                broker.transactions.verify(
-                    request.transactional_id,
-                    request.producer_id,
-                    request.producer_epoch,
-                    [place],
-                    add=context.api_version >= ADDS_PARTITION_SINCE,
-                    supports_abortable=context.api_version >= ABORTABLE_SINCE,
-                )
-            )
+            codes = await settled(ask(broker.transaction_verifier, question))
             if codes[place]:
                 error_code = _VERIFICATION_ERRORS.get(codes[place], codes[place])
                 return refuse_transactional_commit(request, error_code)
             if not guard.broken:
-                return await _now_or_later(groups.txn_offset_commit(request, context, guard))
+                return await settled(groups.txn_offset_commit(request, context, guard))
         finally:
             groups.release_guard(guard)
     return refuse_transactional_commit(request, ErrorCode.INVALID_TXN_STATE)
-
-
-async def _now_or_later(outcome: Any) -> Any:
-    return await outcome if isinstance(outcome, Awaitable) else outcome
 
 
 def _missing(image: Image, request: TxnOffsetCommitRequest) -> set[tuple[str, int]]:

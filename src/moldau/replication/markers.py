@@ -1,11 +1,11 @@
-"""Bringing markers to the partitions of this broker.
+"""The local form of `MarkerWriter`: markers for the partitions that this broker leads.
 
 A marker for a partition of `__consumer_offsets` goes through the group coordinator, because it must stand in
 order with the offsets that the coordinator writes, and settles them. Every other partition takes it as an
 append. The answer is the error code of each partition once its marker is committed.
 
-Used by the transaction coordinator on this broker and by WriteTxnMarkers, with which another broker's
-coordinator comes. Not here: partitions that other brokers lead.
+Used by the transaction coordinator on this broker, and by WriteTxnMarkers, which another broker's coordinator
+sends. Not here: partitions that other brokers lead.
 """
 
 import asyncio

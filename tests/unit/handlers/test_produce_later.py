@@ -14,7 +14,9 @@ import pytest
 from data_plane_world import Client, led_by, on_a_node, partition_of, partition_rows
 
 from moldau.core.slow_lane import SlowLane
+from moldau.core.waiting import Answer
 from moldau.handlers import produce_later
+from moldau.handlers.transaction_verifier import Codes, Question
 from moldau.log.inspection import Inspection
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
@@ -408,8 +410,8 @@ def test_a_bug_in_an_inspection_costs_its_connection_alone(
 class Agreeing:
     """A transaction coordinator that agrees at once."""
 
-    def verify(self, *asked: object, **more: object) -> dict[tuple[str, int], int]:
-        return {}
+    def verify(self, question: Question) -> Codes:
+        return dict.fromkeys(question.partitions, 0)
 
 
 def in_transaction(sequence: int, count: int) -> bytes:
@@ -422,7 +424,7 @@ def test_a_transaction_s_first_batches_keep_their_order_while_one_is_inspected(
     held = Held(monkeypatch)
 
     async def scene(node: Node, client: Client) -> None:
-        node.broker.make_transactions = Agreeing  # type: ignore[assignment]
+        node.broker.transaction_verifier = Agreeing()
         send = partial(frame, transactional_id="t")
         client.feed(send(("a", 0, in_transaction(0, 60_000))))
         await held.reached()
@@ -447,7 +449,7 @@ def test_a_marker_that_comes_during_the_inspection_ends_the_transaction(
     held = Held(monkeypatch)
 
     async def scene(node: Node, client: Client) -> None:
-        node.broker.make_transactions = Agreeing  # type: ignore[assignment]
+        node.broker.transaction_verifier = Agreeing()
         client.feed(frame(("a", 0, in_transaction(0, 60_000)), transactional_id="t"))
         await held.reached()
         marker = EndTransactionMarker(ControlType.ABORT, 0)
@@ -467,7 +469,7 @@ def test_a_transaction_s_deleted_partition_is_unknown(
     held = Held(monkeypatch)
 
     async def scene(node: Node, client: Client) -> None:
-        node.broker.make_transactions = Agreeing  # type: ignore[assignment]
+        node.broker.transaction_verifier = Agreeing()
         client.feed(frame(("a", 0, in_transaction(0, 60_000)), transactional_id="t"))
         await held.reached()
         await node.controller.delete_topics([("a", bytes(16))])
@@ -481,7 +483,7 @@ def test_a_transaction_s_deleted_partition_is_unknown(
 
 def test_a_transaction_s_refused_records_are_named(tmp_path: Path) -> None:
     async def scene(node: Node, client: Client) -> None:
-        node.broker.make_transactions = Agreeing  # type: ignore[assignment]
+        node.broker.transaction_verifier = Agreeing()
         for count in (10, 60_000):
             data = batch(
                 count, keyless=(4,), base_sequence=0, producer_id=7, producer_epoch=0, transactional=True
@@ -547,7 +549,7 @@ def test_many_rows_without_acks_and_with_an_error_end_the_connection(tmp_path: P
 
 def test_many_rows_of_a_transaction_ask_its_coordinator(tmp_path: Path) -> None:
     async def scene(node: Node, client: Client) -> None:
-        node.broker.make_transactions = Agreeing  # type: ignore[assignment]
+        node.broker.transaction_verifier = Agreeing()
         first = [("a", 0, in_transaction(sequence, 1)) for sequence in range(600)]
         client.feed(frame(*first, transactional_id="t"))
         rows = await answered(client)
@@ -578,28 +580,28 @@ def test_a_batch_does_not_overtake_one_that_still_waits_for_its_inspection(
     held = Held(monkeypatch)
 
     async def scene(node: Node, client: Client) -> None:
-        asked: list[asyncio.Future[dict[tuple[str, int], int]]] = []
+        asked: list[asyncio.Future[Codes]] = []
 
         class Thinking:
-            def verify(self, *_: object, **more: object) -> asyncio.Future[dict[tuple[str, int], int]]:
+            def verify(self, question: Question) -> Answer[Codes]:
                 asked.append(asyncio.get_running_loop().create_future())
                 return asked[-1]
 
         send = partial(frame, transactional_id="t")
         before: list[tuple[int, int]] = []
         if remembered:  # the connection knows how such a request begins
-            node.broker.make_transactions = Agreeing  # type: ignore[assignment]
+            node.broker.transaction_verifier = Agreeing()
             for sequence in (0, 1):
                 client.feed(send(("a", 0, in_transaction(sequence, 1))))
                 await answered(client, sequence + 1)
             assert client.connection.shortcut is not None
             partition_of(node, "a").append_marker(EndTransactionMarker(ControlType.COMMIT, 0), 7, 0, 1)
             before = [(0, 0), (0, 1)]
-        node.broker.make_transactions = Thinking  # type: ignore[assignment]
+        node.broker.transaction_verifier = Thinking()
         sequence, offset = len(before), len(before) + remembered
         client.feed(send(("a", 0, in_transaction(sequence, 1))))
         client.feed(send(("a", 0, in_transaction(sequence + 1, 60_000))))
-        asked[0].set_result({})
+        asked[0].set_result({("a", 0): 0})
         await held.reached()
         client.feed(send(("a", 0, in_transaction(sequence + 60_001, 3))))
         await asyncio.sleep(0.01)

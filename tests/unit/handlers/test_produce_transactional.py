@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from data_plane_world import Client, on_a_node, partition_of, partition_rows
 
+from moldau.handlers.transaction_verifier import Question
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -25,25 +26,14 @@ class Coordinator:
     def __init__(self, node: Node, *answers: int, later: bool = False) -> None:
         self.answers = list(answers)
         self.later = later
-        self.asked: list[tuple[str, int, int, list[tuple[str, int]], bool, bool]] = []
+        self.asked: list[Question] = []
         self.futures: list[tuple[asyncio.Future[Any], Any]] = []
-        node.broker.make_transactions = lambda: self  # type: ignore[assignment,return-value]
+        node.broker.transaction_verifier = self
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: list[tuple[str, int]],
-        *,
-        add: bool,
-        supports_abortable: bool,
-    ) -> Any:
-        self.asked.append(
-            (transactional_id, producer_id, producer_epoch, partitions, add, supports_abortable)
-        )
+    def verify(self, question: Question) -> Any:
+        self.asked.append(question)
         code = self.answers.pop(0) if self.answers else 0
-        codes = dict.fromkeys(partitions, int(code))
+        codes = dict.fromkeys(question.partitions, int(code))
         if not self.later:
             return codes
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -98,7 +88,7 @@ def test_the_coordinator_is_asked_once_a_transaction(tmp_path: Path) -> None:
             client.feed(frame(sequence))
         await until(lambda: len(codes(client)) == 4)
         assert codes(client) == [0] * 4
-        assert coordinator.asked == [("t", PRODUCER, 0, [("a", 0)], False, False)]
+        assert coordinator.asked == [("t", PRODUCER, 0, (("a", 0),), False, False)]
         end(node)
         client.feed(frame(4))
         await until(lambda: len(codes(client)) == 5)

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from moldau.handlers import load_all
 from moldau.handlers.broker import RequestContext
 from moldau.handlers.registry import TABLE
 from moldau.handlers.session import Session
+from moldau.handlers.transaction_verifier import Question
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.txn_offset_commit import (
@@ -37,23 +38,15 @@ class Bench:
 
     def __init__(self) -> None:
         self.world = World()
-        self.asked: list[tuple[str, int, int, bool, bool]] = []
+        self.asked: list[tuple[object, ...]] = []
         self.answers: list[int] = []
         self.later: list[asyncio.Future[Any]] | None = None
         self.verifies = True
 
-    def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: list[tuple[str, int]],
-        *,
-        add: bool,
-        supports_abortable: bool,
-    ) -> Any:
-        assert partitions == [PLACE]
-        self.asked.append((transactional_id, producer_id, producer_epoch, add, supports_abortable))
+    def verify(self, question: Question) -> Any:
+        transactional_id, producer_id, producer_epoch, partitions, *how = question
+        assert partitions == (PLACE,)
+        self.asked.append((transactional_id, producer_id, producer_epoch, *how))
         if self.later is not None:
             self.later.append(asyncio.get_running_loop().create_future())
             return self.later[-1]
@@ -71,7 +64,7 @@ class Bench:
         settings = SimpleNamespace(transaction_partition_verification_enable=self.verifies)
         broker: Any = SimpleNamespace(
             groups=self.world.coordinator,
-            transactions=self,
+            transaction_verifier=self,
             settings=settings,
             metadata=SimpleNamespace(image=self.world.image),
         )
@@ -154,6 +147,38 @@ def test_what_the_coordinator_refuses_is_not_written(
     assert codes(bench.send(5, version)) == [told]
     assert bench.world.log.records == {}
     assert codes(bench.send(5, version)) == [ErrorCode.NONE]
+
+
+class Silent:
+    """The answers of a coordinator on another broker that say nothing about the partition."""
+
+    @staticmethod
+    def fails(future: "asyncio.Future[Any]") -> None:
+        future.set_exception(ConnectionResetError("gone"))
+
+    @staticmethod
+    def is_cancelled(future: "asyncio.Future[Any]") -> None:
+        future.cancel()
+
+    @staticmethod
+    def leaves_it_out(future: "asyncio.Future[Any]") -> None:
+        future.set_result({})
+
+
+@pytest.mark.parametrize("ends", [Silent.fails, Silent.is_cancelled, Silent.leaves_it_out])
+def test_without_a_clear_answer_nothing_is_written_and_the_client_comes_again(
+    bench: Bench, ends: Callable[["asyncio.Future[Any]"], None]
+) -> None:
+    bench.later = []
+    call = bench.send(5)
+    ends(bench.later.pop())
+    for _ in range(4):
+        bench.world.loop.run_until_complete(asyncio.sleep(0))
+    assert codes(call) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert bench.world.log.records == {}
+    assert bench.world.shard.transactional._guards == {}
+    bench.later = None
+    assert codes(bench.send(5)) == [ErrorCode.NONE]
 
 
 def test_what_does_not_exist_troubles_nobody(bench: Bench) -> None:
