@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from moldau.cli.compaction_status import compaction_lines
+from moldau.cli.status.compaction import compaction_lines
 from moldau.testing.broker import Broker
 
 TIMEOUT_SECONDS = 60.0

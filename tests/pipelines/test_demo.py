@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moldau.cli.errors import CommandError
+from moldau.cli.shared.errors import CommandError
 from moldau.testing import Broker
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ pytestmark = [
 def test_the_demo_finds_no_fault(
     spark: SparkSession, broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from moldau.cli.demo import run_demo
-    from moldau.cli.demo_screen import Screen
+    from moldau.cli.demo.command import run_demo
+    from moldau.cli.demo.screen import Screen
 
     plot = tmp_path / "delays.png"
     assert run_demo(broker.bootstrap_servers, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot) == []

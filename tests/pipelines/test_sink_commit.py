@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from sink_helpers import create_topic, encoded, options, read_topic, values
 
-from moldau.cli import reset_offsets
-from moldau.cli.connection import Connection
-from moldau.cli.errors import CommandError
-from moldau.cli.group_facts import describe_groups, offset_rows
-from moldau.cli.offset_range import Bound
+from moldau.cli.groups import reset_offsets
+from moldau.cli.groups.description import describe_groups, offset_rows
+from moldau.cli.shared.connection import Connection
+from moldau.cli.shared.errors import CommandError
+from moldau.cli.shared.offset_range import Bound
 from moldau.client.cluster import Cluster
 from moldau.client.errors import UnknownTopic
 from moldau.client.ledger import read_entry

@@ -1,1 +1,1 @@
-"""The `moldau` command: one file a command. Start reading at main.py, which chooses the file."""
+"""The `moldau` command, a folder a command family. Start at main.py; app.py has the table of commands."""

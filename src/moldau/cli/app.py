@@ -1,9 +1,8 @@
 """The typer application behind every command except a running `serve`.
 
-`COMMANDS` is the table of what exists. A command's module offers `register(root)`, which adds itself to the
-application; only the module of the command that was named is imported, all of them when help or completion
-is wanted. Errors that a person can meet end here, as one sentence on standard error and an exit code, never
-as a traceback.
+`COMMANDS` is the table of all commands. A command's module has `register(root)`, which adds it to the
+application. Only the module of the command that was named is imported; all of them for help and completion.
+A `CommandError` becomes one sentence on standard error and an exit code, never a traceback.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from typing import Annotated, Any
 
 import typer
 
-from moldau.cli.errors import CommandError, explain_kafka_failure
+from moldau.cli.shared.errors import CommandError, explain_kafka_failure
 
 COMMANDS: dict[str, str] = {
-    "serve": "moldau.cli.serve_help",
-    "topics": "moldau.cli.topics",
-    "produce": "moldau.cli.produce",
-    "consume": "moldau.cli.consume",
-    "groups": "moldau.cli.groups",
-    "transactions": "moldau.cli.transactions",
-    "streams": "moldau.cli.streams",
-    "configs": "moldau.cli.configs",
-    "dump-log": "moldau.cli.dump_log",
-    "status": "moldau.cli.status",
-    "demo": "moldau.cli.demo",
+    "serve": "moldau.cli.serve.help",
+    "topics": "moldau.cli.topics.command",
+    "produce": "moldau.cli.records.produce",
+    "consume": "moldau.cli.records.consume",
+    "groups": "moldau.cli.groups.command",
+    "transactions": "moldau.cli.transactions.command",
+    "streams": "moldau.cli.streams.command",
+    "configs": "moldau.cli.configs.command",
+    "dump-log": "moldau.cli.dump.command",
+    "status": "moldau.cli.status.command",
+    "demo": "moldau.cli.demo.command",
     "version": "moldau.cli.version",
 }
 """Every command and the module that holds it, in the order in which help lists them."""

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     asks_for_help = "--help" in words or "-h" in words
     if words[:1] == ["serve"] and not asks_for_help and "_MOLDAU_COMPLETE" not in os.environ:
-        from moldau.cli.serve import serve
+        from moldau.cli.serve.command import serve
 
         return serve(words[1:])
     from moldau.cli.app import run

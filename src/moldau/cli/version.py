@@ -6,8 +6,8 @@ import platform
 
 import typer
 
-from moldau.cli.options import Json
-from moldau.cli.output import print_json
+from moldau.cli.shared.options import Json
+from moldau.cli.shared.output import print_json
 
 
 def register(root: typer.Typer) -> None:
@@ -23,14 +23,14 @@ def version(as_json: Json = False) -> None:
     from moldau.core.kernels import missing
 
     without = [name.removeprefix("moldau.") for name in missing()]
-    facts = {
+    versions = {
         "moldau": moldau.__version__,
         "python": platform.python_version(),
         "librdkafka": libversion()[0],
     }
     if as_json:
-        print_json({**facts, "missing_kernels": without})
+        print_json({**versions, "missing_kernels": without})
         return
-    print(", ".join(f"{name} {number}" for name, number in facts.items()))
+    print(", ".join(f"{name} {number}" for name, number in versions.items()))
     if without:
         print(f"not compiled, and slower: {', '.join(without)}; install again where there is a C compiler")

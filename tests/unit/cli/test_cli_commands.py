@@ -15,7 +15,7 @@ import typer
 from moldau.cli.app import COMMANDS, READER_GONE, build
 from moldau.cli.document import SHARED, document
 from moldau.cli.main import main
-from moldau.cli.output import plain_table, words_of
+from moldau.cli.shared.output import plain_table, words_of
 
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "commands.md"
 

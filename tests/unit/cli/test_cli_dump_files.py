@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.coordinator_decoder import decode_offsets_record, decode_transaction_record
-from moldau.cli.dump_files import Content, Row, dump_file
+from moldau.cli.dump.coordinator_records import decode_offsets_record, decode_transaction_record
+from moldau.cli.dump.files import Content, Row, dump_file
 from moldau.cli.main import main
 from moldau.log.producers import ProducerBatch, ProducerState
 from moldau.log.snapshots import encode_snapshot

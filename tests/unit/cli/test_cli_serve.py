@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
-from moldau.cli.serve import OPTIONS, Mistake, overrides, parse, split_address
+from moldau.cli.serve.command import OPTIONS, Mistake, overrides, parse, split_address
 
 
 @pytest.mark.parametrize(

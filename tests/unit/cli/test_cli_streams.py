@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
-from moldau.cli.streams_run import RunOptions, override
+from moldau.cli.streams.run import RunOptions, override
 from moldau.streams import App
 from moldau.streams.checkpoints import Owner, claim
 from moldau.streams.folder import Folder

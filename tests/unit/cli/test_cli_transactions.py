@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.errors import CommandError, UsageError
-from moldau.cli.raw_request import ask_message
-from moldau.cli.routing import Address, Copies, Routing
-from moldau.cli.transaction_ends import fence, write_abort_marker
-from moldau.cli.transaction_facts import (
+from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.cli.shared.raw_request import ask_message
+from moldau.cli.transactions.description import (
     describe_producers,
     describe_transactions,
     list_transactions,
     require_description,
 )
-from moldau.cli.transaction_hanging import abort_hanging, choose_places, find_hanging, producer_at
+from moldau.cli.transactions.ending import fence, write_abort_marker
+from moldau.cli.transactions.hanging import abort_hanging, choose_places, find_hanging, producer_at
+from moldau.cli.transactions.routing import Address, Copies, Routing
 from moldau.protocol.declare import Message
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_producers import (

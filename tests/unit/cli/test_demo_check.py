@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.demo_check import Expected, Written, computed_by_pandas, faults, same
+from moldau.cli.demo.check import Expected, Written, computed_by_pandas, faults, same
 
 HOURS = (
     ("EWR", "2013-01-01T10:00:00Z", 5, 2.4, 39.0),
@@ -161,7 +161,7 @@ def test_pandas_and_the_records_have_the_same_departures() -> None:
     """The one sorts with pandas, the other by hand; the first N must be the same ones."""
     import json
 
-    from moldau.cli.demo_flights import read_days
+    from moldau.cli.demo.flights import read_days
 
     count = 3_000
     days = read_days(count)

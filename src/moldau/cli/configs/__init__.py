@@ -1,0 +1,1 @@
+"""`moldau configs`: settings of topics, groups, brokers, and the cluster's defaults."""

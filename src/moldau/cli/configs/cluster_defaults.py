@@ -1,0 +1,87 @@
+"""The settings that hold for every broker: DescribeConfigs and IncrementalAlterConfigs of the broker "".
+
+librdkafka refuses a resource whose name is empty, so these two requests are our own (raw_request.py). The
+answer has the shape that confluent-kafka's has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from moldau.cli.shared.errors import CommandError
+from moldau.cli.shared.raw_request import ask, error_words
+from moldau.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.cli.shared.connection import Connection
+
+BROKER = 4
+DEFAULT_SOURCE = 5
+SET, DELETE = 0, 1
+DESCRIBE_VERSION = 1
+ALTER_VERSION = 0
+
+
+def describe_default(connection: Connection) -> dict[str, SimpleNamespace]:
+    """Give what is set for every broker: name of the setting -> entry."""
+    resource = DescribeConfigsResource(resource_type=BROKER, resource_name="", configuration_keys=None)
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    body = ask(
+        connection.addresses[0],
+        DescribeConfigsRequest.KEY,
+        DESCRIBE_VERSION,
+        request.encode(DESCRIBE_VERSION),
+        connection.timeout_seconds,
+    )
+    (result,) = DescribeConfigsResponse.decode(body, DESCRIBE_VERSION).results
+    _require(result.error_code, result.error_message)
+    return {
+        each.name: SimpleNamespace(
+            name=each.name,
+            value=each.value,
+            source=each.config_source,
+            is_default=each.config_source == DEFAULT_SOURCE,
+            is_read_only=each.read_only,
+            is_sensitive=each.is_sensitive,
+            synonyms={synonym.name: synonym for synonym in each.synonyms},
+        )
+        for each in result.configs
+    }
+
+
+def alter_default(connection: Connection, set_: Mapping[str, str], unset: Iterable[str]) -> None:
+    """Set and unset settings for every broker; CommandError if they are refused."""
+    changes = [
+        *(AlterableConfig(name=name, config_operation=SET, value=value) for name, value in set_.items()),
+        *(AlterableConfig(name=name, config_operation=DELETE, value=None) for name in unset),
+    ]
+    request = IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(resource_type=BROKER, resource_name="", configs=changes)]
+    )
+    body = ask(
+        connection.addresses[0],
+        IncrementalAlterConfigsRequest.KEY,
+        ALTER_VERSION,
+        request.encode(ALTER_VERSION),
+        connection.timeout_seconds,
+    )
+    (result,) = IncrementalAlterConfigsResponse.decode(body, ALTER_VERSION).responses
+    _require(result.error_code, result.error_message)
+
+
+def _require(error_code: int, message: str | None) -> None:
+    if error_code:
+        words = error_words(error_code)
+        raise CommandError(f"default: {message} ({words.rpartition('(')[2]}" if message else words)

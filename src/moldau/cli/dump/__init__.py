@@ -1,0 +1,1 @@
+"""`moldau dump-log`: the records of log segments, indexes, checkpoints and snapshots."""

@@ -1,0 +1,1 @@
+"""`moldau groups`: list, describe, members, state, delete, delete-offsets, reset-offsets."""

@@ -1,0 +1,317 @@
+"""`moldau groups reset-offsets`: moves what groups will read next. Dry run first: only --execute changes
+anything.
+
+The plan is a pure function of the committed offsets and the partitions' bounds (`planned_offset`); an
+offset outside of what the partition holds is brought to its nearest end, as Kafka's own tool does.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from moldau.cli.shared import completion
+from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.cli.shared.offset_range import Bound
+from moldau.cli.shared.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_SECONDS,
+    Bootstrap,
+    ClientSettings,
+    Json,
+    Timeout,
+)
+from moldau.cli.shared.output import note, print_json, print_table
+from moldau.cli.shared.timestamps import parse_duration_ms, parse_moment_ms
+
+if TYPE_CHECKING:
+    from moldau.cli.groups.description import Committed, Place
+    from moldau.cli.shared.connection import Connection
+
+HELP = """Move what a group will read next. Shows the plan; --execute carries it out.
+
+The group must have no members. Say which partitions (--topic, --all-topics or those in --from-file) and
+where to.
+
+Examples:
+
+* moldau groups reset-offsets billing --topic orders --to-earliest
+* moldau groups reset-offsets billing --topic orders:0,2 --shift-by -100 --execute
+* moldau groups reset-offsets billing --all-topics --by-duration PT2H --execute
+* moldau groups reset-offsets billing --all-topics --to-current --export > offsets.csv
+* moldau groups reset-offsets billing --from-file offsets.csv --execute
+"""
+
+INACTIVE_STATES = ("Empty", "Dead")
+
+
+def reset_offsets(
+    groups: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="GROUP", help="The groups to move.", autocompletion=completion.groups),
+    ] = None,
+    all_groups: Annotated[bool, typer.Option("--all-groups", help="Every group.")] = False,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC[:0,1]",
+            help="A topic, or some partitions of it.",
+            autocompletion=completion.topics_to_reset,
+        ),
+    ] = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="Every topic the group has offsets of.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end: only new records.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="To where it is (to export, or to set bounds right).")
+    ] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", help="To this offset.")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="Forward, or back if negative.")
+    ] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            "--to-datetime",
+            metavar="MOMENT",
+            help="To the first record since then (2026-02-14T09:00:00.000 is UTC).",
+        ),
+    ] = None,
+    by_duration: Annotated[
+        str | None,
+        typer.Option(
+            "--by-duration", metavar="PnDTnHnMnS", help="To that long ago; 2h30m is understood too."
+        ),
+    ] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", metavar="CSV", help="To the offsets in rows topic,partition,offset."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan (the default).")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Carry the plan out.")] = False,
+    export: Annotated[bool, typer.Option("--export", help="Print the plan as CSV for --from-file.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Move what a group will read next (see HELP)."""
+    from moldau.cli.groups.description import list_groups
+    from moldau.cli.shared.connection import Connection
+
+    if dry_run and execute:
+        raise UsageError("--dry-run and --execute contradict each other: give one")
+    if bool(groups) == all_groups:
+        raise UsageError("name the groups, or give --all-groups")
+    target = choose_target(
+        to_earliest=to_earliest,
+        to_latest=to_latest,
+        to_current=to_current,
+        to_offset=to_offset,
+        shift_by=shift_by,
+        to_datetime=to_datetime,
+        by_duration=by_duration,
+        from_file=from_file is not None,
+        now_ms=time.time_ns() // 1_000_000,
+    )
+    if from_file is None and bool(topics) == all_topics:
+        raise UsageError("say which partitions: --topic TOPIC, --topic TOPIC:0,1 or --all-topics")
+    connection = Connection(bootstrap, client_settings, timeout)
+    names = list(groups or [each.name for each in list_groups(connection)])
+    _require_inactive(connection, names)
+    listed = read_plan(from_file, names) if from_file is not None else None
+    rows = [row for name in names for row in _plan(connection, name, target, topics, listed)]
+    if execute:
+        _carry_out(connection, rows)
+    if export:
+        write_plan(rows, with_group=len(names) > 1)
+    elif as_json:
+        print_json(rows)
+    else:
+        columns = {"group": "GROUP", "topic": "TOPIC", "partition": "PARTITION", "new_offset": "NEW-OFFSET"}
+        print_table(
+            rows, columns | {"current_offset": "CURRENT-OFFSET"}, empty="the group has no offsets to move"
+        )
+        if rows and not execute:
+            note("dry run: nothing was changed; add --execute to carry it out")
+
+
+def choose_target(
+    *,
+    to_earliest: bool = False,
+    to_latest: bool = False,
+    to_current: bool = False,
+    to_offset: int | None = None,
+    shift_by: int | None = None,
+    to_datetime: str | None = None,
+    by_duration: str | None = None,
+    from_file: bool = False,
+    now_ms: int,
+) -> Bound:
+    """Turn the options into one target; UsageError unless exactly one was given."""
+    targets = [
+        Bound("start") if to_earliest else None,
+        Bound("end") if to_latest else None,
+        Bound("current") if to_current else None,
+        Bound("offset", to_offset) if to_offset is not None else None,
+        Bound("shift", shift_by) if shift_by is not None else None,
+        Bound("moment", parse_moment_ms(to_datetime, now_ms)) if to_datetime is not None else None,
+        Bound("moment", now_ms - parse_duration_ms(by_duration)) if by_duration is not None else None,
+        Bound("file") if from_file else None,
+    ]
+    given = [target for target in targets if target is not None]
+    if len(given) != 1:
+        raise UsageError(
+            "say where to, once: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, "
+            "--to-datetime, --by-duration or --from-file"
+        )
+    return given[0]
+
+
+def _require_inactive(connection: Connection, names: Sequence[str]) -> None:
+    from moldau.cli.groups.description import list_groups
+
+    states = {each.name: each.state for each in list_groups(connection)}
+    for name in names:
+        # A group that does not exist may be given offsets before it first reads: no entry is fine.
+        state = states.get(name, "Dead")
+        if state not in INACTIVE_STATES:
+            raise CommandError(
+                f"group {name!r} is {state} and can only be moved when it has no members: "
+                f"stop them first (`moldau groups members {name}` names them)"
+            )
+
+
+def _plan(
+    connection: Connection,
+    group: str,
+    target: Bound,
+    topics: list[str] | None,
+    listed: dict[str, dict[Place, int]] | None,
+) -> list[dict[str, Any]]:
+    from moldau.cli.groups.description import expand_topics
+    from moldau.cli.shared.offset_range import resolve
+
+    committed = {place: each.offset for place, each in _movable(connection, group).items()}
+    if listed is not None:
+        places = sorted(listed.get(group, {}))
+    else:
+        places = sorted(expand_topics(connection, topics)) if topics else sorted(committed)
+    if not places:
+        return []
+    consumer = connection.consumer()
+    try:
+        timeout = connection.timeout_seconds
+        lows = resolve(consumer, Bound("start"), places, timeout)
+        highs = resolve(consumer, Bound("end"), places, timeout)
+        moments = resolve(consumer, target, places, timeout) if target.kind == "moment" else {}
+    finally:
+        consumer.close()
+    rows = []
+    for place in places:
+        wanted = listed[group][place] if listed is not None else moments.get(place, target.value)
+        asked, offset = planned_offset(target, wanted, committed.get(place), lows[place], highs[place])
+        if asked != offset:
+            note(
+                f"{place[0]}-{place[1]} has offsets {lows[place]} to {highs[place]}: "
+                f"{offset} is taken for {asked}"
+            )
+        rows.append(
+            {
+                "group": group,
+                "topic": place[0],
+                "partition": place[1],
+                "new_offset": offset,
+                "current_offset": committed.get(place),
+            }
+        )
+    return rows
+
+
+def _movable(connection: Connection, group: str) -> dict[Place, Committed]:
+    from moldau.cli.groups.description import committed_offsets
+
+    committed = committed_offsets(connection, group)
+    if any(each.ledger for each in committed.values()):
+        raise CommandError(
+            f"the offsets of group {group!r} are the ledger of an exactly-once sink (the numbers of its "
+            "micro-batches) and no places in topics: moving them would make it write a micro-batch twice"
+        )
+    return committed
+
+
+def planned_offset(target: Bound, wanted: int, committed: int | None, low: int, high: int) -> tuple[int, int]:
+    """Decide the new offset of one partition: the one asked for, and what that is within [low, high].
+
+    `wanted` is the offset that the target names. A partition without a committed offset goes to its end by
+    --to-current, as Kafka's tool has it, and cannot be shifted.
+    """
+    if target.kind == "start":
+        wanted = low
+    elif target.kind == "end":
+        wanted = high
+    elif target.kind == "current":
+        wanted = high if committed is None else committed
+    elif target.kind == "shift":
+        if committed is None:
+            raise CommandError("--shift-by needs committed offsets, and there are none: use --to-offset")
+        wanted = committed + target.value
+    return wanted, min(max(wanted, low), high)
+
+
+def _carry_out(connection: Connection, rows: list[dict[str, Any]]) -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+    from moldau.cli.shared.admin import wait
+
+    for group in sorted({row["group"] for row in rows}):
+        moved = [
+            TopicPartition(row["topic"], row["partition"], row["new_offset"])
+            for row in rows
+            if row["group"] == group
+        ]
+        futures = connection.admin().alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, moved)], request_timeout=connection.timeout_seconds
+        )
+        for at in wait(futures[group], connection).topic_partitions:
+            if at.error is not None:
+                raise KafkaException(at.error)
+
+
+def read_plan(path: Path, groups: Sequence[str]) -> dict[str, dict[Place, int]]:
+    """Read rows of topic,partition,offset (for the one group named) or group,topic,partition,offset."""
+    plan: dict[str, dict[Place, int]] = {}
+    try:
+        with path.open(newline="") as source:
+            for number, row in enumerate(csv.reader(source), start=1):
+                cells = [cell.strip() for cell in row]
+                if not any(cells):
+                    continue
+                if len(cells) == 3 and len(groups) == 1:
+                    cells = [groups[0], *cells]
+                if len(cells) != 4 or not cells[2].isdigit() or not cells[3].isdigit():
+                    raise CommandError(
+                        f"{path}, line {number}: expected topic,partition,offset for one group "
+                        "or group,topic,partition,offset"
+                    )
+                plan.setdefault(cells[0], {})[cells[1], int(cells[2])] = int(cells[3])
+    except OSError as problem:
+        raise CommandError(f"cannot read {path}: {problem.strerror}") from None
+    return plan
+
+
+def write_plan(rows: list[dict[str, Any]], *, with_group: bool) -> None:
+    """Print the plan as CSV, as --from-file reads it."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for row in rows:
+        cells = [row["topic"], row["partition"], row["new_offset"]]
+        writer.writerow([row["group"], *cells] if with_group else cells)

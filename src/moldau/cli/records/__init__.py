@@ -1,0 +1,1 @@
+"""`moldau produce` and `moldau consume`, and the `-f` templates that both use."""

@@ -1,0 +1,253 @@
+r"""`moldau consume TOPIC...`: prints records.
+
+Without a group, partitions are assigned by hand from the offsets of `-o` and nothing is committed. With
+`--group`, the group decides which partitions come here, and what was printed is committed on the way out.
+`--exit` (or an end in `-o`) stops when every partition has been read to its end; reading goes on otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from moldau.cli.shared import completion
+from moldau.cli.shared.errors import CommandError, UsageError, explain_kafka_error
+from moldau.cli.shared.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_SECONDS,
+    Bootstrap,
+    ClientSettings,
+    Timeout,
+    teach,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+    from moldau.cli.records.render import Renderer
+    from moldau.cli.shared.connection import Connection
+    from moldau.cli.shared.offset_range import OffsetRange
+
+BATCH_RECORDS = 1_000
+
+HELP = r"""Print the records of one or several topics.
+
+Examples:
+
+* moldau consume orders -e                             all of it, then stop
+* moldau consume orders -o end                         what comes from now on
+* moldau consume orders -o @1h -e                      the last hour
+* moldau consume orders -p 0 -o -10 -e                 the last ten of partition 0
+* moldau consume orders -g billing                     as a member of a group
+* moldau consume orders -f '%p@%o %k=%v{json} %d{strftime[%F %T]} %h{%k:%v }\n'
+* moldau consume orders --json -n 5                    five JSON objects
+
+-f: %t topic, %k key, %v value, %p partition, %o offset, %d timestamp, %e leader epoch, %h{...} headers, %i
+count, %T %K %V %H lengths and number; {hex}, {base64}, {json}, {quote}, {unpack[>I]}, numbers {big32},
+{hex8}, and so on.
+
+-o: start, end, 100, -5 (the last five), @MOMENT, FROM:TO (TO is not included), with MOMENT as
+2026-02-14T09:30, milliseconds, or how long ago (90s, 1h30m).
+"""
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the application."""
+    root.command("consume", help=teach(HELP))(consume)
+
+
+def consume(
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC", help="Topics to read.", autocompletion=completion.topics)
+    ],
+    offset: Annotated[
+        str,
+        typer.Option("--offset", "-o", metavar="WHERE", help="Where to begin (and to end), as said above."),
+    ] = "start",
+    partitions: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", help="Only this partition. May be repeated.")
+    ] = None,
+    count: Annotated[int, typer.Option("--num", "-n", help="Stop after this many records.")] = 0,
+    follow: Annotated[
+        bool, typer.Option("--follow/--exit", "-F/-e", help="Go on waiting for records, or stop at the end.")
+    ] = True,
+    form: Annotated[str, typer.Option("--format", "-f", help="How a record is printed.")] = r"%v\n",
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")] = False,
+    group: Annotated[
+        str,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Read as a member of this group and commit what was printed.",
+            autocompletion=completion.groups,
+        ),
+    ] = "",
+    regex: Annotated[bool, typer.Option("--regex", "-r", help="The topics are regular expressions.")] = False,
+    read_committed: Annotated[
+        bool, typer.Option("--read-committed", help="Hide records of open and aborted transactions.")
+    ] = False,
+    idle: Annotated[
+        float, typer.Option("--idle", metavar="SECONDS", help="Stop when nothing came for so long.")
+    ] = 0,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Print the records of one or several topics (see HELP)."""
+    from moldau.cli.records.render import compile_renderer, render_json
+    from moldau.cli.shared.connection import Connection
+    from moldau.cli.shared.offset_range import parse_offset_range
+
+    renderer = render_json if as_json else compile_renderer(form)
+    wanted = parse_offset_range(offset, time.time_ns() // 1_000_000)
+    if group and (partitions or wanted.stop is not None or wanted.start.kind not in ("start", "end")):
+        raise UsageError(
+            "with --group the group decides where to read: leave -p away, and -o can only be start or end "
+            "(for a group without offsets); move a group with `moldau groups reset-offsets`"
+        )
+    connection = Connection(bootstrap, client_settings, timeout)
+    settings: dict[str, Any] = {
+        "isolation_level": "read_committed" if read_committed else "read_uncommitted",
+        "auto_offset_reset": "latest" if wanted.start.kind == "end" else "earliest",
+    }
+    if group:
+        settings |= {"group_id": group, "enable_auto_commit": True, "enable_auto_offset_store": False}
+    consumer = connection.consumer(**settings)
+    try:
+        names = _resolve_topics(consumer, topics, regex, connection)
+        reader = _Reader(consumer, renderer, count, idle, stop_at_end=not follow or wanted.stop is not None)
+        if group:
+            reader.subscribe(names)
+        else:
+            reader.assign(names, partitions, wanted, connection)
+        reader.run()
+    finally:
+        consumer.close()
+
+
+def _resolve_topics(consumer: Consumer, topics: list[str], regex: bool, connection: Connection) -> list[str]:
+    """Give the names that exist; with `regex`, those that match."""
+    existing = consumer.list_topics(timeout=connection.timeout_seconds).topics
+    if not regex:
+        for topic in topics:
+            if topic not in existing:
+                raise CommandError(
+                    f"topic {topic!r} does not exist: list the topics with `moldau topics list`, "
+                    f"or create it with `moldau topics create {topic}`"
+                )
+        return topics
+    try:
+        patterns = [re.compile(topic) for topic in topics]
+    except re.error as problem:
+        raise UsageError(f"{topics} is not a regular expression: {problem}") from None
+    names = sorted(name for name in existing if any(pattern.fullmatch(name) for pattern in patterns))
+    if not names:
+        raise CommandError(
+            f"no topic matches {' or '.join(topics)}: list the topics with `moldau topics list`"
+        )
+    return names
+
+
+class _Reader:
+    """Reads from a consumer and prints, until the count, the ends or the patience is reached."""
+
+    def __init__(
+        self, consumer: Consumer, renderer: Renderer, count: int, idle_seconds: float, stop_at_end: bool
+    ) -> None:
+        self._consumer = consumer
+        self._renderer = renderer
+        self._count = count
+        self._idle_seconds = idle_seconds
+        self._stop_at_end = stop_at_end
+        self._grouped = False
+        self._printed = 0
+        self._stops: dict[tuple[str, int], int] = {}
+        self._open: set[tuple[str, int]] = set()
+
+    def assign(
+        self, topics: list[str], only: list[int] | None, wanted: OffsetRange, connection: Connection
+    ) -> None:
+        """Take all (or the named) partitions of `topics` from their start offsets."""
+        from confluent_kafka import TopicPartition
+
+        from moldau.cli.shared.offset_range import Bound, resolve
+
+        partitions = self._partitions(topics, only, connection)
+        timeout = connection.timeout_seconds
+        starts = resolve(self._consumer, wanted.start, partitions, timeout)
+        if self._stop_at_end:
+            self._stops = resolve(self._consumer, wanted.stop or Bound("end"), partitions, timeout)
+            lows = resolve(self._consumer, Bound("start"), partitions, timeout)
+            starts = {each: max(start, lows[each]) for each, start in starts.items()}
+        self._open = {each for each in partitions if not self._stops or starts[each] < self._stops[each]}
+        self._consumer.assign([TopicPartition(*each, starts[each]) for each in sorted(self._open)])
+
+    def _partitions(
+        self, topics: list[str], only: list[int] | None, connection: Connection
+    ) -> list[tuple[str, int]]:
+        known = self._consumer.list_topics(timeout=connection.timeout_seconds).topics
+        found = [(topic, index) for topic in topics for index in sorted(known[topic].partitions)]
+        if not only:
+            return found
+        chosen = [each for each in found if each[1] in only]
+        for index in only:
+            if all(each[1] != index for each in chosen):
+                raise CommandError(
+                    f"{topics[0]} has no partition {index}: see `moldau topics describe {topics[0]}`"
+                )
+        return chosen
+
+    def subscribe(self, topics: list[str]) -> None:
+        """Join the group; which partitions come is known when they come."""
+        self._grouped = True
+
+        def assigned(_: Consumer, partitions: list[Any]) -> None:
+            self._open |= {(each.topic, each.partition) for each in partitions}
+
+        def revoked(_: Consumer, partitions: list[Any]) -> None:
+            self._open -= {(each.topic, each.partition) for each in partitions}
+
+        self._consumer.subscribe(topics, on_assign=assigned, on_revoke=revoked)
+
+    def run(self) -> None:
+        """Print until done."""
+        output = sys.stdout.buffer
+        last_record_at = time.monotonic()
+        while self._grouped or self._open or not self._stop_at_end:
+            size = min(BATCH_RECORDS, self._count - self._printed) if self._count else BATCH_RECORDS
+            messages = self._consumer.consume(size, timeout=0.1)
+            ended = False
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    self._print(output, message)
+                elif error.name() == "_PARTITION_EOF":
+                    self._open.discard((message.topic(), message.partition()))
+                    ended = not self._open
+                elif error.fatal() or not error.retriable():
+                    raise CommandError(explain_kafka_error(error))
+            if messages:
+                output.flush()
+                last_record_at = time.monotonic()
+            if self._count and self._printed >= self._count:
+                return
+            if self._stop_at_end and ended:
+                return
+            if self._idle_seconds and time.monotonic() - last_record_at > self._idle_seconds:
+                return
+
+    def _print(self, output: Any, message: Any) -> None:
+        partition = (message.topic(), message.partition())
+        stop = self._stops.get(partition)
+        if stop is not None and message.offset() >= stop - 1:
+            self._open.discard(partition)
+            if message.offset() >= stop:
+                return
+        self._printed += 1
+        output.write(self._renderer(message, self._printed))
+        if self._grouped:
+            self._consumer.store_offsets(message)

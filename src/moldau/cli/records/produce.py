@@ -1,0 +1,304 @@
+r"""`moldau produce TOPIC [FILE...]`: sends records from files or standard input.
+
+Records are cut from the input by a `-f` template (record_reader.py), one a line unless told otherwise, and
+handed to librdkafka, whose queue bounds what is held. Delivery failures are counted and the first is shown;
+the exit code is 0 only if every record was acknowledged.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from moldau.cli.shared import completion
+from moldau.cli.shared.errors import CommandError, UsageError, explain_kafka_error
+from moldau.cli.shared.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_SECONDS,
+    Bootstrap,
+    ClientSettings,
+    Timeout,
+    teach,
+)
+from moldau.cli.shared.output import note
+
+if TYPE_CHECKING:
+    from moldau.cli.records.record_reader import InputRecord
+    from moldau.cli.records.render import Renderer
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+PROGRESS_EVERY_RECORDS = 2_000
+
+HELP = r"""Send records: one a line of standard input, or of files.
+
+Examples:
+
+* echo hello | moldau produce greetings
+* moldau produce orders orders.jsonl -z zstd
+* moldau produce orders -K :                           lines such as key:value
+* moldau produce orders -f '%k\t%v\t%h{%k=%v;}\n'      %H before %h says how many headers there are
+* moldau produce orders -k customer-7 --tombstone      one record without a value
+* moldau produce orders -H source=shop -p 3 < lines
+* moldau produce orders orders.jsonl --transactional-id import-7     all of the file or nothing of it
+* moldau consume a -e -f '%K{big32}%V{big32}%k%v' | moldau produce b -f '%K{big32}%V{big32}%k%v'
+
+-f: %k key, %v value, %t topic, %p partition, %d timestamp, %h{...} headers; %K %V %T %H sizes that come
+before what they measure, as digits or {big32}, {hex8}, {3} (three bytes); %v{hex}, %v{base64}, %v{json}.
+"""
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the application."""
+    root.command("produce", help=teach(HELP))(produce)
+
+
+def produce(
+    topic: Annotated[
+        str,
+        typer.Argument(
+            help="The topic to send to (%t in the format takes precedence).", autocompletion=completion.topics
+        ),
+    ],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE", help="Files to read; standard input without any."),
+    ] = None,
+    form: Annotated[str, typer.Option("--format", "-f", help="How a record looks in the input.")] = r"%v\n",
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", help="The key of records that bring none.")
+    ] = None,
+    key_separator: Annotated[
+        str, typer.Option("--key-separator", "-K", help="Each line is a key, this text, and a value.")
+    ] = "",
+    headers: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for each record."),
+    ] = None,
+    tombstone: Annotated[
+        bool, typer.Option("--tombstone", "-Z", help="Empty values are tombstones; no input with -k: one.")
+    ] = False,
+    null_marker: Annotated[
+        str | None,
+        typer.Option("--null", metavar="TEXT", help="Keys and values of exactly this text are null."),
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="Send to this partition.")
+    ] = None,
+    acks: Annotated[
+        str, typer.Option("--acks", "-a", help="Who must have it: all, 1 (the leader) or 0.")
+    ] = "all",
+    compression: Annotated[
+        str, typer.Option("--compression", "-z", help=f"One of {', '.join(CODECS)}.")
+    ] = "none",
+    transactional_id: Annotated[
+        str,
+        typer.Option(
+            "--transactional-id",
+            help="Send the whole input as one transaction under this id (-X transaction.timeout.ms=... if it "
+            "takes longer than a minute).",
+        ),
+    ] = "",
+    output_format: Annotated[
+        str, typer.Option("--output-format", help="Print each acknowledged record so (as consume's -f).")
+    ] = "",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Send records (see HELP)."""
+    from moldau.cli.records.render import compile_renderer
+    from moldau.cli.shared.connection import Connection
+    from moldau.cli.shared.options import parse_assignments
+    from moldau.cli.shared.progress import Progress
+
+    if compression not in CODECS:
+        raise UsageError(f"-z {compression!r} is not a codec: take one of {', '.join(CODECS)}")
+    if acks not in ("all", "-1", "0", "1"):
+        raise UsageError(f"--acks {acks!r} is not known: take all, 1 or 0")
+    if transactional_id and acks not in ("all", "-1"):
+        raise UsageError("a transaction needs --acks all: leave --acks away")
+    if key_separator:
+        if form != r"%v\n":
+            raise UsageError("-K and -f cannot be given together: write the separator into the format")
+        form = "%k" + key_separator.replace("%", "%%") + r"%v\n"
+    producer = Connection(bootstrap, client_settings, timeout).producer(
+        acks=acks,
+        compression_type=compression,
+        linger_ms=5,
+        # As the Java client: the same key goes to the same partition whoever sends it.
+        partitioner="murmur2_random",
+        topic_metadata_propagation_max_ms=3_000,
+        message_timeout_ms=int(timeout * 1_000),
+        **({"transactional_id": transactional_id} if transactional_id else {}),
+    )
+    sender = _Sender(
+        producer,
+        topic,
+        None if key is None else key.encode(),
+        [(name, value.encode()) for name, value in parse_assignments(headers, "-H").items()],
+        partition,
+        tombstone,
+        None if null_marker is None else null_marker.encode(),
+        compile_renderer(output_format) if output_format else None,
+    )
+    paths = files or []
+    shown = None if quiet else Progress("sent", sum(path.stat().st_size for path in paths if path.is_file()))
+    started_at = time.monotonic()
+    with _transaction(producer, timeout) if transactional_id else nullcontext(), shown or nullcontext():
+        for record, consumed_bytes in _input(paths, form, lone_tombstone=tombstone and key is not None):
+            sender.send(record)
+            if shown is not None and sender.sent % PROGRESS_EVERY_RECORDS == 0:
+                shown.show(sender.sent, consumed_bytes)
+        sender.finish(timeout)
+        _require_all(sender)
+    _summarise(sender, time.monotonic() - started_at, quiet)
+
+
+@contextmanager
+def _transaction(producer: Any, timeout_seconds: float) -> Iterator[None]:
+    """Commit what is sent meanwhile, or abort it when anything goes wrong (Ctrl-C too)."""
+    producer.init_transactions(timeout_seconds)
+    producer.begin_transaction()
+    try:
+        yield
+        producer.commit_transaction(timeout_seconds)
+    except BaseException:
+        try:
+            producer.abort_transaction(timeout_seconds)
+        except Exception:
+            # The broker does it when the transaction's time is over; what went wrong first is to be said.
+            note(
+                "moldau: the transaction is not aborted yet: the broker does it after transaction.timeout.ms"
+            )
+        else:
+            note("moldau: the transaction is aborted: read_committed readers see nothing of it")
+        raise
+
+
+def _input(paths: list[Path], form: str, *, lone_tombstone: bool) -> Iterator[tuple[InputRecord, int]]:
+    """Give the records of all files in turn, each with how many input bytes have been read so far."""
+    from moldau.cli.records.record_reader import ByteStream, InputRecord, read_records
+
+    if not paths:
+        if sys.stdin.isatty():
+            if lone_tombstone:
+                yield InputRecord(), 0
+                return
+            note("type a record a line; Ctrl-D ends")
+        empty = True
+        stream = ByteStream(sys.stdin.buffer)
+        for record in read_records(stream, form):
+            empty = False
+            yield record, stream.consumed_bytes
+        if empty and lone_tombstone:
+            yield InputRecord(), 0
+        return
+    before = 0
+    for path in paths:
+        with _open(path) as source:
+            stream = ByteStream(source)
+            for record in read_records(stream, form):
+                yield record, before + stream.consumed_bytes
+            before += stream.consumed_bytes
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as problem:
+        raise CommandError(f"cannot read {path}: {problem.strerror}") from None
+
+
+class _Sender:
+    """Fills in what a record lacks, hands it over, and keeps count of what came back."""
+
+    def __init__(
+        self,
+        producer: Any,
+        topic: str,
+        key: bytes | None,
+        headers: list[tuple[str, bytes]],
+        partition: int | None,
+        tombstone: bool,
+        null_marker: bytes | None,
+        renderer: Renderer | None,
+    ) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._key = key
+        self._headers = headers
+        self._partition = partition
+        self._tombstone = tombstone
+        self._null_marker = null_marker
+        self._renderer = renderer
+        self.sent = 0
+        self.sent_bytes = 0
+        self.acknowledged = 0
+        self.failed = 0
+        self.first_failure = ""
+
+    def send(self, record: InputRecord) -> None:
+        """Queue one record, waiting while the queue is full."""
+        key = self._key if record.key is None else self._without_marker(record.key)
+        value = None if record.value is None else self._without_marker(record.value)
+        if self._tombstone and not value:
+            value = None
+        more: dict[str, Any] = {}
+        partition = self._partition if record.partition is None else record.partition
+        if partition is not None:
+            more["partition"] = partition
+        if record.timestamp_ms is not None:
+            more["timestamp"] = record.timestamp_ms
+        headers = [*self._headers, *record.headers]
+        if headers:
+            more["headers"] = headers
+        self.sent += 1
+        self.sent_bytes += len(key or b"") + len(value or b"")
+        while True:
+            try:
+                self._producer.produce(
+                    record.topic or self._topic, value=value, key=key, on_delivery=self._delivered, **more
+                )
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+        self._producer.poll(0)
+
+    def finish(self, timeout_seconds: float) -> None:
+        """Wait for the answers to everything that is queued."""
+        while self._producer.flush(timeout_seconds) and self.acknowledged + self.failed < self.sent:
+            pass
+
+    def _without_marker(self, data: bytes) -> bytes | None:
+        return None if data == self._null_marker else data
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failed += 1
+            self.first_failure = self.first_failure or explain_kafka_error(error)
+            return
+        self.acknowledged += 1
+        if self._renderer is not None:
+            sys.stdout.buffer.write(self._renderer(message, self.acknowledged))
+
+
+def _require_all(sender: _Sender) -> None:
+    sys.stdout.flush()
+    if sender.failed:
+        raise CommandError(
+            f"{sender.failed:,} of {sender.sent:,} records were not accepted: {sender.first_failure}"
+        )
+
+
+def _summarise(sender: _Sender, seconds: float, quiet: bool) -> None:
+    if not quiet:
+        rate = f", {sender.sent / seconds:,.0f} records/s" if sender.sent >= 1_000 else ""
+        records = "1 record" if sender.sent == 1 else f"{sender.sent:,} records"
+        note(f"sent {records} ({sender.sent_bytes / 1e6:,.1f} MB) in {seconds:.2f} s{rate}")

@@ -1,0 +1,218 @@
+"""Prints consumed records by a `-f` template, or as one JSON object a line.
+
+A template is compiled once to a list of small functions from a record to bytes, so the cost of a record is
+one call a field. Values are bytes and stay bytes: `%v` writes exactly what was produced.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from moldau.cli.records.number_formats import NUMBER_FORMS, render_number
+from moldau.cli.records.template import Field, Part, bracketed, parse_template
+from moldau.cli.shared.errors import UsageError
+
+
+class ConsumedRecord(Protocol):
+    """What is printed of a record: confluent-kafka's Message has this form."""
+
+    def topic(self) -> str | None: ...
+    def partition(self) -> int | None: ...
+    def offset(self) -> int | None: ...
+    def key(self) -> Any: ...
+    def value(self) -> Any: ...
+    def headers(self) -> Any: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def leader_epoch(self) -> int | None: ...
+
+
+Renderer = Callable[[ConsumedRecord, int], bytes]
+"""From a record and the count of records so far (from 1) to what is written."""
+
+
+def compile_renderer(template: str) -> Renderer:
+    """Compile a template; raises UsageError where it is wrong."""
+    pieces = [_piece(part) for part in parse_template(template)]
+
+    def render(record: ConsumedRecord, count: int) -> bytes:
+        return b"".join([piece(record, count) for piece in pieces])
+
+    return render
+
+
+def _piece(part: Part) -> Renderer:
+    if isinstance(part, bytes):
+        return lambda record, count: part
+    letter, modifier = part.letter, part.modifier
+    if letter in _TEXTS:
+        text_of, convert = _TEXTS[letter], text_converter(modifier)
+        return lambda record, count: convert(text_of(record))
+    if letter == "h":
+        return _headers(part)
+    if letter == "d" and (written := _timestamp(modifier)) is not None:
+        return written
+    if letter == "a":
+        attribute, _, modifier = modifier.partition(";")
+        if attribute != "timestamp-type":
+            raise UsageError(
+                f"%a{{{attribute}}} cannot be printed: the client library tells only %a{{timestamp-type}}; "
+                "see the batches themselves with `moldau dump-log`"
+            )
+    if modifier not in (*NUMBER_FORMS, ""):
+        raise UsageError(f"%{letter}{{{modifier}}} is not known: a number takes {', '.join(NUMBER_FORMS)}")
+    number_of = _NUMBERS[letter]
+    return lambda record, count: render_number(number_of(record, count), modifier)
+
+
+_TEXTS: dict[str, Callable[[ConsumedRecord], bytes]] = {
+    "t": lambda record: (record.topic() or "").encode(),
+    "k": lambda record: record.key() or b"",
+    "v": lambda record: record.value() or b"",
+}
+
+_NUMBERS: dict[str, Callable[[ConsumedRecord, int], int]] = {
+    "T": lambda record, count: len((record.topic() or "").encode()),
+    "K": lambda record, count: len(record.key() or b""),
+    "V": lambda record, count: len(record.value() or b""),
+    "H": lambda record, count: len(record.headers() or ()),
+    "p": lambda record, count: record.partition() or 0,
+    "o": lambda record, count: record.offset() or 0,
+    "e": lambda record, count: -1 if (epoch := record.leader_epoch()) is None else epoch,
+    "d": lambda record, count: record.timestamp()[1],
+    "i": lambda record, count: count,
+    # librdkafka counts the types from 1 (0: no timestamp); the batch has them from 0.
+    "a": lambda record, count: record.timestamp()[0] - 1,
+}
+
+
+def text_converter(modifier: str) -> Callable[[bytes], bytes]:
+    """Give the function behind %v{modifier}: how bytes are shown."""
+    if not modifier:
+        return lambda data: data
+    simple: dict[str, Callable[[bytes], bytes]] = {
+        "hex": lambda data: data.hex().encode(),
+        "base64": base64.b64encode,
+        "base64raw": lambda data: base64.b64encode(data).rstrip(b"="),
+        "json": _compact_json,
+        "quote": lambda data: json.dumps(data.decode("utf-8", "replace")).encode(),
+    }
+    if modifier in simple:
+        return simple[modifier]
+    codes = bracketed(modifier, "unpack")
+    if codes is not None:
+        return lambda data: unpack_text(codes, data)
+    raise UsageError(f"{{{modifier}}} is not known: text takes {', '.join(simple)} or unpack[...]")
+
+
+def _compact_json(data: bytes) -> bytes:
+    """Write JSON on one line; what is not JSON stays as it is."""
+    try:
+        return json.dumps(json.loads(data), separators=(",", ":"), ensure_ascii=False).encode()
+    except ValueError:
+        return data
+
+
+def unpack_text(codes: str, data: bytes) -> bytes:
+    """Show binary data by letters.
+
+    < > byte order, b B h H i I q Q numbers, c or . a byte, s the rest, $ the end.
+    """
+    order, position, shown = ">", 0, []
+    for code in codes:
+        if code in "<>":
+            order = code
+        elif code == "x":
+            shown.append(b" ")
+        elif code == "s":
+            shown.append(data[position:])
+            position = len(data)
+        elif code == "$":
+            if position < len(data):
+                shown.append(b" (%d bytes left)" % (len(data) - position))
+        elif code in "c.":
+            shown.append(data[position : position + 1])
+            position += 1
+        elif code in "bBhHiIqQ":
+            size = struct.calcsize(order + code)
+            if position + size > len(data):
+                return b"".join(shown) + b" (%d bytes short)" % (position + size - len(data))
+            shown.append(b"%d" % struct.unpack_from(order + code, data, position)[0])
+            position += size
+        else:
+            raise UsageError(f"unpack[{codes}] has {code!r}: known are < > x b B h H i I q Q c . s $")
+    return b"".join(shown)
+
+
+def _timestamp(modifier: str) -> Renderer | None:
+    if modifier.startswith("go["):
+        raise UsageError("%d{go[...]} is not known here: use %d{strftime[%F %T]} or %d{iso}")
+    pattern = "%Y-%m-%dT%H:%M:%S.%fZ" if modifier == "iso" else bracketed(modifier, "strftime")
+    if pattern is None:
+        return None
+    return lambda record, count: as_datetime(record.timestamp()[1]).strftime(pattern).encode()
+
+
+def as_datetime(timestamp_ms: int) -> datetime:
+    """Give a timestamp as UTC; the epoch itself where there is none."""
+    return datetime.fromtimestamp(max(timestamp_ms, 0) / 1000, UTC)
+
+
+def _headers(part: Field) -> Renderer:
+    pieces = [_header_piece(inner) for inner in part.header]
+
+    def render(record: ConsumedRecord, count: int) -> bytes:
+        return b"".join(
+            piece(name, value or b"") for name, value in record.headers() or () for piece in pieces
+        )
+
+    return render
+
+
+def _header_piece(part: Part) -> Callable[[str, bytes], bytes]:
+    if isinstance(part, bytes):
+        return lambda name, value: part
+    if part.letter in "kv":
+        convert = text_converter(part.modifier)
+        return (
+            (lambda name, value: convert(name.encode()))
+            if part.letter == "k"
+            else lambda name, value: convert(value)
+        )
+    form = part.modifier
+    if form not in (*NUMBER_FORMS, ""):
+        raise UsageError(f"%{part.letter}{{{form}}} is not known: a number takes {', '.join(NUMBER_FORMS)}")
+    if part.letter == "K":
+        return lambda name, value: render_number(len(name.encode()), form)
+    return lambda name, value: render_number(len(value), form)
+
+
+def render_json(record: ConsumedRecord, count: int) -> bytes:
+    """Give a record as one line of JSON; bytes that are not UTF-8 are written as {"base64": "..."}."""
+    kind, timestamp_ms = record.timestamp()
+    headers: Sequence[tuple[str, bytes | None]] = record.headers() or ()
+    shown: dict[str, Any] = {
+        "topic": record.topic(),
+        "partition": record.partition(),
+        "offset": record.offset(),
+        "timestamp": timestamp_ms,
+        "timestamp_type": {1: "create", 2: "append"}.get(kind, "none"),
+        "leader_epoch": record.leader_epoch(),
+        "key": _json_text(record.key()),
+        "value": _json_text(record.value()),
+        "headers": [{"key": name, "value": _json_text(value)} for name, value in headers],
+    }
+    return json.dumps(shown, ensure_ascii=False).encode() + b"\n"
+
+
+def _json_text(data: bytes | None) -> object:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}

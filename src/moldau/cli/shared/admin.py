@@ -1,0 +1,130 @@
+"""What the client commands ask a cluster, in plain Python: thin functions over confluent-kafka's AdminClient.
+
+Each waits for the answer and raises KafkaException as librdkafka does; app.py turns that into a sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from moldau.cli.shared.errors import CommandError, UsageError, explain_kafka_failure
+from moldau.cli.shared.output import note
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+    from moldau.cli.shared.connection import Connection
+
+Key = TypeVar("Key")
+
+SOURCES = {
+    0: "unknown",
+    1: "topic",
+    2: "broker",
+    3: "broker default",
+    4: "static",
+    5: "default",
+    6: "logger",
+    7: "client metrics",
+    8: "group",
+}
+"""Where a setting's value comes from, by the number in DescribeConfigs."""
+
+
+def wait(future: Future[Any], connection: Connection) -> Any:
+    """Wait for one answer.
+
+    Librdkafka itself gives up after the request's timeout, this is the net below it.
+    """
+    return future.result(timeout=connection.timeout_seconds + 5)
+
+
+def wait_for_each(futures: dict[Key, Future[Any]], connection: Connection, done: str) -> bool:
+    """Wait for several answers.
+
+    Say `done` (with {}) or what failed for each, and tell whether all went well.
+    """
+    well = True
+    for key, future in futures.items():
+        try:
+            wait(future, connection)
+        except Exception as failure:
+            sentence = explain_kafka_failure(failure)
+            if sentence is None:
+                raise
+            note(f"moldau: {key}: {sentence}")
+            well = False
+        else:
+            print(done.format(key))
+    return well
+
+
+def topic_names(admin: AdminClient, connection: Connection, *, internal: bool) -> list[str]:
+    """Give the names of all topics, sorted; Kafka's own (those that begin with __) only if asked."""
+    known = admin.list_topics(timeout=connection.timeout_seconds).topics
+    return sorted(name for name in known if internal or not name.startswith("__"))
+
+
+def select_names(patterns: Iterable[str], names: list[str], *, what: str, regex: bool = True) -> list[str]:
+    """Give the names that are one of `patterns` or match one as a regular expression.
+
+    CommandError if none does.
+    """
+    chosen: list[str] = []
+    for pattern in patterns:
+        if pattern in names:
+            found = [pattern]
+        elif regex:
+            try:
+                found = [name for name in names if re.fullmatch(pattern, name)]
+            except re.error as problem:
+                raise UsageError(f"{pattern!r} is not a regular expression: {problem}") from None
+        else:
+            found = []
+        if not found:
+            raise CommandError(f"there is no {what} {pattern!r}: list them with `moldau {what}s list`")
+        chosen += [name for name in found if name not in chosen]
+    return chosen
+
+
+def describe_configs(
+    admin: AdminClient, connection: Connection, kind: Any, names: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """Give every setting of the resources `names` of one kind.
+
+    Name of the resource -> name of the setting -> entry.
+    """
+    from confluent_kafka.admin import ConfigResource
+
+    resources = [ConfigResource(kind, name) for name in names]
+    if not resources:
+        return {}
+    futures = admin.describe_configs(resources, request_timeout=connection.timeout_seconds)
+    return {resource.name: wait(future, connection) for resource, future in futures.items()}
+
+
+def alter_configs(
+    connection: Connection, kind: Any, names: Iterable[str], set_: dict[str, str], unset: Iterable[str]
+) -> bool:
+    """Set and unset settings of the resources `names`; say what happened and tell whether all went well."""
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+    operations = [
+        *(
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in set_.items()
+        ),
+        *(ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in unset),
+    ]
+    admin = connection.admin()
+    # One request a resource: librdkafka sends a broker's settings to that broker and everything else to the
+    # controller.
+    well = True
+    for name in names:
+        resource = ConfigResource(kind, name, incremental_configs=operations)
+        futures = admin.incremental_alter_configs([resource], request_timeout=connection.timeout_seconds)
+        well &= wait_for_each({name: next(iter(futures.values()))}, connection, "Updated the settings of {}.")
+    return well

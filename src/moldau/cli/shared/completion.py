@@ -1,0 +1,106 @@
+"""What the shell offers for a topic, a group, and the name of what has settings.
+
+A person who presses Tab waits: so a broker that does not accept at once is given up after a moment, and an
+answer after little more. Whatever goes wrong, nothing is offered and nothing is printed: a message would
+land in the middle of the line that is being typed.
+
+The broker is that of the line being typed: its --bootstrap-server and -X, else MOLDAU_BOOTSTRAP, else the
+usual one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from moldau.cli.shared.options import DEFAULT_BOOTSTRAP
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+CONNECT_SECONDS = 0.5
+ANSWER_SECONDS = 2.0
+INTERNAL = "__"
+"""Kafka's own topics begin so; they are offered to who has typed that much."""
+
+
+def topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of topics that begin with what is typed."""
+    return _offered(ctx, incomplete, _topics)
+
+
+def topics_to_reset(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The same where partitions may follow the name (`orders:0,1`)."""
+    return [] if ":" in incomplete else topics(ctx, incomplete)
+
+
+def groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of consumer groups that begin with what is typed."""
+    return _offered(ctx, incomplete, _groups)
+
+
+def kinds(incomplete: str) -> list[str]:
+    """The kinds of things that have settings."""
+    return [kind for kind in ("topic", "broker", "group") if kind.startswith(incomplete)]
+
+
+def named_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
+    """What has settings, of the kind that stands before it."""
+    kind = str(ctx.params.get("kind") or "").rstrip("s")
+    asked = {"topic": _topics, "group": _groups, "broker": _brokers}.get(kind)
+    return _offered(ctx, incomplete, asked) if asked else []
+
+
+def _offered(ctx: typer.Context, incomplete: str, ask: Callable[[AdminClient], Iterable[str]]) -> list[str]:
+    try:
+        found = ask(_admin(ctx))
+    except Exception:  # nobody answers, or refuses: there is nothing to offer, and no place to say so
+        return []
+    return sorted(
+        name
+        for name in found
+        if name.startswith(incomplete) and (not name.startswith(INTERNAL) or incomplete.startswith("_"))
+    )
+
+
+def _admin(ctx: typer.Context) -> AdminClient:
+    from confluent_kafka.admin import AdminClient
+
+    from moldau.cli.shared.connection import QUIET, parse_address
+    from moldau.cli.shared.options import parse_assignments
+
+    given = ctx.params.get("bootstrap")
+    servers = str(given or os.environ.get("MOLDAU_BOOTSTRAP") or DEFAULT_BOOTSTRAP)
+    _require_listener([parse_address(part) for part in servers.split(",") if part.strip()])
+    extra = parse_assignments(ctx.params.get("client_settings"), "-X")
+    settings: dict[str, Any] = {"bootstrap.servers": servers, "logger": QUIET, **extra}
+    return AdminClient(settings)
+
+
+def _require_listener(addresses: list[tuple[str, int]]) -> None:
+    """Return when one of the addresses accepts; else OSError. librdkafka would go on trying."""
+    refused: OSError = OSError("no address")
+    for address in addresses:
+        try:
+            socket.create_connection(address, timeout=CONNECT_SECONDS).close()
+            return
+        except OSError as refusal:
+            refused = refusal
+    raise refused
+
+
+def _topics(admin: AdminClient) -> Iterable[str]:
+    return admin.list_topics(timeout=ANSWER_SECONDS).topics
+
+
+def _brokers(admin: AdminClient) -> Iterable[str]:
+    return ["default", *(str(broker) for broker in admin.list_topics(timeout=ANSWER_SECONDS).brokers)]
+
+
+def _groups(admin: AdminClient) -> Iterable[str]:
+    listed = admin.list_consumer_groups(request_timeout=ANSWER_SECONDS).result(ANSWER_SECONDS)
+    return [each.group_id for each in listed.valid]

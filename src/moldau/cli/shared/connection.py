@@ -1,0 +1,116 @@
+"""The way from a client command to the cluster: settings, a first look whether anybody answers, and the
+clients.
+
+librdkafka retries a refused connection quietly until its own time is up, which leaves a person looking at
+nothing for a minute. So each bootstrap address is first tried with a plain TCP connection (microseconds
+where a broker runs); if none answers, the command says so at once. Its log lines are kept back: the
+sentence of errors.py says the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from typing import Any
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.cli.shared.options import DEFAULT_TIMEOUT_SECONDS, parse_assignments
+
+QUIET = logging.getLogger("moldau.cli.librdkafka")
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
+
+_CONNECT_TIMEOUT_SECONDS = 3.0
+
+
+class Connection:
+    """A cluster's address with the client settings for it.
+
+    Making one raises CommandError when nobody answers.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        client_settings: list[str] | None = None,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> None:
+        self.bootstrap = bootstrap
+        self.timeout_seconds = timeout_seconds
+        self.extra_settings = parse_assignments(client_settings, "-X")
+        self.addresses = [parse_address(part) for part in bootstrap.split(",") if part.strip()]
+        self._admin: AdminClient | None = None
+        require_listener(self.addresses)
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        """Give librdkafka's settings: ours, then `more` (underscores become dots), then the person's own."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "client.id": "moldau-cli",
+            "logger": QUIET,
+            **{name.replace("_", "."): value for name, value in more.items()},
+            **self.extra_settings,
+        }
+
+    def admin(self) -> AdminClient:
+        """Give the admin client, one for the whole command.
+
+        An answer dies with the client it was asked through.
+        """
+        if self._admin is None:
+            self._admin = AdminClient(self.settings())
+        return self._admin
+
+    def producer(self, **more: Any) -> Producer:
+        """Give a producer with the settings `more`, named with underscores for dots."""
+        return Producer(self.settings(**more))
+
+    def consumer(self, **more: Any) -> Consumer:
+        """Give a consumer; without a `group_id` it has a name nobody uses and commits nothing."""
+        defaults = {
+            "group_id": "moldau-cli",
+            "enable_auto_commit": False,
+            "enable_partition_eof": True,
+            # After its queue was full, librdkafka would not fetch for a whole second, however fast it is
+            # emptied.
+            "fetch_queue_backoff_ms": 10,
+        }
+        return Consumer(self.settings(**{**defaults, **more}))
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Split HOST:PORT, [IPv6]:PORT or HOST (port 9092)."""
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or host.endswith(":"):
+        return text.strip().strip("[]"), 9092
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        raise UsageError(f"{text!r} is not an address: write HOST:PORT, such as 127.0.0.1:9092")
+    return host.strip("[]"), int(port)
+
+
+def require_listener(addresses: list[tuple[str, int]]) -> None:
+    """Return when one of the addresses accepts a connection.
+
+    Otherwise raise the sentence that says what to do.
+    """
+    if not addresses:
+        raise UsageError("the bootstrap address is empty: write HOST:PORT, such as 127.0.0.1:9092")
+    reason = ""
+    for host, port in addresses:
+        try:
+            socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_SECONDS).close()
+            return
+        except socket.gaierror:
+            reason = f" ({host} is not a known host name)"
+        except TimeoutError:
+            reason = f" (nothing answered within {_CONNECT_TIMEOUT_SECONDS:.0f} s)"
+        except OSError as refusal:
+            reason = "" if isinstance(refusal, ConnectionRefusedError) else f" ({refusal.strerror})"
+    named = ", ".join(f"{host}:{port}" for host, port in addresses)
+    raise CommandError(
+        f"no broker answers at {named}{reason}: start one with `moldau serve`, "
+        "or name one with --bootstrap-server or MOLDAU_BOOTSTRAP"
+    )

@@ -1,0 +1,1 @@
+"""`moldau status`: health, disk, groups, transactions and compaction of a cluster."""

@@ -1,0 +1,245 @@
+"""`moldau status`: is it well? The broker's own verdict over HTTP, and the cluster's facts over the Kafka
+protocol.
+
+The exit code tells a script: 0 ok, 1 degraded, 2 failing or gone. Against brokers without our HTTP port
+(Apache Kafka), the verdict is made of what the protocol tells: partitions without a leader, partitions with
+a copy out of sync, transactions that nobody will end.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from moldau.cli.shared.errors import CommandError, explain_kafka_failure
+from moldau.cli.shared.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    ClientSettings,
+    Json,
+    Timeout,
+    teach,
+)
+from moldau.cli.shared.output import note, on_terminal, print_json, print_table
+from moldau.cli.status.compaction import show_compaction
+
+if TYPE_CHECKING:
+    from moldau.cli.shared.connection import Connection
+
+DEFAULT_HTTP = "127.0.0.1:9640"
+HTTP_TIMEOUT_SECONDS = 3.0
+WORDS = ("ok", "degraded", "failing")
+PLACES_SHOWN = 5
+STYLES = ("bold green", "bold yellow", "bold red")
+
+HELP = """Tell whether the broker and its cluster are well, and why not.
+
+Examples:
+
+* moldau status
+* moldau status -b broker:9092 --http broker:9640
+* moldau status --json
+
+The exit code is 0 for ok, 1 for degraded, 2 for failing or not there.
+"""
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The facts of a cluster, as its metadata tells them."""
+
+    cluster_id: str = ""
+    controller: int | None = None
+    brokers: list[dict[str, Any]] = field(default_factory=list)
+    topics: int = 0
+    partitions: int = 0
+    under_replicated: list[str] = field(default_factory=list)
+    offline: list[str] = field(default_factory=list)
+    groups: int | None = None
+    open_transactions: int | None = None
+    hanging: list[str] = field(default_factory=list)
+
+    @property
+    def severity(self) -> int:
+        """Give 0 ok, 1 degraded, 2 failing."""
+        return 2 if self.offline else 1 if self.under_replicated or self.hanging else 0
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the application."""
+    root.command("status", help=teach(HELP))(status)
+
+
+def status(
+    http: Annotated[
+        str,
+        typer.Option(
+            "--http",
+            envvar="MOLDAU_HTTP",
+            metavar="HOST:PORT",
+            help="The broker's HTTP port (moldau.http.listener).",
+        ),
+    ] = DEFAULT_HTTP,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = 5.0,
+) -> None:
+    """Tell whether the broker and its cluster are well (see HELP)."""
+    from confluent_kafka import KafkaException
+
+    from moldau.cli.shared.connection import Connection
+
+    health = ask_health(http)
+    try:
+        connection = Connection(bootstrap, client_settings, timeout)
+        cluster = load_cluster(connection)
+        load_transactions(cluster, connection, search=health is None)
+    except (CommandError, KafkaException) as problem:
+        failure = explain_kafka_failure(problem) or problem
+        # A broker in recovery answers over HTTP long before it serves clients: its own words come first.
+        if health is None:
+            raise CommandError(str(failure), exit_code=2) from None
+        cluster = None
+        note(f"moldau: {failure}")
+    severity = max(
+        cluster.severity if cluster is not None else 2,
+        WORDS.index(health["verdict"]) if health is not None and health.get("verdict") in WORDS else 0,
+    )
+    if as_json:
+        print_json({"status": WORDS[severity], "health": health, "cluster": _as_json(cluster)})
+    else:
+        _show(severity, health, http, cluster)
+    raise typer.Exit(severity)
+
+
+def ask_health(http: str) -> dict[str, Any] | None:
+    """Give the health document of the broker at `http`; None when nothing of the kind answers there."""
+    try:
+        # The path is fixed and the scheme is ours: no other kind of address can be meant.
+        with urllib.request.urlopen(f"http://{http}/health", timeout=HTTP_TIMEOUT_SECONDS) as answer:
+            document = json.load(answer)
+    except urllib.error.HTTPError as refusal:
+        # A failing broker answers with 503 and the same document.
+        try:
+            document = json.load(refusal)
+        except ValueError:
+            return None
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def load_cluster(connection: Connection) -> Cluster:
+    """Ask the cluster for its facts."""
+    from moldau.cli.groups.description import list_groups
+    from moldau.cli.shared.admin import wait
+
+    admin = connection.admin()
+    metadata = admin.list_topics(timeout=connection.timeout_seconds)
+    described = wait(admin.describe_cluster(request_timeout=connection.timeout_seconds), connection)
+    controller = described.controller.id if described.controller is not None else None
+    cluster = Cluster(
+        cluster_id=described.cluster_id,
+        controller=controller,
+        brokers=[
+            {
+                "id": node.id,
+                "address": f"{node.host}:{node.port}",
+                "rack": node.rack,
+                "controller": node.id == controller,
+            }
+            for node in sorted(described.nodes, key=lambda node: node.id)
+        ],
+        topics=len(metadata.topics),
+    )
+    for name, topic in metadata.topics.items():
+        for index, partition in topic.partitions.items():
+            cluster.partitions += 1
+            if partition.leader < 0:
+                cluster.offline.append(f"{name}-{index}")
+            elif len(partition.isrs) < len(partition.replicas):
+                cluster.under_replicated.append(f"{name}-{index}")
+    cluster.groups = len(list_groups(connection))
+    return cluster
+
+
+def load_transactions(cluster: Cluster, connection: Connection, *, search: bool) -> None:
+    """Count the open transactions, and `search` for hanging ones where no health page names them.
+
+    What is refused (an old broker, no plaintext, no permission) is left out: it is no verdict.
+    """
+    from moldau.cli.transactions.description import list_transactions
+    from moldau.cli.transactions.hanging import LONGEST_TIMEOUT_MS, choose_places, find_hanging
+    from moldau.cli.transactions.routing import routing_of
+
+    try:
+        routing = routing_of(connection)
+        cluster.open_transactions = len(list_transactions(routing, states=["Ongoing"]))
+        if search:
+            places = choose_places(routing, None, None, None)
+            found = find_hanging(routing, places, LONGEST_TIMEOUT_MS, time.time_ns() // 1_000_000)
+            cluster.hanging = [f"{each.place[0]}-{each.place[1]}" for each in found]
+    except CommandError:
+        return
+
+
+def _as_json(cluster: Cluster | None) -> dict[str, Any] | None:
+    if cluster is None:
+        return None
+    return {
+        "cluster_id": cluster.cluster_id,
+        "controller": cluster.controller,
+        "brokers": cluster.brokers,
+        "topics": cluster.topics,
+        "partitions": cluster.partitions,
+        "under_replicated_partitions": sorted(cluster.under_replicated),
+        "offline_partitions": sorted(cluster.offline),
+        "groups": cluster.groups,
+        "open_transactions": cluster.open_transactions,
+        "hanging_transactions": sorted(cluster.hanging),
+    }
+
+
+def _show(severity: int, health: dict[str, Any] | None, http: str, cluster: Cluster | None) -> None:
+    _headline(f"status: {WORDS[severity]}", STYLES[severity])
+    if health is None:
+        note(f"no health page at http://{http} (name it with --http): judged by the cluster's metadata alone")
+    elif "version" in health:
+        state = f"{health.get('state')}, up {round(health.get('uptime_seconds', 0)):,} s"
+        print(f"broker {health.get('node_id')}: Moldau {health['version']}, {state}")
+    for cause in (health or {}).get("causes", ()):
+        print(f"  {cause.get('name')}: {cause.get('message')}")
+        print(f"    {cause.get('remedy')}")
+    show_compaction((health or {}).get("compaction"))
+    if cluster is None:
+        return
+    counts = f"{cluster.topics} topics, {cluster.partitions} partitions, {cluster.groups} groups"
+    if cluster.open_transactions is not None:
+        counts += f", {cluster.open_transactions} open transactions"
+    print(f"cluster {cluster.cluster_id}: {counts}")
+    for words, places in (
+        ("without a leader", cluster.offline),
+        ("with a replica out of sync", cluster.under_replicated),
+        ("held back by a hanging transaction (moldau transactions find-hanging)", cluster.hanging),
+    ):
+        if places:
+            more = " ..." if len(places) > PLACES_SHOWN else ""
+            print(f"  {len(places)} partitions {words}: {', '.join(sorted(places)[:PLACES_SHOWN])}{more}")
+    columns = {"id": "BROKER", "address": "ADDRESS", "rack": "RACK", "controller": "CONTROLLER"}
+    print_table(cluster.brokers, columns)
+
+
+def _headline(text: str, style: str) -> None:
+    if not on_terminal():
+        print(text)
+        return
+    from rich.console import Console
+
+    Console().print(text, style=style)

@@ -1,0 +1,1 @@
+"""`moldau streams`: run, list, describe, reset."""

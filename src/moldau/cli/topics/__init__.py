@@ -1,0 +1,1 @@
+"""`moldau topics`: list, create, describe, alter, delete, trim."""

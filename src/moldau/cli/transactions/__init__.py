@@ -1,0 +1,1 @@
+"""`moldau transactions`: list, describe, describe-producers, find-hanging, abort, terminate."""

@@ -1,0 +1,351 @@
+"""`moldau transactions`: list, describe, describe-producers, find-hanging, abort, terminate."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from moldau.cli.shared import completion
+from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.cli.shared.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_SECONDS,
+    Bootstrap,
+    ClientSettings,
+    Json,
+    Timeout,
+)
+from moldau.cli.shared.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from moldau.cli.transactions.description import Description
+    from moldau.cli.transactions.routing import Routing
+
+DEFAULT_MAX_TIMEOUT_MINUTES = 15
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="See the transactions of producers, and free partitions that a lost one holds back.",
+    epilog="Try: moldau transactions list --state Ongoing   and: moldau transactions find-hanging   "
+    "and: moldau transactions abort --topic orders --partition 0 --start-offset 120",
+)
+
+Topic = Annotated[str, typer.Option("--topic", help="The topic.", autocompletion=completion.topics)]
+Partition = Annotated[int, typer.Option("--partition", "-p", help="The partition.")]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the application."""
+    root.add_typer(app, name="transactions")
+
+
+def _routing(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Routing:
+    from moldau.cli.shared.connection import Connection
+    from moldau.cli.transactions.routing import routing_of
+
+    return routing_of(Connection(bootstrap, client_settings, timeout))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@app.command("list")
+def list_(
+    states: Annotated[
+        list[str] | None,
+        typer.Option("--state", "-s", help="Only in this state (Ongoing, Empty, PrepareAbort, ...)."),
+    ] = None,
+    producer_ids: Annotated[
+        list[int] | None, typer.Option("--producer-id", help="Only of this producer id. May be repeated.")
+    ] = None,
+    duration: Annotated[
+        str,
+        typer.Option(
+            "--duration-filter",
+            metavar="DURATION",
+            help="Only such as began longer ago than this: 90s, 1h30m, or milliseconds.",
+        ),
+    ] = "",
+    pattern: Annotated[
+        str,
+        typer.Option(
+            "--pattern",
+            "--transactional-id-pattern",
+            help="Only transactional ids that match this regular expression as a whole.",
+        ),
+    ] = "",
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """List transactional ids with their coordinator, producer id and state."""
+    from moldau.cli.shared.timestamps import parse_duration_ms
+    from moldau.cli.transactions.description import NONE, list_transactions
+
+    duration_ms = int(duration) if duration.isdigit() else parse_duration_ms(duration) if duration else NONE
+    rows = [
+        {
+            "transactional_id": each.transactional_id,
+            "coordinator": each.coordinator,
+            "producer_id": each.producer_id,
+            "state": each.state,
+        }
+        for each in list_transactions(
+            _routing(bootstrap, client_settings, timeout),
+            states=states or (),
+            producer_ids=producer_ids or (),
+            duration_ms=duration_ms,
+            pattern=pattern,
+        )
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    columns = {
+        "transactional_id": "TransactionalId",
+        "coordinator": "Coordinator",
+        "producer_id": "ProducerId",
+        "state": "TransactionState",
+    }
+    print_table(rows, columns, empty="no transactional ids")
+
+
+@app.command()
+def describe(
+    transactional_ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TRANSACTIONAL_ID", help="Which; all that are listed without any."),
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Show what the coordinator knows: producer id and epoch, state, timeout, age, partitions.
+
+    The partitions are those that take part; once the end is decided, those that do not know it yet.
+    """
+    from moldau.cli.transactions.description import describe_transactions, list_transactions, refusal
+
+    routing = _routing(bootstrap, client_settings, timeout)
+    if transactional_ids:
+        described, refused = describe_transactions(routing, transactional_ids)
+    else:
+        where = {each.transactional_id: each.coordinator for each in list_transactions(routing)}
+        described, refused = describe_transactions(routing, where, where)
+    now_ms = _now_ms()
+    rows = [_described(each, now_ms) for each in described]
+    if as_json:
+        print_json(rows)
+    else:
+        columns = {
+            "coordinator": "CoordinatorId",
+            "transactional_id": "TransactionalId",
+            "producer_id": "ProducerId",
+            "producer_epoch": "ProducerEpoch",
+            "state": "TransactionState",
+            "timeout_ms": "TransactionTimeoutMs",
+            "start_ms": "CurrentTransactionStartTimeMs",
+            "duration_ms": "TransactionDurationMs",
+            "partitions": "TopicPartitions",
+        }
+        print_table(rows, columns, empty="" if refused else "no transactional ids")
+    for each, error_code in sorted(refused.items()):
+        note(f"moldau: {refusal(each, error_code)}")
+    if refused:
+        raise typer.Exit(1)
+
+
+def _described(each: Description, now_ms: int) -> dict[str, object]:
+    return {
+        "coordinator": each.coordinator,
+        "transactional_id": each.transactional_id,
+        "producer_id": each.producer_id,
+        "producer_epoch": each.producer_epoch,
+        "state": each.state,
+        "timeout_ms": each.timeout_ms,
+        "start_ms": each.start_ms,
+        "duration_ms": None if each.start_ms is None else max(now_ms - each.start_ms, 0),
+        "partitions": [f"{topic}-{index}" for topic, index in each.partitions],
+    }
+
+
+@app.command("describe-producers")
+def describe_producers_(
+    topic: Topic,
+    partition: Partition,
+    broker_id: Annotated[
+        int | None, typer.Option("--broker-id", help="Ask this replica instead of the leader.")
+    ] = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Show the producers that a partition knows, and where their open transactions begin."""
+    from moldau.cli.transactions.description import describe_producers
+
+    place = (topic, partition)
+    producers = describe_producers(_routing(bootstrap, client_settings, timeout), [place], broker_id)[place]
+    rows = [
+        {
+            "producer_id": each.producer_id,
+            "producer_epoch": each.producer_epoch,
+            "coordinator_epoch": each.coordinator_epoch,
+            "last_sequence": each.last_sequence,
+            "last_timestamp_ms": each.last_timestamp_ms,
+            "start_offset": each.start_offset,
+        }
+        for each in sorted(producers, key=lambda each: each.producer_id)
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    columns = {
+        "producer_id": "ProducerId",
+        "producer_epoch": "ProducerEpoch",
+        "coordinator_epoch": "LatestCoordinatorEpoch",
+        "last_sequence": "LastSequence",
+        "last_timestamp_ms": "LastTimestamp",
+        "start_offset": "CurrentTransactionStartOffset",
+    }
+    print_table(rows, columns, empty="no producer is known there")
+
+
+@app.command("find-hanging")
+def find_hanging_(
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Look at this topic only.", autocompletion=completion.topics)
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="Look at this partition of --topic only.")
+    ] = None,
+    broker_id: Annotated[
+        int | None, typer.Option("--broker-id", help="Look at the replicas of this broker only.")
+    ] = None,
+    max_timeout_minutes: Annotated[
+        int,
+        typer.Option(
+            "--max-transaction-timeout",
+            metavar="MINUTES",
+            help="Leave out transactions that were written to since: the longest timeout that producers use.",
+        ),
+    ] = DEFAULT_MAX_TIMEOUT_MINUTES,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Find open transactions that no coordinator will end, so that read_committed readers wait for ever."""
+    from moldau.cli.transactions.hanging import MS_A_MINUTE, choose_places, find_hanging
+
+    if partition is not None and topic is None:
+        raise UsageError("--partition needs --topic: of which topic is it?")
+    routing = _routing(bootstrap, client_settings, timeout)
+    places = choose_places(routing, topic, partition, broker_id)
+    now_ms = _now_ms()
+    found = find_hanging(routing, places, max_timeout_minutes * MS_A_MINUTE, now_ms, broker_id)
+    rows = [
+        {
+            "topic": each.place[0],
+            "partition": each.place[1],
+            "producer_id": each.producer.producer_id,
+            "producer_epoch": each.producer.producer_epoch,
+            "coordinator_epoch": each.producer.coordinator_epoch,
+            "start_offset": each.producer.start_offset,
+            "last_timestamp_ms": each.producer.last_timestamp_ms,
+            "duration_minutes": each.minutes(now_ms),
+        }
+        for each in found
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    columns = {
+        "topic": "Topic",
+        "partition": "Partition",
+        "producer_id": "ProducerId",
+        "producer_epoch": "ProducerEpoch",
+        "coordinator_epoch": "CoordinatorEpoch",
+        "start_offset": "StartOffset",
+        "last_timestamp_ms": "LastTimestamp",
+        "duration_minutes": "Duration(min)",
+    }
+    print_table(rows, columns, empty=f"no hanging transaction in {len(places)} partitions")
+    for each in found:
+        note(f"free it with: {each.remedy}")
+
+
+@app.command()
+def abort(
+    topic: Topic,
+    partition: Partition,
+    start_offset: Annotated[
+        int | None, typer.Option("--start-offset", help="Where the transaction begins, as find-hanging says.")
+    ] = None,
+    producer_id: Annotated[
+        int | None, typer.Option("--producer-id", help="Instead: the producer id, with both epochs.")
+    ] = None,
+    producer_epoch: Annotated[
+        int | None, typer.Option("--producer-epoch", help="The producer's epoch in that partition.")
+    ] = None,
+    coordinator_epoch: Annotated[
+        int | None, typer.Option("--coordinator-epoch", help="The coordinator epoch known there (or -1).")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if its coordinator knows the transaction, which tears it.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Abort a hanging transaction in one partition, so that read_committed readers go on.
+
+    A transaction that its coordinator knows is ended as a whole: see `terminate`.
+    """
+    from moldau.cli.transactions.hanging import abort_hanging, producer_at
+
+    by_producer = (producer_id, producer_epoch, coordinator_epoch)
+    if (start_offset is None) == (None in by_producer) or (
+        start_offset is not None and by_producer != (None, None, None)
+    ):
+        raise UsageError(
+            "say which transaction: either --start-offset, or --producer-id with --producer-epoch and "
+            "--coordinator-epoch; `moldau transactions describe-producers` shows them"
+        )
+    place = (topic, partition)
+    routing = _routing(bootstrap, client_settings, timeout)
+    if start_offset is not None:
+        found = producer_at(routing, place, start_offset)
+        chosen = (found.producer_id, found.producer_epoch, found.coordinator_epoch)
+    else:
+        chosen = (producer_id or 0, producer_epoch or 0, coordinator_epoch or 0)
+    abort_hanging(routing, place, *chosen, force=force)
+    print(f"Aborted the transaction of producer {chosen[0]} in {topic}-{partition}.")
+
+
+@app.command()
+def terminate(
+    transactional_id: Annotated[str, typer.Argument(help="Whose transaction.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Abort the open transaction of a transactional id in all partitions, and fence its producer.
+
+    The producer that had it gets PRODUCER_FENCED and must begin anew; a new one may take the id at once.
+    """
+    from moldau.cli.transactions.description import require_description
+    from moldau.cli.transactions.ending import fence
+
+    routing = _routing(bootstrap, client_settings, timeout)
+    before = require_description(routing, transactional_id)
+    if before.state == "Dead":
+        raise CommandError(f"transactional id {transactional_id!r} has expired: there is nothing to end")
+    # The timeout stays what it was: until another producer takes the id, this is its setting.
+    producer_id, producer_epoch = fence(routing, transactional_id, before.timeout_ms)
+    print(f"Terminated {transactional_id}: was {before.state}; now producer {producer_id}:{producer_epoch}.")

@@ -1,0 +1,72 @@
+"""Ends a transaction without its producer: an abort marker in one partition, or its id taken over.
+
+The marker is what a coordinator would write; the leader takes it from whoever may alter the cluster, if its
+producer epoch and coordinator epoch are not behind what the leader knows. Taking an id over is what a new
+producer does when it begins: the coordinator aborts what is open everywhere, and fences the old one.
+"""
+
+from __future__ import annotations
+
+from moldau.cli.shared.errors import CommandError
+from moldau.cli.shared.raw_request import error_words
+from moldau.cli.transactions.routing import Place, Routing
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+WRITE_MARKERS_VERSION = 1
+INIT_PRODUCER_ID_VERSION = 4
+
+
+def write_abort_marker(
+    routing: Routing, place: Place, producer_id: int, producer_epoch: int, coordinator_epoch: int
+) -> None:
+    """Have the leader end the producer's transaction in one partition with an abort marker.
+
+    A producer that has never ended one here is known with coordinator epoch -1; 0 is not above any.
+    """
+    marker = WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transaction_result=False,
+        coordinator_epoch=max(coordinator_epoch, 0),
+        topics=[WritableTxnMarkerTopic(name=place[0], partition_indexes=[place[1]])],
+    )
+    answer = routing.ask(
+        routing.leader(place), WriteTxnMarkersRequest(markers=[marker]), WRITE_MARKERS_VERSION
+    )
+    codes = [row.error_code for each in answer.markers for topic in each.topics for row in topic.partitions]
+    if len(codes) != 1 or codes[0]:
+        problem = error_words(codes[0]) if codes else "the answer says nothing of it"
+        raise CommandError(f"{place[0]}-{place[1]}: {problem}")
+
+
+def fence(routing: Routing, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
+    """Take the transactional id over, which aborts what is open and fences whoever had it (KIP-98).
+
+    Gives the new producer id and epoch, once everything that was open is aborted.
+    """
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+    coordinator = routing.coordinator(transactional_id)
+    soon = (
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+    answer = routing.until_there(
+        lambda: routing.ask(coordinator, request, INIT_PRODUCER_ID_VERSION),
+        lambda answer: [answer.error_code],
+        soon,
+    )
+    if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
+        raise CommandError(
+            f"transactional id {transactional_id!r} is being aborted, but not yet in every partition "
+            f"(CONCURRENT_TRANSACTIONS): `moldau transactions describe {transactional_id}` names those left"
+        )
+    if answer.error_code:
+        raise CommandError(f"transactional id {transactional_id!r}: {error_words(answer.error_code)}")
+    return answer.producer_id, answer.producer_epoch
