@@ -84,10 +84,6 @@ def set_up(level: str = "INFO", *, as_json: bool = False, stream: TextIO | None 
     root.propagate = False
 
 
-def _monotonic_ms() -> float:
-    return time.monotonic() * 1000
-
-
 class _Kind:
     __slots__ = ("repeats", "said_ms")
 
@@ -103,10 +99,10 @@ class SayOnce:
         self,
         log: logging.Logger,
         *,
+        now_ms: Callable[[], float],
         interval_ms: float = 60_000,
         kinds_max: int = 1_000,
         lines_max: int = 100,
-        now_ms: Callable[[], float] = _monotonic_ms,
     ) -> None:
         """`kinds_max` bounds what is remembered; `lines_max` bounds what is logged in one interval."""
         self._log = log

@@ -114,7 +114,7 @@ class LogManager:
         self.on_offline: Callable[[LogDirectory, list[Log]], None] = lambda directory, logs: None
         """Told once for each directory that goes offline, with the logs it takes along."""
         self.files = self._files = files or OsFiles()
-        self._random = source or random.Random()
+        self._random = source or random.Random(0)
         self._descriptors = DescriptorLimit(descriptor_limit)
         self._directories = [LogDirectory(self._files, path) for path in paths or settings.data_directories]
         self._logs: dict[tuple[str, int], Log] = {}

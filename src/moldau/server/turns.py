@@ -11,7 +11,6 @@ core/slow_lane.py.)
 
 from collections import deque
 from collections.abc import Callable
-from time import perf_counter
 
 from moldau.core.timers import Timers
 
@@ -21,7 +20,7 @@ TURN_SECONDS = 0.001
 class Turns:
     """A queue of which one is called in each turn of the event loop."""
 
-    def __init__(self, timers: Timers, now_seconds: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, timers: Timers, now_seconds: Callable[[], float]) -> None:
         self.now_seconds = now_seconds
         self._timers = timers
         self._waiting: deque[Callable[[], None]] = deque()
