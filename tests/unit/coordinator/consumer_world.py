@@ -76,6 +76,8 @@ class World:
         """Replay and append what was decided; None if the append failed (and was undone)."""
         journal = self.shard.journal
         mark = journal.mark()
+        for effect in result.effects:
+            effect()
         for record in result.records:
             self.shard.replay(record)
         if result.records and self.fail_appends:
