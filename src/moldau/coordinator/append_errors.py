@@ -1,4 +1,4 @@
-"""What a failed append means: for the client who waits, and for the state that was ahead of the log."""
+"""What a failed append means for the clients that wait, and for the state, which was ahead of the log."""
 
 from moldau.protocol.errors import ErrorCode
 
@@ -13,7 +13,8 @@ CLIENT_ERRORS: dict[int, ErrorCode] = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client is told when an append fails: it must look for its coordinator again, or wait, or give up."""
+"""The error code for clients when an append fails: they look for their coordinator again, wait, or give
+up."""
 
 PRODUCER_ERRORS = frozenset(
     {
@@ -22,8 +23,8 @@ PRODUCER_ERRORS = frozenset(
         ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     }
 )
-"""Append errors that concern one producer's transaction alone. It is told the error itself; others whose
-decisions came after it, and had to be taken back, are told to come again."""
+"""Append errors that concern one producer's transaction alone. That producer gets the error itself;
+others whose decisions came after it, and were undone, get one that makes them retry."""
 
 REFUSED_BEFORE_WRITING = frozenset(
     {
@@ -35,4 +36,5 @@ REFUSED_BEFORE_WRITING = frozenset(
         *PRODUCER_ERRORS,
     }
 )
-"""Append errors after which the log certainly lacks the records. After any other the shard is loaded anew."""
+"""Append errors after which the log certainly lacks the records. After any other the shard is loaded
+again."""

@@ -1,9 +1,9 @@
-"""Timers as data: which key falls due when.
+"""Deadlines by key, with one real timer behind the earliest.
 
 A shard has thousands of sessions, and each heartbeat moves one of them later. So a deadline is an entry in a
 dict, moving it later touches nothing else, and a heap keeps a possibly outdated, never too late, note of it.
-Only the earliest note has a real timer behind it (in the runtime). When that rings, outdated notes are
-replaced and true ones are handed out.
+Only the earliest note has a real timer behind it (in the shard). When that rings, outdated notes are
+replaced, and the keys of valid ones are due.
 
 Invariant: for every key in the dict the heap holds a note that is not later than the key's deadline.
 """

@@ -1,8 +1,8 @@
-"""Undoing what was replayed but never committed.
+"""Undoes what was replayed but not committed.
 
 A coordinator replays its records into its state as soon as they are decided, so that the next request sees
-them, and appends them afterwards. If the append fails, the state has to return to what is committed, exactly,
-and with no help from the code that changed it. So everything that replay changes lives in containers that
+them, and appends them afterwards. If the append fails, the state has to return to exactly what is committed.
+So everything that replay changes lives in containers that
 note the old value here first:
 
     members = journal.dict()                    a dict; its values are never mutated, only replaced

@@ -26,7 +26,7 @@ _Pending = tuple[int, Producer, bytes | None, bool]
 
 
 class LastValues:
-    """Collects them from the records of a log, taken in order."""
+    """Collects both from the records of a log, taken in order."""
 
     __slots__ = ("_open", "_order", "_writers", "latest")
 

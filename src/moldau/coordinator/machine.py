@@ -1,7 +1,6 @@
-"""What the runtime stands between: a state machine above it, a replicated log below it.
+"""The two interfaces of a shard: the state machine that decides, and the replicated log that it writes to.
 
-The machine knows what records mean and does nothing; the log keeps bytes and knows nothing. `GroupShard` is
-such a machine, `ReplicaManager` such a log.
+`GroupShard` and `TransactionShard` are such machines, `ReplicaManager` is such a log.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +30,7 @@ class EndedTransaction(NamedTuple):
 
 
 Loaded: TypeAlias = tuple[bytes | None, bytes | None] | TransactionalRecord | EndedTransaction
-"""What a log is read back as. Nearly all of it is `(key, value)`, a plain tuple, as it always was."""
+"""One record as it is read back. Nearly all are `(key, value)`, a plain tuple, which is cheapest."""
 
 
 class Machine(Protocol):

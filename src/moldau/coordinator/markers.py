@@ -1,7 +1,7 @@
-"""Markers: how a decided transaction is told to the partitions that it wrote to.
+"""Transaction markers: control records that end a decided transaction in the partitions that it wrote to.
 
 The coordinator decides in `__transaction_state`; every partition of the transaction then gets a control
-record that says COMMIT or ABORT at its place in the partition's own log. A `MarkerWriter` brings it there:
+record COMMIT or ABORT in its own log. A `MarkerWriter` writes it:
 
     led by this broker    LocalMarkers appends it (replication/markers.py)
     led by another        a WriteTxnMarkers request to that leader; a cluster's node hands such a writer over
@@ -20,7 +20,7 @@ TopicPartition = tuple[str, int]
 
 
 class Marker(NamedTuple):
-    """What a partition is told about one transaction.
+    """The end of one transaction, as a partition gets it.
 
     coordinator_epoch     the leader epoch of the coordinator's partition; a marker of a lower one is refused
     transaction_version   2 where the producer's epoch grows with every transaction (KIP-890), else 0 or 1
@@ -34,7 +34,7 @@ class Marker(NamedTuple):
 
 
 class MarkerWriter(Protocol):
-    """Brings markers to the leaders of partitions."""
+    """Writes markers to partitions, through their leaders."""
 
     def write(
         self, marker: Marker, partitions: Sequence[TopicPartition]

@@ -1,5 +1,4 @@
-"""What a coordinator decides: records to write, answers to give once they are safe, and the callers who wait
-for them.
+"""What a coordinator decides: records to write, and the answers to give once they are committed.
 
 A handler decides and does nothing. It returns a `Result`, and the runtime does the rest: it replays and
 appends the records, and releases the answers when everything that they rest on is committed.
@@ -18,7 +17,7 @@ R = TypeVar("R")
 
 
 class Producer(NamedTuple):
-    """Whose transaction records belong to."""
+    """The producer whose transaction records belong to."""
 
     producer_id: int
     producer_epoch: int
@@ -69,7 +68,7 @@ class Result(Generic[R]):
                  never if the append fails or the shard is given up first. What it decides is a new decision.
     producer     the records are part of this producer's transaction: they count once it commits
     marker       ends a producer's transaction in this shard's log; such a result has no records
-    on_failure   called with the error code after a failed append was rolled back: mends what is in memory
+    on_failure   called with the error code after a failed append was rolled back: repairs what is in memory
     """
 
     __slots__ = ("answers", "effects", "marker", "on_commit", "on_failure", "producer", "records", "response")

@@ -156,7 +156,7 @@ class ClassicGroup:
     def tombstones(self) -> list[Record]:
         return [group_metadata_tombstone(self.group_id)]
 
-    def heard_from(self, member_id: str, now_ms: int) -> Result[None]:
+    def restart_session(self, member_id: str, now_ms: int) -> Result[None]:
         """A member gave a sign of life, such as a commit: its session starts again."""
         draft = Draft(self)
         member = self.members.get(member_id)

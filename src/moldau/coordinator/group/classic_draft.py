@@ -7,11 +7,11 @@
 Until then the group is as it was: a decision that raises, or whose result is thrown away, changes nothing.
 
 What a rebalance holds in memory (who has joined, deadlines) is not in the log, as in Kafka: after a crash the
-clients begin it again. So a failed append does not undo it; where it has to be mended, the result's
+clients begin it again. So a failed append does not undo it; where it has to be repaired, the result's
 `on_failure` decides again, on what the group is by then.
 
     written to the log (replayed, undone by the journal)   the generation's outcome: `ClassicGroup.persisted`
-    in memory only (applied here, mended by on_failure)    membership, deadlines, notices of removals
+    in memory only (applied here, repaired by on_failure)  membership, deadlines, notices of removals
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar

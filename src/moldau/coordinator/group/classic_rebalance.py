@@ -128,11 +128,11 @@ def assign(draft: Draft, assignments: dict[str, bytes], now_ms: int) -> Callable
         for parked in waiting:
             parked.answer(SyncGroupResponse(error_code=error_code))
         if group.state is ClassicState.STABLE and group.generation == generation:
-            mended = Draft(group)
+            repaired = Draft(group)
             for member in group.members.values():
-                mended.now.put(member._replace(assignment=b""))
-            prepare_rebalance(mended, now_ms)
-            mended.apply()
+                repaired.now.put(member._replace(assignment=b""))
+            prepare_rebalance(repaired, now_ms)
+            repaired.apply()
 
     return unassign
 

@@ -2,18 +2,18 @@
 moves from one protocol to the other (KIP-848).
 
     JoinGroup     the member takes its next step, as with a heartbeat of the consumer protocol; it is answered
-                  at once, waits for nobody and never leads
+                  at once, does not wait for others, and never leads
     SyncGroup     gets what the member has, in the bytes that its own leader would have sent
     Heartbeat     REBALANCE_IN_PROGRESS as long as the member has to join again: there is a newer target, it
                   has something to give up, or what it waits for has become free
     LeaveGroup    removes the member; the group may become a classic one by that (downgrade.py)
 
-A generation is the member's epoch. What a member gives up or keeps it says in its subscription (KIP-429);
-eager members give up everything before they join.
+A generation is the member's epoch. Which partitions a member still has stands in its subscription (KIP-429);
+eager members give up all before they join.
 
-While classic members are alone (the policy forbids the downgrade, or the others are static and away) nobody
-sends the heartbeats in which a new target is computed; so their heartbeats ask them to join when one is due.
-Kafka leaves that out.
+While all present members are classic (the policy forbids the downgrade, or the others are static and away),
+there are no heartbeats in which a new target is computed; so theirs ask them to join when one is due. Kafka
+leaves that out.
 
 Not here: the steps (consumer_heartbeat.py), classic groups (classic_requests.py).
 """
@@ -84,7 +84,7 @@ class ClassicMembers:
     def join(
         self, group: ConsumerGroup, request: JoinGroupRequest, client: Client, now_ms: int
     ) -> Result[JoinGroupResponse]:
-        """The member enters the group, or comes to fetch its next step."""
+        """The member joins the group, or takes its next step."""
         found = self._admit(group, request, client)
         if isinstance(found, Result):
             return found
@@ -110,7 +110,7 @@ class ClassicMembers:
     def _admit(
         self, group: ConsumerGroup, request: JoinGroupRequest, client: Client
     ) -> tuple[Admitted, str, Subscription] | Result[JoinGroupResponse]:
-        """Who joins, under which id, and what it subscribes to; or the refusal."""
+        """The joining member with its id and subscription, or the refusal."""
         if self._shard.settings().group_consumer_migration_policy.lower() == NO_MIGRATION:
             _log.info(
                 "group %s: a classic member may not join the consumer group, group.consumer.migration.policy"
@@ -144,9 +144,9 @@ class ClassicMembers:
             and instance_id is None
             and not any(indices for _, indices in subscription.owned)
         ):
-            # It has got its id just now, perhaps from the classic group that this one was. Who brings
-            # partitions along was removed without knowing it, and others have them: it is to forget them
-            # first. (Kafka lets it in.)
+            # It got its id just now, perhaps from the classic group that this one was. One that owns
+            # partitions was removed without noticing, and others have them: it has to give them up first.
+            # (Kafka lets it in.)
             known = ConsumerMember(member_id)
         return _refuse(known) if isinstance(known, int) else (Admitted(known), member_id, subscription)
 
@@ -156,7 +156,7 @@ class ClassicMembers:
         taken = self._timers.taken(group.group_id, ids)
         if admitted.replaces is not None:
             self._timers.cancel(group, admitted.replaces.member_id)
-        self._timers.heard_of(group, member, decision.around.limits, now_ms)
+        self._timers.restart_session(group, member, decision.around.limits, now_ms)
         self._timers.joined(group, member, now_ms)
         self._groups.looked_at_topics(decision, now_ms)
         if admitted.replaces is not None or member.member_id not in group.members:
@@ -164,17 +164,21 @@ class ClassicMembers:
                 "group %s: member %s joins using the classic protocol", group.group_id, member.member_id
             )
         return Result(
-            _join_response(member), decision.records, on_failure=self._mender(group.group_id, taken, now_ms)
+            _join_response(member),
+            decision.records,
+            on_failure=self._repair_after_failure(group.group_id, taken, now_ms),
         )
 
-    def _mender(self, group_id: str, taken: dict[Key, int | None], now_ms: int) -> Callable[[int], None]:
-        mend_group = self._groups.mender(group_id, now_ms)
+    def _repair_after_failure(
+        self, group_id: str, taken: dict[Key, int | None], now_ms: int
+    ) -> Callable[[int], None]:
+        repair_group = self._groups.repair_after_failure(group_id, now_ms)
 
-        def mend(error_code: int) -> None:
+        def repair(error_code: int) -> None:
             self._timers.put_back(taken)
-            mend_group(error_code)
+            repair_group(error_code)
 
-        return mend
+        return repair
 
     def _downgrade(
         self, decision: Decision, replaced: ConsumerMember, owned: Owned, client: Client, now_ms: int
@@ -182,8 +186,8 @@ class ClassicMembers:
         """A static member of the consumer protocol, the last one, comes back as a classic one: the group
         becomes classic. None if it may not.
 
-        If the group stays stable, the member leads it and has nothing to assign (KIP-814): somebody has to
-        watch the topics. An older client, which cannot be told so, must not think that it leads.
+        If the group stays stable, the member leads it and has nothing to assign (KIP-814): the leader
+        watches the topics. An older client, which cannot be told to skip the assignment, must not lead.
         """
         group, settings = decision.group, self._shard.settings()
         replaced_id = replaced.member_id
@@ -212,22 +216,24 @@ class ClassicMembers:
     # SyncGroup, Heartbeat.
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> Result[SyncGroupResponse]:
-        """The member fetches what it has."""
-        member = self._speaker(group, request.member_id, request.group_instance_id, request.generation_id)
+        """The member gets the partitions that it has."""
+        member = self._current_member(
+            group, request.member_id, request.group_instance_id, request.generation_id
+        )
         if isinstance(member, int):
             return Result(SyncGroupResponse(error_code=member))
         side = _side(member)
         revokes = member.state is MemberState.UNREVOKED_PARTITIONS
         if group.assignment_epoch > member.member_epoch and not revokes:
-            # Asked before the names: who joined the group when it was classic knows another protocol name
-            # perhaps, and must not be told for that reason that it is unfit. (Kafka tells it so.)
+            # Checked before the names: a member that joined when the group was classic may know another
+            # protocol name, and must not be refused for that. (Kafka refuses it.)
             self._timers.must_rejoin(group, member, now_ms)
             return Result(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         types, names = (None, group.protocol_type), (None, side.protocol_name)
         if request.protocol_type not in types or request.protocol_name not in names:
             return Result(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         self._timers.synced(group, member)
-        self._timers.heard_of(group, member, self._groups.limits_of(group.group_id), now_ms)
+        self._timers.restart_session(group, member, self._groups.limits_of(group.group_id), now_ms)
         partitions = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}
         version = subscription_version(side.subscription)
         response = SyncGroupResponse(
@@ -240,11 +246,13 @@ class ClassicMembers:
     def heartbeat(
         self, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int
     ) -> Result[HeartbeatResponse]:
-        """The member says that it lives; it may be told to join again."""
-        member = self._speaker(group, request.member_id, request.group_instance_id, request.generation_id)
+        """The member is alive; it may be told to rejoin."""
+        member = self._current_member(
+            group, request.member_id, request.group_instance_id, request.generation_id
+        )
         if isinstance(member, int):
             return Result(HeartbeatResponse(error_code=member))
-        self._timers.heard_of(group, member, self._groups.limits_of(group.group_id), now_ms)
+        self._timers.restart_session(group, member, self._groups.limits_of(group.group_id), now_ms)
         if not self._must_rejoin(group, member):
             return Result(HeartbeatResponse())
         self._timers.must_rejoin(group, member, now_ms)
@@ -266,10 +274,10 @@ class ClassicMembers:
         group.topics_changed = metadata_hash(names, self._shard.image()) != group.metadata_hash
         return group.topics_changed
 
-    def _speaker(
+    def _current_member(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
     ) -> ConsumerMember | int:
-        """The classic member that speaks in its present generation, or the error."""
+        """The classic member with this id and its present generation, or the error."""
         member = self._known(group, member_id, instance_id)
         if isinstance(member, int):
             return member
@@ -291,8 +299,8 @@ class ClassicMembers:
     def leave(
         self, group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int
     ) -> Result[LeaveGroupResponse]:
-        """Members leave, of themselves or by an administrator's hand (who may name members of either
-        protocol, and static ones by their instance id alone); each has its own outcome."""
+        """Members leave, or an administrator removes them (of either protocol, static ones also by their
+        instance id alone); each has its own outcome."""
         leaving: dict[str, ConsumerMember] = {}
         rows = []
         for identity in request.members:

@@ -1,4 +1,4 @@
-"""A consumer group (KIP-848) as its records made it, and what other parts of the coordinator ask of it.
+"""The persisted state of a consumer group (KIP-848), and queries on it.
 
     group epoch        goes up whenever the target is out of date: members, subscriptions or topics changed
     assignment epoch   the group epoch for which the targets were computed
@@ -6,10 +6,10 @@
     members            what each member has (and still has to give up)
 
 Only replay changes what is listed above, through journaled containers, so a failed append can be undone.
-Deciding is in consumer_heartbeat.py and consumer_leave.py; this file has no opinion.
+Deciding is in consumer_heartbeat.py and consumer_leave.py; this file decides nothing.
 
-While an application moves from one protocol to the other, some of the members speak the classic one
-(`member.classic`): the group is *mixed*. To them a member epoch is a generation.
+While an application moves from one protocol to the other, some of the members use the classic one
+(`member.classic`): the group is *mixed*. Their member epoch is sent to them as the generation.
 """
 
 import sys
@@ -31,7 +31,7 @@ COMMIT_VERSION_MIN = 9
 
 OTHER_EPOCH = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION)
 """The member of a consumer group commits in another epoch than its present one; the second is for members
-that speak the classic protocol."""
+that use the classic protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ResolvedRegex:
 
 
 class Service(Protocol):
-    """Who acts for the group when time passes (consumer_service.py)."""
+    """Handles the group's deadlines (consumer_service.py)."""
 
     def on_deadline(self, group: "ConsumerGroup", name: str, member_id: str, now_ms: int) -> Result[None]: ...
 
@@ -70,11 +70,11 @@ class ConsumerGroup:
         self.regexes: dict[str, ResolvedRegex] = journal.dict()
         self._holders: dict[tuple[bytes, int], str] = journal.dict()
         self._journal = journal
-        # Volatile: the image changed in a way that may concern this group; look again with the next
-        # heartbeat.
+        # In memory only: the image changed in a way that may concern this group; compare its topics with the
+        # next heartbeat.
         self.topics_changed = True
         self.regexes_checked_at_ms = 0
-        # Volatile: with more members than these the group is not tried to be made a classic one again.
+        # In memory only: with more members no further downgrade is tried.
         self.downgrade_size_max = sys.maxsize
 
     # What replay does.
@@ -90,7 +90,7 @@ class ConsumerGroup:
         self._journal.assign(self, "assigned_at_ms", assigned_at_ms)
 
     def put_member(self, member: ConsumerMember) -> None:
-        """Add or replace a member, and take note of who holds what."""
+        """Add or replace a member, and index the partitions that it holds."""
         old = self.members.get(member.member_id)
         if old is None or old.assigned is not member.assigned or old.pending is not member.pending:
             self._release(old)
@@ -105,7 +105,7 @@ class ConsumerGroup:
             self.static_members[member.instance_id] = member.member_id
 
     def remove_member(self, member_id: str) -> None:
-        """Forget a member and free what it held."""
+        """Remove a member and free what it held."""
         member = self.members.pop(member_id, None)
         self._release(member)
         if member is not None:
@@ -125,7 +125,7 @@ class ConsumerGroup:
                     if self._holders.get((topic_id, index)) == member.member_id:
                         del self._holders[topic_id, index]
 
-    # Questions that deciding asks.
+    # Queries of decisions.
 
     def holder(self, topic_id: bytes, index: int) -> str | None:
         """The member that has a partition or still has to give it up."""
@@ -158,16 +158,16 @@ class ConsumerGroup:
             return True
         return any(not names.isdisjoint(member.topic_names) for member in self.members.values())
 
-    # Members that speak the classic protocol.
+    # Members that use the classic protocol.
 
     def all_classic(self, leaving: Container[str] = ()) -> bool:
-        """Whether every member, except those who leave, speaks the classic protocol."""
+        """Whether every member, except those who leave, uses the classic protocol."""
         return all(
             member.classic is not None or member_id in leaving for member_id, member in self.members.items()
         )
 
     def only_classic_speak(self) -> bool:
-        """Whether no member sends heartbeats of the consumer protocol now: all speak the classic one,
+        """Whether no member sends heartbeats of the consumer protocol now: all use the classic one,
         or are static and away for a moment."""
         return all(
             member.classic is not None or member.member_epoch == STATIC_LEAVE_EPOCH
@@ -186,14 +186,14 @@ class ConsumerGroup:
         return bool(common)
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether any partition that the member should have is still with somebody."""
+        """Whether another member still has a partition of the member's target."""
         return any(
             index not in member.assigned.get(topic_id, {}) and self.holder(topic_id, index) is not None
             for topic_id, indices in self.target(member.member_id).items()
             for index in indices
         )
 
-    # What every kind of group answers (group.Group).
+    # The interface `Group`.
 
     def state_name(self) -> str:
         """Empty, Assigning (the target is out of date), Reconciling (members are on their way) or Stable."""
@@ -220,8 +220,8 @@ class ConsumerGroup:
         generation_or_member_epoch: int,
         api_version: int,
     ) -> int:
-        """Members commit in their own epoch (to classic ones: generation); with no member left, anybody
-        without an epoch may (tools do)."""
+        """Members commit in their own epoch (to classic ones: generation); in an empty group, a request
+        without an epoch may (from tools)."""
         if generation_or_member_epoch < 0 and not self.members:
             return ErrorCode.NONE
         member = self.members.get(member_id)
@@ -234,7 +234,7 @@ class ConsumerGroup:
     def validate_transactional_commit(
         self, member_id: str, instance_id: str | None, generation_or_member_epoch: int
     ) -> int:
-        """As for a plain commit, but who names no member at all is not asked for one."""
+        """As for a plain commit, but a request without any member is accepted."""
         anonymous = not member_id and instance_id is None
         if generation_or_member_epoch < 0 and (anonymous or not self.members):
             return ErrorCode.NONE
@@ -245,7 +245,7 @@ class ConsumerGroup:
 
     def may_commit_partition(self, member_id: str, member_epoch: int, topic_id: bytes, index: int) -> bool:
         """Whether a member that is one epoch late may still commit this partition: it may if it has had it
-        since that epoch or longer, because nobody else can have consumed it meanwhile (KIP-1251)."""
+        since that epoch or longer, because no other member can have consumed it meanwhile (KIP-1251)."""
         member = self.members.get(member_id)
         if member is None or not 0 < member_epoch <= member.member_epoch:
             return False
@@ -263,11 +263,11 @@ class ConsumerGroup:
         return ErrorCode.UNKNOWN_MEMBER_ID if member is None else _check_epoch(member, member_epoch)
 
     def validate_offset_delete(self) -> int:
-        """Single offsets may go whenever nobody is subscribed to their topic, which the caller checks."""
+        """Offsets of topics without subscribers may be deleted; the caller checks the topics."""
         return ErrorCode.NONE
 
     def validate_delete(self) -> int:
-        """Only an empty group may go."""
+        """Only an empty group may be deleted."""
         return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
 
     def subscribed_to(self, topic: str) -> bool:
@@ -275,7 +275,7 @@ class ConsumerGroup:
         return self.reads_any(frozenset((topic,)))
 
     def offsets_expire_from_ms(self, commit_timestamp_ms: int) -> int | None:
-        """Each offset lives by its own age (the caller keeps those of subscribed topics)."""
+        """From its commit (the caller keeps those of subscribed topics)."""
         return commit_timestamp_ms
 
     def tombstones(self) -> list[Any]:
@@ -292,23 +292,23 @@ class ConsumerGroup:
         return gone
 
     def on_deadline(self, name: str, member_id: str, now_ms: int) -> Result[None]:
-        """A timer of a member rang."""
+        """A deadline of a member has passed."""
         return Result() if self._service is None else self._service.on_deadline(self, name, member_id, now_ms)
 
     def loaded(self, now_ms: int) -> Result[None]:
-        """The shard was loaded: every member gets a whole session to be heard of again."""
+        """The shard was loaded: every member gets a whole session timeout."""
         if self._service is not None:
             self._service.start_timers(self, now_ms)
         return Result()
 
     def unloaded(self, error_code: int) -> list[ParkedAnswer]:
-        """Nobody ever waits in a consumer group."""
+        """No request is ever parked in a consumer group."""
         return []
 
 
 def preferred_assignor(members: Iterable[ConsumerMember], allowed: Sequence[str]) -> str:
-    """The assignor that most members ask for, the earlier one of `allowed` among equals; its first if nobody
-    asks."""
+    """The assignor that most members ask for, the earlier one of `allowed` among equals; its first by
+    default."""
     votes = Counter(member.assignor for member in members)
     return max(allowed, key=lambda name: votes[name])
 
@@ -316,7 +316,7 @@ def preferred_assignor(members: Iterable[ConsumerMember], allowed: Sequence[str]
 def all_topic_names(
     members: Iterable[ConsumerMember], resolved: Mapping[str, frozenset[str]]
 ) -> frozenset[str]:
-    """Every topic name that somebody reads."""
+    """Every topic name that a member subscribes to."""
     distinct = {(member.topic_names, member.topic_regex) for member in members}
     names: set[str] = set()
     for topic_names, pattern in distinct:

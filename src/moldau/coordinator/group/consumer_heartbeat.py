@@ -1,14 +1,13 @@
-"""What a heartbeat of a consumer group's member changes (KIP-848): the heart of the protocol, a pure
-function. A classic member's JoinGroup (consumer_classic.py) takes the same steps.
+"""What a heartbeat of a consumer group's member changes (KIP-848): a pure function. A classic member's
+JoinGroup (consumer_classic.py) takes the same steps.
 
     1  the member      created, replaced (a static one that came back), or updated by what the request carries
     2  the group epoch goes up if subscriptions, matched topics or the topics themselves changed
-    3  the target      computed anew if the group epoch is ahead of it, and the group's pace allows
+    3  the target      computed if the group epoch is ahead of it, and the assignment interval is over
     4  the member      takes its next step towards its target (consumer_reconcile.py)
 
-Nothing is written and nobody is told anything if nothing changed, which is what almost every heartbeat finds.
-Not here: whether the request may speak at all (consumer_requests.py), leaving and fencing
-(consumer_leave.py).
+If nothing changed, as with almost every heartbeat, no record is written and the answer holds no assignment.
+Not here: checking the request (consumer_requests.py), leaving and fencing (consumer_leave.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -202,7 +201,7 @@ def _raise_epoch(decision: Decision) -> int:
 
 
 def _resolve_patterns(decision: Decision) -> bool:
-    """Match every pattern in use against the topics of today; drop those that nobody uses. True if a match
+    """Match every pattern in use against the present topics; drop those no longer used. True if a match
     changed."""
     group, around = decision.group, decision.around
     used = {member.topic_regex for member in decision.members.values()} - {""}

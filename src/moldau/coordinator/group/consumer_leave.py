@@ -1,7 +1,7 @@
-"""Leaving a consumer group, willingly or not (KIP-848).
+"""Members that leave a consumer group, or are removed (KIP-848).
 
-A member that leaves (epoch -1), falls silent or does not revoke in time is *fenced*: everything it held is
-free at once, the group epoch goes up, and the next heartbeat of another member computes the new target. A
+A member that leaves (epoch -1), expires or does not revoke in time is *fenced*: everything it held is free at
+once, the group epoch goes up, and the next heartbeat of another member computes the new target. A
 static member that leaves for a moment (epoch -2) keeps its place and its partitions until its session ends or
 it comes back.
 """
@@ -34,7 +34,7 @@ def find_leaver(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) ->
 
 
 def leave_for_a_moment(group: ConsumerGroup, member: ConsumerMember) -> list[Any]:
-    """A static member goes and means to come back. What it had to revoke, it no longer holds."""
+    """A static member leaves for a moment. What it had to revoke, it no longer owns."""
     away = replace(member, member_epoch=STATIC_LEAVE_EPOCH, pending=NO_PARTITIONS)
     return [records.current_record(group.group_id, away)]
 

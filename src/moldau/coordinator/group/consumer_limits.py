@@ -11,7 +11,7 @@ from moldau.metadata.configs import group_settings
 from moldau.metadata.image import Configs, Image
 
 GROUPS_MAX = 10_000
-"""Groups remembered at a time: clients choose the names, so there has to be an end."""
+"""Groups cached at a time; clients choose the names, so their number is bounded."""
 
 
 @dataclass(frozen=True, slots=True)

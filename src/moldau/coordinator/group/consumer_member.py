@@ -5,10 +5,9 @@ assignment* (its epoch, what it may consume, what it still has to give up). A me
 replaces it.
 
     member epoch   the assignment epoch that the member has caught up with; 0 joins, -1 leaves, -2 a static
-    member that
-                   left for a moment
-    assigned       what the member may consume now, with the epoch at which it got each partition pending
-    what it has to revoke before it may go on; until it confirms, nobody else gets these partitions
+                   member that left for a moment
+    assigned       what the member may consume now, with the epoch at which it got each partition
+    pending        what it has to revoke before it may go on; until it confirms, no other member gets these
 """
 
 from collections.abc import Iterable, Mapping

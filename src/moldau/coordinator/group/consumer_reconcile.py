@@ -1,6 +1,6 @@
 """Bringing one member towards its target, one safe step at a time (KIP-848).
 
-The target assignment says what everybody *should* have; a member only ever gets what nobody else still holds.
+The target assignment is what every member *should* have; a member only gets what no other member still has.
 Each heartbeat of a member takes the next step that its state allows:
 
     STABLE ──newer target──> anything to give up? ──yes──> UNREVOKED: told to revoke, keeps its epoch, waits
@@ -29,17 +29,17 @@ from moldau.coordinator.group.consumer_member import (
 )
 
 Owned = Sequence[tuple[bytes, Sequence[int]]]
-"""What a member says it holds: (topic id, partitions) pairs."""
+"""What a member reports as owned: (topic id, partitions) pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
     """Where a member is to go.
 
-    topic_ids        what the member subscribes to at this moment; it may keep nothing else, whatever the
-    target says holder           who holds a partition (assigned or pending), None if nobody does owned
-    what the member reported with this heartbeat; None means "as before" and confirms nothing resubscribed
-    the member changed its subscription with this heartbeat
+    topic_ids      what the member subscribes to now; it may keep nothing else, whatever the target says
+    holder         which member has a partition (assigned or pending), None if none has
+    owned          what the member reported with this heartbeat; None means "as before" and confirms nothing
+    resubscribed   the member changed its subscription with this heartbeat
     """
 
     target_epoch: int
@@ -79,7 +79,7 @@ def _step(member: ConsumerMember, goal: Goal) -> ConsumerMember:
         if len(kept) < len(had):
             revoke[topic_id] = {index: epoch for index, epoch in had.items() if index not in wanted}
         for index in sorted(wanted - kept.keys()):
-            # What this very member was to revoke is free to come back: nobody else can have got it.
+            # What this member was to revoke it may have back: no other member can have got it.
             if goal.holder(topic_id, index) in (None, member.member_id):
                 gain.setdefault(topic_id, []).append(index)
             else:

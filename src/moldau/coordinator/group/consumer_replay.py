@@ -42,9 +42,8 @@ class ConsumerReplay:
         return group if isinstance(group, ConsumerGroup) else None
 
     def _made(self, group_id: str) -> ConsumerGroup:
-        """The group, created if need be. A classic group of that name can only be one that offsets alone
-        called into being: both kinds never live side by side, and who changes a group from one to the other
-        writes the old one's tombstones first."""
+        """The group, created if need be. A classic group of that name can only be one that only stores
+        offsets: a group is never of both kinds, and a conversion writes the old kind's tombstones first."""
         group = self._existing(group_id)
         if group is None:
             group = self._groups[group_id] = ConsumerGroup(group_id, self._journal, self._service)
@@ -137,4 +136,4 @@ class ConsumerReplay:
             existing.regexes.pop(key.regular_expression, None)
 
     def _ignore(self, key: object, value: object) -> None:
-        """Nothing to learn from it."""
+        """Records that change nothing here."""

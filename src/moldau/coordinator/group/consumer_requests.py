@@ -1,7 +1,6 @@
-"""Judging a ConsumerGroupHeartbeat before anything is decided: is it well-formed, and may this member speak?
+"""Checks a ConsumerGroupHeartbeat before anything is decided: is it well-formed, and is its sender a member?
 
-Every refusal is a code and a sentence. The sentences name what was sent, because clients log them word for
-word.
+Every refusal is an error code and a message. The messages name what was sent, because clients log them.
 """
 
 from collections.abc import Sequence
@@ -40,7 +39,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The member that speaks, as it was before; `replaces` is the departed static member whose place it
+    """The sender, as the member it was before; `replaces` is the departed static member whose place it
     takes."""
 
     member: ConsumerMember
@@ -48,7 +47,7 @@ class Admitted:
 
 
 def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
-    """What the member says it holds; None if it says nothing."""
+    """The partitions that the member reports as owned; None if it reports none."""
     if request.topic_partitions is None:
         return None
     return [(row.topic_id, row.partitions) for row in request.topic_partitions]
@@ -134,7 +133,7 @@ def _admit_static(
 
 
 def unknown_member(group: ConsumerGroup, member_id: str) -> Refused:
-    """The group does not have (any more) who speaks."""
+    """The sender is not, or no longer, a member of the group."""
     return Refused(
         ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
     )
@@ -146,7 +145,7 @@ def unknown_instance(instance_id: str) -> Refused:
 
 
 def check_instance(holder: ConsumerMember, member_id: str, instance_id: str) -> Refused | None:
-    """Somebody else has taken the instance id over."""
+    """Another member has taken over the instance id."""
     if holder.member_id == member_id:
         return None
     return Refused(
@@ -156,8 +155,8 @@ def check_instance(holder: ConsumerMember, member_id: str, instance_id: str) -> 
 
 
 def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> Refused | None:
-    """A member has to speak in its own epoch, or join anew, holding nothing. The one before will do if it
-    holds nothing but what it may hold now: then only the answer with the new epoch got lost."""
+    """A member must send its own epoch, or join again, owning nothing. The epoch before is accepted if it
+    owns nothing but what it may own now: then only the answer with the new epoch got lost."""
     received, known = request.member_epoch, member.member_epoch
     if received in (known, JOIN_EPOCH):
         return None

@@ -1,4 +1,4 @@
-"""The consumer groups (KIP-848) of one shard: requests, deadlines and changes of metadata come in here.
+"""The consumer groups (KIP-848) of one shard: their requests, deadlines and changes of metadata.
 
 A group in use may change its protocol: the first member of the consumer protocol makes a classic group a
 consumer group (upgrade.py), the last one to leave makes it classic again (downgrade.py).
@@ -82,7 +82,7 @@ class ConsumerGroups:
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
     ) -> Result[ConsumerGroupHeartbeatResponse]:
-        """Judge, decide, set the timers. All errors are in the response."""
+        """Check, decide, set the timers. All errors are in the response."""
         limits = self.limits_of(request.group_id)
         refused = check_request(request, client.api_version, limits.assignors)
         if refused is not None:
@@ -101,7 +101,7 @@ class ConsumerGroups:
         decision, response = decide_heartbeat(group, admitted, member_id, request, client, around)
         if admitted.replaces is not None and admitted.replaces.member_id != member_id:
             self.timers.cancel(group, admitted.replaces.member_id)
-        self.timers.heard_of(group, decision.member, limits, now_ms)
+        self.timers.restart_session(group, decision.member, limits, now_ms)
         self.timers.stepped(group, decision.member, now_ms)
         self.looked_at_topics(decision, now_ms)
         if not decision.records:
@@ -109,7 +109,9 @@ class ConsumerGroups:
         if request.member_epoch == JOIN_EPOCH:
             _log.info("group %s: member %s joins", group.group_id, member_id)
         result = Result(
-            response, [*conversion, *decision.records], on_failure=self.mender(group.group_id, now_ms)
+            response,
+            [*conversion, *decision.records],
+            on_failure=self.repair_after_failure(group.group_id, now_ms),
         )
         if conversion:
             self._converted(group, result, limits, now_ms)
@@ -160,13 +162,13 @@ class ConsumerGroups:
             draft.result().add_to(result)
             size_bytes = subscription_bytes(classic)
 
-            def mend(error_code: int) -> None:
+            def repair(error_code: int) -> None:
                 note_failure(classic, size_bytes, error_code)
                 resume(error_code)
 
-            result.on_failure = mend
+            result.on_failure = repair
         for member in group.members.values():
-            self.timers.heard_of(group, member, limits, now_ms)
+            self.timers.restart_session(group, member, limits, now_ms)
 
     def _leave(
         self, request: ConsumerGroupHeartbeatRequest, now_ms: int
@@ -184,7 +186,7 @@ class ConsumerGroups:
         if request.member_epoch == STATIC_LEAVE_EPOCH:
             self.timers.away(group, member.member_id)
             records = leave_for_a_moment(group, member)
-            return Result(response, records, on_failure=self.mender(group.group_id, now_ms))
+            return Result(response, records, on_failure=self.repair_after_failure(group.group_id, now_ms))
         _log.info("group %s: member %s leaves", group.group_id, member.member_id)
         return self.remove(group, {member.member_id: member}, response, now_ms)
 
@@ -235,7 +237,7 @@ class ConsumerGroups:
         for member_id in leaving:
             self.timers.cancel(group, member_id)
         result.records = fence(group, leaving, self.shard.image())
-        result.on_failure = self.mender(group.group_id, now_ms)
+        result.on_failure = self.repair_after_failure(group.group_id, now_ms)
         return result
 
     def become_classic(
@@ -255,15 +257,15 @@ class ConsumerGroups:
             len(classic.members),
         )
         taken = self.timers.taken(group.group_id, group.members)
-        mend_group = self.mender(group.group_id, now_ms)
+        repair_group = self.repair_after_failure(group.group_id, now_ms)
 
-        def mend(error_code: int) -> None:
+        def repair(error_code: int) -> None:
             downgrade.note_failure(group, len(classic.members), error_code)
             self.timers.put_back(taken)
-            mend_group(error_code)
+            repair_group(error_code)
 
         result.records += downgrade.records_of(group, classic, rebalances=rebalances)
-        result.on_failure = mend
+        result.on_failure = repair
         result.effects.append(lambda: self.shard.classic.adopt(classic))
         for member_id in group.members:
             self.timers.cancel(group, member_id)
@@ -281,7 +283,7 @@ class ConsumerGroups:
         self.timers.start(group, self.limits_of(group.group_id), now_ms)
 
     def on_deadline(self, group: ConsumerGroup, name: str, member_id: str, now_ms: int) -> Result[None]:
-        """A member was silent or slow for too long."""
+        """A member missed a deadline."""
         member = group.members.get(member_id)
         limits = self.limits_of(group.group_id)
         cause = None if member is None else why_removed(member, name, limits)
@@ -290,22 +292,22 @@ class ConsumerGroups:
         self.shard.removals.removed(group.group_id, member_id, member.client_host, cause)
         return self.remove(group, {member_id: member}, None, now_ms)
 
-    def mender(self, group_id: str, now_ms: int) -> Callable[[int], None]:
-        """What to do when the records of a decision could not be written: bring the volatile part back in
-        line."""
+    def repair_after_failure(self, group_id: str, now_ms: int) -> Callable[[int], None]:
+        """What to do when the records of a decision could not be written: make what is in memory only fit the
+        state again."""
 
-        def mend(error_code: int) -> None:
+        def repair(error_code: int) -> None:
             group = self.shard.groups.get(group_id)
             if isinstance(group, ConsumerGroup):
                 group.topics_changed = True
                 self.start_timers(group, now_ms)
 
-        return mend
+        return repair
 
     # Metadata.
 
     def metadata_changed(self, old_image: Image, new_image: Image, now_ms: int) -> Result[None]:
-        """Let groups whose topics may have changed look again with their next heartbeat."""
+        """Groups whose topics may have changed compare them again with their next heartbeat."""
         groups = [group for group in self.shard.groups.values() if isinstance(group, ConsumerGroup)]
         changed = _latest_change.between(old_image, new_image) if groups else frozenset()
         for group in groups if changed else []:

@@ -1,11 +1,11 @@
 """The timers of a consumer group's members.
 
-    session     the member must be heard of within its session timeout
+    session     the member must send a request within its session timeout
     rebalance   a member that is told to revoke partitions must confirm it within its own rebalance timeout
     rejoin      a classic member that is told to join again must do so within its rebalance timeout
     resync      a classic member that has joined must fetch its assignment within its rebalance timeout
 
-A deadline that passes removes its member. Deadlines live in memory only: they are set with each sign of life,
+A deadline that passes removes its member. Deadlines live in memory only: they are set with each request,
 again when the shard is loaded, and again when a failed append took back the decision that had cancelled them.
 "rejoin" and "resync" are then left to the next heartbeat, which sets the first if there is need of it.
 """
@@ -34,10 +34,10 @@ class MemberTimers:
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
 
-    def heard_of(
+    def restart_session(
         self, group: ConsumerGroup, member: ConsumerMember, limits: ConsumerLimits, now_ms: int
     ) -> None:
-        """A member, as it is now, has sent a request: its session begins again."""
+        """A member, as it is now, has sent a request: its session starts again."""
         self._deadlines.set(
             (group.group_id, SESSION, member.member_id), now_ms + session_timeout_ms(member, limits)
         )
@@ -94,7 +94,7 @@ class MemberTimers:
         }
 
     def put_back(self, taken: dict[Key, int | None]) -> None:
-        """Let the timers be again what they were."""
+        """Restore the timers."""
         for key, at_ms in taken.items():
             if at_ms is None:
                 self._deadlines.cancel(key)
@@ -106,7 +106,7 @@ class MemberTimers:
         deadlines = self._deadlines
         for member_id, member in group.members.items():
             if deadlines.get((group.group_id, SESSION, member_id)) is None:
-                self.heard_of(group, member, limits, now_ms)
+                self.restart_session(group, member, limits, now_ms)
             key = (group.group_id, REBALANCE, member_id)
             if _revokes(member) and deadlines.get(key) is None:
                 deadlines.set(key, now_ms + member.rebalance_timeout_ms)
@@ -118,8 +118,7 @@ def session_timeout_ms(member: ConsumerMember, limits: ConsumerLimits) -> int:
 
 
 def why_removed(member: ConsumerMember, name: str, limits: ConsumerLimits) -> str | None:
-    """What a member did not do whose timer rang, for the log; None if the timer does not concern it any
-    more."""
+    """For the log: what the member did not do in time; None if the deadline does not concern it any more."""
     if name == REBALANCE and not _revokes(member):
         return None
     if name in (REJOIN, RESYNC) and member.classic is None:

@@ -1,17 +1,17 @@
-"""A consumer group becomes a classic group again, because its last member of the consumer protocol is gone.
+"""Converts a consumer group to a classic group, when its last member of the consumer protocol is gone.
 
 It left, expired, or was a static member whose place a classic one takes. What the classic members have
 becomes their assignment, and the group epoch becomes the generation:
 
-    someone left          the classic group begins a rebalance at once
-    a static member       the group stays stable, and nobody has to join again, unless the target was out of
-    was replaced          date or a member has not reached it; the new member leads
+    a member left         the classic group begins a rebalance at once
+    a static member       the group stays stable without a rebalance, unless the target was out of date or a
+    was replaced          member has not reached it; the new member leads
 
 Not done, with a line in the log: `group.consumer.migration.policy` does not allow it, there are more members
-than `group.max.size`, or the records were too large for one batch (`note_failure`): else a member that has
-gone could never be removed. The group then stays a consumer group with classic members only.
+than `group.max.size`, or the records were too large for one batch (`note_failure`): else a departed member
+could never be removed. The group then stays a consumer group with classic members only.
 
-A rebalance lives in memory only. If it were forgotten by a crash, nobody would own what the departed member
+A rebalance is in memory only. If a crash lost it, no member would own what the departed member
 had; so the record names the next generation already, the members find theirs outdated, and join again. Kafka
 writes the present generation there, and as assignment what members were to have, which another may still
 consume if the group is upgraded again before they have it. The records (all the consumer group's tombstones,

@@ -1,4 +1,4 @@
-"""What consumers put into the classic protocol's opaque bytes: subscriptions and assignments.
+"""Reads and writes the consumer's bytes within the classic protocol: subscriptions and assignments.
 
 The classic protocol carries bytes that only its members understand. Consumers all use one form for them, and
 the coordinator has to read and write it where members of both protocols share a group:
@@ -23,8 +23,8 @@ from moldau.protocol.messages.consumer_protocol_assignment import ConsumerProtoc
 VERSION_MAX = 3
 TOPICS_MAX = 10_000
 PARTITIONS_MAX = 100_000
-"""A member is decided on at once, so there must be an end to what it names; the heartbeats of the consumer
-protocol have the same limits."""
+"""A member is decided on in one turn of the loop, so what it names is bounded, by the limits that heartbeats
+of the consumer protocol have."""
 OWNED_SINCE, GENERATION_SINCE, RACK_SINCE = 1, 2, 3
 
 _SHORT, _INT = struct.Struct(">h"), struct.Struct(">i")
@@ -37,7 +37,7 @@ class Malformed(Exception):
 
 
 class Subscription(NamedTuple):
-    """What a consumer said when it joined. `owned` is what it had then, since `generation`; it is empty below
+    """What a consumer sent when it joined. `owned` is what it had then, since `generation`; it is empty below
     version 1, which knows only members that give up everything before they join."""
 
     version: int

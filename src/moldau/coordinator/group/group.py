@@ -1,8 +1,7 @@
-"""What a group of either protocol answers, so that offsets, listing, deletion and expiry need not know which
-one it is.
+"""The interface of a group of either protocol, for offsets, listing, deletion and expiry.
 
 A classic group lets its members agree on an assignment (the leader computes it); a consumer group (KIP-848)
-is assigned by the broker. Both live in the same shard under the same name. One that is empty may become the
+is assigned by the broker. Both share the shard and its name space. One that is empty may become the
 other at once; one in use becomes the other with its members (upgrade.py, downgrade.py).
 """
 

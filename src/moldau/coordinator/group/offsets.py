@@ -1,7 +1,7 @@
 """The committed offsets of all groups in one shard: commit, fetch, delete, expire.
 
-An offset is kept as the very message that stands in the log. Whether a member may commit or fetch is asked of
-its group; a commit for a group that nobody knows makes one that only stores offsets.
+An offset is kept as the message that stands in the log. Its group decides whether a member may commit or
+fetch; a commit for a group that does not exist creates one that only stores offsets.
 
 Expiry (KIP-211): an offset is dropped when `offsets.retention.minutes` have passed since its group became
 empty, or, where the group is in use but does not subscribe to the topic, since the commit. A group without
@@ -68,7 +68,7 @@ class Offsets:
         if value is not None:
             self.put(group_id, key.topic, key.partition, value)
             if self.pending.by_group:
-                self.pending.spoil(Place(group_id, key.topic, key.partition))
+                self.pending.supersede(Place(group_id, key.topic, key.partition))
             return
         offsets = self.by_group.get(group_id)
         if offsets is not None and (key.topic, key.partition) in offsets:
@@ -141,8 +141,8 @@ class Offsets:
             )
         result = Result(OffsetCommitResponse(topics=topics), records)
         group = self.shard.groups.get(group_id)
-        if isinstance(group, ClassicGroup):  # to whom a member's commit is a heartbeat
-            group.heard_from(request.member_id, now_ms).add_to(result)
+        if isinstance(group, ClassicGroup):  # where a commit counts as a heartbeat
+            group.restart_session(request.member_id, now_ms).add_to(result)
         return result
 
     def _check_commit(self, request: OffsetCommitRequest, api_version: int) -> int:
@@ -179,7 +179,7 @@ class Offsets:
         self, request: OffsetFetchRequestGroup, api_version: int, require_stable: bool = False
     ) -> OffsetFetchResponseGroup:
         """Offsets of the partitions asked for (-1 where none is committed), or all where `topics` is None.
-        Who requires stable ones gets none where a transaction is open (KIP-447)."""
+        With `require_stable`, none where a transaction is open (KIP-447)."""
         group_id = request.group_id
         group = self.shard.groups.get(group_id)
         error_code: int = ErrorCode.NONE
@@ -306,7 +306,7 @@ class Offsets:
 
 
 def refuse_commit(request: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
-    """The answer in which every partition has the same error: version 2 and up know no other place for it."""
+    """The response in which every partition has this error; versions 2 and up have no other place for it."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(

@@ -1,14 +1,14 @@
 """Offsets that were committed in transactions which are still open.
 
 They are kept by producer, because one marker settles all of a producer's, and by group, because a partition
-with a pending offset is unstable: who asks for stable offsets has to wait (KIP-447).
+with a pending offset is unstable: a fetch of stable offsets has to wait (KIP-447).
 
     producer 7  ──  (crew, beer, 0) -> order 3, offset 12        crew  ──  (beer, 0) -> producers 7, 8
-    producer 8  ──  (crew, beer, 0) -> order 5, spoiled
+    producer 8  ──  (crew, beer, 0) -> order 5, superseded
 
 What counts in the end is the committed record that stands last in the log, not the marker that comes last:
 compaction keeps the last record, and the state must be the same before and after it. So a pending offset is
-*spoiled* (its value gone, its partition still unstable) as soon as a later one is committed for its
+*superseded* (its value gone, its partition still unstable) as soon as a later one is committed for its
 partition. `order` numbers the pending offsets as they stand in the log.
 
 Everything is journaled. Not here: who may commit (transactional_offsets.py), the same rule while a log is
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 class PendingOffset(NamedTuple):
-    """One offset of an open transaction; without a value it is spoiled."""
+    """One offset of an open transaction; without a value it is superseded."""
 
     order: int
     value: OffsetCommitValue | None
@@ -66,7 +66,7 @@ class PendingOffsets:
         if producer_id not in writers:
             partitions[place[1:]] = (*writers, producer_id)
 
-    def spoil(self, place: Place, before: int | None = None) -> None:
+    def supersede(self, place: Place, before: int | None = None) -> None:
         """An offset is committed that stands in the log after all pending ones, or all those with an order
         below `before`."""
         for producer_id in self.writers(place):

@@ -1,8 +1,8 @@
 """Regular-expression subscriptions: RE2 syntax, matched in linear time, against whole topic names.
 
-A client may send any pattern, and the broker runs it against every topic on its event loop. A backtracking
-engine would let one client stop everybody with `(a*)*b`. So the engine is RE2, Kafka's choice too
-(`google-re2` from PyPI), which knows no pattern that takes more than linear time. Where its wheel is missing,
+A client may send any pattern, and the broker runs it against every topic on its event loop. With a
+backtracking engine one client could stop the broker with `(a*)*b`. So the engine is RE2, Kafka's choice too
+(`google-re2` from PyPI), which takes linear time for every pattern. Where its wheel is missing,
 Python's own engine serves, with everything refused that could make it backtrack badly: see
 docs/decisions/consumer-group-regex.md.
 
@@ -15,13 +15,13 @@ from functools import lru_cache
 from typing import Any
 
 PATTERN_CHARACTERS_MAX = 1000
-"""Topic names have at most 249 characters; no honest pattern needs more than some alternatives of those."""
+"""Longer than a few topic names of 249 characters each, in alternatives."""
 
 PROGRAM_BYTES_MAX = 1 << 20
-"""What RE2 may use for one compiled pattern and its states."""
+"""RE2's memory for one compiled pattern and its states."""
 
 ANSWERS_MAX = 1000
-"""Answers kept at a time: a cache only, and clients choose the patterns, so there has to be an end."""
+"""Answers cached at a time; clients choose the patterns, so their number is bounded."""
 
 FALLBACK_REPEATS_MAX = 3
 """Each unbounded repeat multiplies the fallback's worst case by the length of the name."""
@@ -30,7 +30,7 @@ Matches = Callable[[str], bool]
 
 
 class InvalidPattern(Exception):
-    """The pattern is refused; the text says why, in a sentence part fit for the client."""
+    """The pattern is refused; the text says why, as a part of a sentence for the client."""
 
 
 @lru_cache(maxsize=256)
@@ -54,7 +54,7 @@ def compile_pattern(pattern: str) -> Matches:
 
 
 def _compile_guarded(pattern: str) -> Matches:
-    """The same with Python's engine, for patterns on which it cannot blow up."""
+    """The same with Python's engine, for patterns on which it does not backtrack badly."""
     from re import _constants as opcodes  # type: ignore[attr-defined]
     from re import _parser as parser  # type: ignore[attr-defined]
 
@@ -98,8 +98,8 @@ def _unbounded_repeats(tree: Any, opcodes: Any, *, inside_repeat: bool) -> int:
 class TopicMatcher:
     """Resolves patterns against the topics that exist, looking at each topic once for each pattern.
 
-    With thousands of topics and groups, matching all names anew for each new topic would add up; so the
-    answer of last time is kept, and only names that came since are matched.
+    With thousands of topics and groups, matching all names again for each new topic would take long; so
+    the last answer is cached, and only new names are matched.
     """
 
     __slots__ = ("_answers", "_names", "_names_of")

@@ -1,9 +1,9 @@
-"""The log's lines about members that are removed because they were silent or slow: one a member, with the
-group, the member, its host, what it did not do and the timeout that is over.
+"""Logs members that are removed after a timeout: one line each, with the group, the member, its host, what it
+did not do and the timeout.
 
-Whoever looks for the reason of a rebalance finds it there. A network that fails removes ten thousand members
-at once: in each interval the first ones get a line of their own, the rest are counted by group, and the
-interval's end tells how many there were, also when nothing follows.
+That is where the reason of a rebalance is found. A network that fails removes ten thousand members at once:
+in each interval the first ones get a line of their own, the rest are counted by group, and a line at the
+interval's end has the counts.
 
 Not here: members that leave, and who decides that one is removed (classic_rebalance.py, consumer_service.py).
 """
@@ -43,7 +43,7 @@ class Removals:
         _log.info("group %s: member %s (%s) is removed because it %s", group_id, member_id, place, cause)
 
     def stop(self) -> None:
-        """Tell what is counted, and look no more."""
+        """Log what is counted."""
         if self._timer is not None:
             self._timer.cancel()
             self._interval_over()

@@ -124,12 +124,12 @@ class GroupCoordinator:
     # Life.
 
     def start(self) -> None:
-        """Begin to look for expired offsets from time to time. Shards are started by `elected`."""
+        """Begin to look for expired offsets periodically. Shards are loaded by `elected`."""
         interval_ms = self._settings().offsets_retention_check_interval_ms
         self._expiry = self._timers.call_later(interval_ms, self._expire)
 
     def stop(self) -> None:
-        """Give up all shards; whoever waits is told that the coordinator is not available."""
+        """Give up all shards; everyone who waits is answered COORDINATOR_NOT_AVAILABLE."""
         if self._expiry is not None:
             self._expiry.cancel()
         self._removals.stop()
@@ -287,8 +287,8 @@ class GroupCoordinator:
         committed: bool,
         transaction_version: int,
     ) -> Answer[int]:
-        """Append a marker to `partition` of __consumer_offsets, in order with its records, and settle what
-        the producer has pending there. The error code, or a future of it."""
+        """Append a marker to `partition` of __consumer_offsets, in order with its records, and apply or drop
+        what the producer has pending there. The answer is an error code."""
         topic = self._image().topics.get(GROUP_OFFSETS_TOPIC)
         if topic is None or not 0 <= partition < len(topic.partitions):
             return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -327,7 +327,7 @@ class GroupCoordinator:
         self, request: ListGroupsRequest, client: Client, partitions: Collection[int] | None = None
     ) -> Answer[ListGroupsResponse]:
         """ListGroups: the groups of all shards here, or of those of `partitions`. While one of them loads,
-        the list would be wrong: the client is told to come back."""
+        the list would be incomplete: COORDINATOR_LOAD_IN_PROGRESS makes the client retry."""
         states = frozenset(state.lower() for state in request.states_filter)
         types = frozenset(kind.lower() for kind in request.types_filter)
         if self.runtime.loading():

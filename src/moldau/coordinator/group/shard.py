@@ -106,7 +106,7 @@ class GroupShard:
         return [answer for group in self.groups.values() for answer in group.unloaded(error_code)]
 
     def rolled_back(self, error_code: int) -> list[ParkedAnswer]:
-        """Groups whose creation was undone are given up, with everybody who was waiting in them."""
+        """Groups whose creation was undone are given up: answers for everyone who is parked in them."""
         orphans, self.orphans = self.orphans, []
         return [answer for group in orphans for answer in group.unloaded(error_code)]
 
@@ -118,7 +118,7 @@ class GroupShard:
     # What concerns groups of both protocols.
 
     def expects_members(self, group_id: str) -> bool:
-        """Whether somebody has announced itself to an empty group and is about to join."""
+        """Whether a member id was given out in an empty group, whose owner is about to join."""
         group = self.classic.get(group_id)
         return group is not None and bool(group.membership.pending_joins)
 
@@ -148,7 +148,7 @@ class GroupShard:
     def metadata_changed(
         self, old_image: Image, new_image: Image, deleted: frozenset[str], now_ms: int
     ) -> Result[None]:
-        """Topics changed: offsets of those in `deleted` are dropped, consumer groups are assigned anew."""
+        """Topics changed: offsets of those in `deleted` are dropped, consumer groups compute new targets."""
         result = self.consumer.metadata_changed(old_image, new_image, now_ms)
         if deleted:
             result.records += self.offsets.topics_deleted(deleted)

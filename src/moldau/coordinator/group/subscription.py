@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterable
 
 TOPICS_MAX = 10_000
-"""Of one member: they are read at once. Who names more may read anything."""
+"""Of one member: they are read in one turn of the loop. A member with more counts as reading any topic."""
 
 _COUNT = struct.Struct(">hi")
 _LENGTH = struct.Struct(">h")

@@ -1,15 +1,16 @@
-"""Offsets committed in a transaction (KIP-98, KIP-447): taken by TxnOffsetCommit, settled by the marker.
+"""Offsets committed in a transaction (KIP-98, KIP-447): written by TxnOffsetCommit, applied or dropped by the
+marker.
 
-A consumer that produces stores how far it has come together with what it has made of it: the offsets become
-visible when the transaction commits, and never if it aborts. Until then they are pending
+An application that consumes and produces commits its offsets in the same transaction as its output: they
+become visible when the transaction commits, and never if it aborts. Until then they are pending
 (pending_offsets.py).
 
     TxnOffsetCommit ──> guard taken ──> transaction coordinator asked ──> commit here, if the guard holds
                                                         marker ──> breaks the producer's guards
 
-Whether the transaction is still open is asked of another coordinator, and takes time. A marker that comes in
-between ends the transaction, and offsets written after it would stay pending for ever. So a guard is taken
-before the question; a marker breaks it, and so does giving up the shard (KIP-890).
+Only the transaction's coordinator knows whether it is open; asking takes time. A marker that arrives
+meanwhile ends the transaction, and offsets written after it would stay pending forever. So a guard is taken
+before; a marker breaks it, and so does giving up the shard (KIP-890).
 
 Not here: asking (handlers/txn_offset_commit.py).
 """
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class CommitGuard:
-    """Says whether a producer's transaction may have ended here since the guard was taken."""
+    """`broken` if a producer's transaction may have ended here since the guard was taken."""
 
     __slots__ = ("broken", "producer_id", "shard")
 
@@ -45,7 +46,7 @@ class CommitGuard:
 
 
 class TransactionalOffsets:
-    """What concerns transactions in one shard."""
+    """The transactional commits of one shard, and their guards."""
 
     def __init__(self, shard: "GroupShard") -> None:
         self.shard = shard
@@ -54,7 +55,7 @@ class TransactionalOffsets:
     # Guards live as long as their request, so there are no more of them than requests.
 
     def take_guard(self, producer_id: int) -> CommitGuard:
-        """A guard of this producer; to be given back."""
+        """A guard of this producer, for `release_guard` later."""
         guard = CommitGuard(self.shard, producer_id)
         self._guards.setdefault(producer_id, set()).add(guard)
         return guard
@@ -68,7 +69,7 @@ class TransactionalOffsets:
                 del self._guards[guard.producer_id]
 
     def break_guards(self) -> None:
-        """The shard is given up: whatever comes to its log now comes without its knowledge."""
+        """The shard is given up: markers that its log gets from now on are not seen here."""
         for guards in self._guards.values():
             for guard in guards:
                 guard.broken = True
@@ -132,7 +133,7 @@ class TransactionalOffsets:
         )
         if error_code not in OTHER_EPOCH:
             return error_code
-        # TxnOffsetCommit was there before member epochs, and knows them as generations.
+        # TxnOffsetCommit is older than member epochs; its generation is one.
         held = isinstance(group, ConsumerGroup) and self._all_held(group, request)
         return ErrorCode.NONE if held else ErrorCode.ILLEGAL_GENERATION
 
@@ -151,20 +152,20 @@ class TransactionalOffsets:
     # Replay.
 
     def replay_pending(self, key: OffsetCommitKey, value: OffsetCommitValue, producer: Producer) -> None:
-        """An offset was committed in a transaction that is open. A group that nobody knows begins to be, as
-        with any commit."""
+        """An offset was committed in a transaction that is open. A group that does not exist is created,
+        as by any commit."""
         self.shard.classic.ensure(key.group)
         self.shard.offsets.pending.add(producer, Place(key.group, key.topic, key.partition), value)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """A marker has come: what the producer has left counts now, or is forgotten."""
+        """A marker was replayed: the producer's pending offsets count now, or are dropped."""
         for guard in self._guards.pop(producer_id, ()):
             guard.broken = True
         offsets = self.shard.offsets
         for place, (order, value) in offsets.pending.end(producer_id):
             if committed and value is not None:
                 offsets.put(place.group_id, place.topic, place.partition, value)
-                offsets.pending.spoil(place, order)
+                offsets.pending.supersede(place, order)
 
     def load_pending(self, producer: Producer, key: bytes, value: bytes | None) -> None:
         """A record of a transaction that is open at the end of the log; None if it will not count."""
@@ -174,7 +175,7 @@ class TransactionalOffsets:
 
 
 def refuse_transactional_commit(request: TxnOffsetCommitRequest, error_code: int) -> TxnOffsetCommitResponse:
-    """The answer in which every partition has the same error."""
+    """The response in which every partition has the same error."""
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(

@@ -1,21 +1,21 @@
-"""A classic group in use becomes a consumer group (KIP-848), because a member of the consumer protocol joins
-it.
+"""Converts a classic group in use to a consumer group (KIP-848), when a member of the consumer protocol
+joins.
 
-The members stay, with what they hold, and go on speaking the classic protocol; each becomes a classic member
-of the consumer group (consumer_classic.py):
+The members stay, with what they hold, and go on using the classic protocol; each becomes a classic member of
+the consumer group (consumer_classic.py):
 
     generation               ->  group epoch, assignment epoch, every member's epoch
     a member's assignment    ->  its target, and what it has
     its subscription         ->  its topics and rack; the bytes are kept, the group may become classic again
 
-The join that follows raises the group epoch, so every member is soon told to join again. Whoever waited for
-the classic rebalance is told so at once (`Draft.refuse_all`, by the caller).
+The join that follows raises the group epoch, so every member is soon told to rejoin. Requests parked in
+the classic rebalance are answered so at once (`Draft.refuse_all`, by the caller).
 
 A cooperative member (KIP-429) may have more than it is assigned: in the middle of a rebalance, whose outcome
-nobody knows yet, or when it has not yet heard that it is to give something up. It said so when it joined, and
-is believed, else somebody else would get what it still consumes. Kafka goes by the assignment alone. In a
-stable group the rest counts as to be revoked; in one that is being rebalanced the member may keep it until
-the new target is made, and a hash that fits no topics sees to it that one is made.
+is not known yet, or when it has not been told yet to give something up. What it reported when it joined
+counts, else another member would get what it still consumes. Kafka goes by the assignment alone. In a stable
+group the rest counts as to be revoked; in one that is being rebalanced the member may keep it until the new
+target is computed, which a metadata hash that matches no topics enforces.
 
 Refused, with a line in the log: `group.consumer.migration.policy` does not allow it; the members are no
 consumers, or too many, or their records are too large for one batch; what they sent cannot be read; an
@@ -55,8 +55,8 @@ from moldau.protocol.errors import ErrorCode
 UPGRADE_POLICIES = ("bidirectional", "upgrade")
 
 CLIENTS_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
-"""Assignors that every client has. What they leave with an assignment is a note of who had what, which nobody
-misses: librdkafka's cooperative-sticky does that. (Kafka refuses such a group, which ends the joining
+"""Assignors that every client has. The data that they leave with an assignment notes who had what, and may be
+lost: librdkafka's cooperative-sticky does that. (Kafka refuses such a group, which ends the joining
 client.)"""
 
 _log = logging.getLogger(__name__)
@@ -98,13 +98,13 @@ def upgrade(
 
 
 def subscription_bytes(classic: ClassicGroup) -> int:
-    """What the members' subscriptions have together; the records have all of it and more."""
+    """The size of all members' subscriptions; the records are larger."""
     return sum(len(data) for member in classic.members.values() for _, data in member.protocols)
 
 
 def note_failure(classic: ClassicGroup, size_bytes: int, error_code: int) -> None:
     """An upgrade with so many bytes of subscriptions could not be written. If it was too large, it is not
-    tried again before there are fewer: the work is long, and the member asks again and again."""
+    tried again before there are fewer: it is much work, and the member retries."""
     if error_code == CLIENT_ERRORS[ErrorCode.MESSAGE_TOO_LARGE]:
         classic.upgrade_bytes_max = size_bytes - 1
 
@@ -174,7 +174,8 @@ def _subscription(classic: ClassicGroup, member: ClassicMember) -> Subscription:
 def _possessions(
     classic: ClassicGroup, subscriptions: Mapping[str, Subscription], image: Topics
 ) -> tuple[dict[str, Assignment], dict[str, Assignment]]:
-    """For each member, what it is assigned, and what it said it had when it joined and nobody has got since.
+    """For each member, what it is assigned, and what it reported when it joined and no other member has got
+    since.
 
     No partition is in it twice. A leader may, wrongly, have assigned one to two members; and members may
     claim the same one, of whom the one with the later generation is right.
@@ -204,7 +205,7 @@ def _assignment_of(member: ClassicMember, protocol_name: str | None, image: Topi
 
 
 def _take(partitions: Assignment, taken: set[tuple[bytes, int]]) -> Assignment:
-    """Those of `partitions` that nobody has taken; now they are."""
+    """Those of `partitions` that are not in `taken` yet, and adds them to it."""
     free = {
         topic_id: frozenset(index for index in indices if (topic_id, index) not in taken)
         for topic_id, indices in partitions.items()

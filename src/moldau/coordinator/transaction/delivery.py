@@ -1,16 +1,16 @@
-"""Carrying a decision out: markers to every partition of a decided transaction, until all have theirs.
+"""Writes the markers of decided transactions, and retries until every partition has its marker.
 
     Prepare is committed ──> write markers ──┬── every partition done ──> finished (the Complete record)
                                  ^           └── some failed
                                  └── backoff ─────┘
 
-What a partition's answer means is a table. Most errors pass: a leader moves, a disk fills; so whatever is not
-in the table is tried again, for as long as it takes, with pauses that grow to some seconds. A partition that
-the metadata no longer has needs no marker. Markers say the same thing whenever they come, so one that was
-written and is sent again (an answer lost, a restart) does no harm.
+What a partition's answer means is a table. Most errors are transient (a leader moves, a disk fills), so
+every error that is not in the table is retried, without limit, with pauses that grow to some seconds. A
+partition that the metadata no longer has needs no marker. Markers are idempotent: one that was written and
+is sent again (an answer lost, a restart) changes nothing.
 
-A delivery belongs to one loaded shard. When that is given up, `close` makes every late answer find nothing;
-whoever leads then finds Prepare in the log and delivers again.
+A delivery belongs to one loaded shard. After `close`, when that is given up, late answers are ignored; the
+next leader finds Prepare in the log and delivers again.
 
 Not here: how a marker gets to its partition (markers.py), and the Complete record (shard.py).
 """
@@ -46,13 +46,13 @@ DONE = frozenset(
 """Answers after which a partition needs no marker any more."""
 
 DEPOSED = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.NOT_COORDINATOR})
-"""Answers that say another coordinator has taken over: it delivers, this one stops."""
+"""Another coordinator has taken over: it delivers, this one stops."""
 
 _log = logging.getLogger(__name__)
 
 
 class Pending:
-    """One decided transaction on its way."""
+    """One decided transaction whose markers are being written."""
 
     __slots__ = ("attempts", "marker", "prepared", "remaining", "since_ms", "stopped", "timer", "writing")
 
@@ -69,7 +69,7 @@ class Pending:
 
 class Delivery:
     """The decided transactions of one shard. `finished` is called with the transaction whose partitions all
-    have their marker; it answers with `completed`, or with `again` if that could not be written down."""
+    have their marker; it calls `completed`, or `again` if the Complete record could not be written."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Delivery:
             self._attempt_later(pending)
 
     def wake(self) -> None:
-        """The metadata have changed: whatever waits for better times looks again now."""
+        """The metadata have changed: retry now what waits for its next attempt."""
         for pending in list(self._pending.values()):
             if pending.timer is not None:
                 pending.timer.cancel()
@@ -188,7 +188,7 @@ class Delivery:
             self._attempt_later(pending)
 
     def _report(self, pending: Pending, errors: dict[TopicPartition, int]) -> None:
-        """Say once what does not go smoothly."""
+        """Log the refusals of the first attempt."""
         if pending.attempts > 1:
             return
         for partition, error_code in errors.items():

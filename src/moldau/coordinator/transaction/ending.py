@@ -1,7 +1,7 @@
 """EndTxn: the decision (KIP-98, KIP-890).
 
-The decision is the Prepare record, and the producer hears of it when that is committed; the markers follow
-on their own. What a second request is told depends on what it may mean:
+The decision is the Prepare record; the producer is answered when that is committed, and the markers follow
+(delivery.py). The answer to a second request depends on what it may mean:
 
 * Transactions version 1: the epoch stays, so "the same again" and "end the next one" look alike. The state
   tells them apart as well as it can.
@@ -140,7 +140,7 @@ def _end_with_next_epoch(
 def _is_repeat(current: Transaction, producer_id: int, producer_epoch: int) -> bool:
     """Whether this identity is the one with which the last end was asked for."""
     if current.client_version < EPOCH_BUMPING_VERSION:
-        return False  # the last end gave no new epoch; a lower one is somebody of the past
+        return False  # the last end gave no new epoch; a lower one is outdated
     if producer_id == current.producer_id:
         return producer_epoch + 1 == current.producer_epoch
     return (

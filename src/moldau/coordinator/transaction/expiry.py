@@ -1,10 +1,11 @@
-"""Time: transactions that last too long, and transactional ids that nobody uses any more.
+"""Timeouts of transactions, and expiry of transactional ids that are not used any more.
 
 An ongoing transaction holds back every reader of its partitions. Past its timeout it is aborted, with an
 epoch that fences its producer, at the very moment (a deadline of the shard, kept by the runtime's timer).
 
 A transactional id is forgotten when it has not moved for `transactional.id.expiration.ms`; its producer has
-to begin anew. Only an id at rest expires: what is open times out first, and what is decided is carried out.
+to initialise again. Only an id without an open transaction expires: an open one times out first, and a
+decided one is completed first.
 """
 
 from collections.abc import Iterable, Iterator

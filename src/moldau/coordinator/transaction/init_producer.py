@@ -1,20 +1,20 @@
 """InitProducerId with a transactional id (KIP-98, KIP-360): the producer's id and a new epoch, which fences
-whoever had the last.
+the producer that had the last one.
 
     state                | answer
     ---------------------+------------------------------------------------------------------------------
     no such id           | a new producer id, epoch 0
     Empty, Complete*     | the next epoch; when there is none, a new producer id with epoch 0
-    Ongoing              | abort it with the next epoch, and let the client come back: CONCURRENT_TRANSACTIONS
-    Prepare*             | CONCURRENT_TRANSACTIONS until every partition has its marker, whoever asks
+    Ongoing              | abort it with the next epoch; CONCURRENT_TRANSACTIONS makes the client retry
+    Prepare*             | CONCURRENT_TRANSACTIONS until every partition has its marker
 
-A producer that already has an identity names it, and gets the next epoch only while nobody else has become
-its successor. Sent twice, because the first answer was lost, the call gives the same answer twice. Anyone
-else is told PRODUCER_FENCED. Unlike Kafka, an outdated producer is told so also while its successor's
-transaction is ongoing; there it would abort that transaction first.
+A producer that already has an identity names it, and gets the next epoch only while no other producer has
+succeeded it. A repeated request, whose first answer was lost, gets the same answer. Any other identity is
+refused with PRODUCER_FENCED. Unlike Kafka, an outdated producer is refused also while its successor's
+transaction is ongoing; in Kafka it aborts that transaction first.
 
-Not here: the producer id itself, which takes a while to get: a `Decision` asks for it, and the question is
-put again, to whatever the state has become by then (transaction/service.py).
+Not here: allocating the producer id. A `Decision` asks for one, and the request is then decided again
+(producer_id_allocation.py).
 """
 
 from typing import NamedTuple
@@ -72,7 +72,7 @@ def fence(
     now_ms: int,
     error_code: int = ErrorCode.NONE,
 ) -> Decision:
-    """Abort an ongoing transaction whose producer is not asked."""
+    """Abort an ongoing transaction that its producer has not ended."""
     if server_version >= EPOCH_BUMPING_VERSION and current.needs_producer_id:
         if new_producer_id is None:
             return NEEDS_PRODUCER_ID
@@ -105,7 +105,7 @@ def _may_be_its_own(current: Transaction, expected: Identity) -> bool:
 def _renew(
     current: Transaction, timeout_ms: int, expected: Identity | None, new_producer_id: int | None, now_ms: int
 ) -> Decision:
-    """No transaction is open: the next epoch, or the same answer as before to the same question."""
+    """No transaction is open: the next epoch, or the same answer as before to a repeated request."""
     producer_id, producer_epoch = current.producer_id, current.producer_epoch
     last_producer_epoch = NO_PRODUCER_EPOCH
     if expected is None or expected == (producer_id, producer_epoch):
@@ -120,7 +120,7 @@ def _renew(
     elif expected.producer_epoch != current.last_producer_epoch:
         return Decision(ErrorCode.PRODUCER_FENCED)
     elif current.state is TransactionState.EMPTY and timeout_ms == current.timeout_ms:
-        return _answer(current, None)  # writing it again would make the third repeat look like a stranger
+        return _answer(current, None)  # written again, the third repeat would be fenced
     else:
         last_producer_epoch = current.last_producer_epoch
     renewed = current.moved(

@@ -4,7 +4,7 @@ A `Transaction` is a value: a transition makes the next one, and the shard's dic
 fields are those of the record (protocol/messages/transaction_records.py) and one more that Kafka's records
 lack, `last_producer_epoch`.
 
-    producer id, epoch        whom the partitions believe; a higher epoch fences the lower
+    producer id, epoch        what partitions accept writes of; a higher epoch fences the lower
     previous_producer_id      the producer id before the last transition: tells a repeated request of a
                               producer whose id was replaced
     next_producer_id          while Prepare lasts: the id that takes over with Complete, because the epochs of
@@ -94,14 +94,14 @@ class Transaction(NamedTuple):
             changes["last_producer_epoch"] = self.producer_epoch
             changes["producer_epoch"] = min(self.producer_epoch + 1, PRODUCER_EPOCH_MAX)
         if self.state is not TransactionState.ONGOING:
-            changes["start_ms"] = now_ms  # an abort of nothing; it needs a beginning all the same
+            changes["start_ms"] = now_ms  # an abort with nothing open; the record has a start all the same
         state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
         return self.moved(state, now_ms, **changes)
 
     def fenced(
         self, server_version: int, now_ms: int, next_producer_id: int = NO_PRODUCER_ID
     ) -> "Transaction":
-        """Aborted without its producer, whose epoch is no longer good for anything."""
+        """Aborted without its producer, whose epoch is fenced by that."""
         if server_version >= EPOCH_BUMPING_VERSION:
             return self.decided(False, server_version, now_ms, next_producer_id)
         fenced = self._replace(
@@ -134,9 +134,9 @@ class Transaction(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a request comes to: an error or an answer, and the transaction's next value if it changes.
+    """The outcome of a request: an error or an answer, and the transaction's next value if it changes.
 
-    `needs_producer_id` asks for the same question again, with a new producer id; nothing is changed then.
+    `needs_producer_id` asks to be decided again with a new producer id; nothing is changed then.
     """
 
     error_code: int = 0

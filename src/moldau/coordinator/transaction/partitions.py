@@ -1,17 +1,16 @@
-"""Partitions of a transaction: adding them, and asking whether they were added (KIP-98, KIP-890).
+"""Partitions of a transaction: adding them, and verifying that they were added (KIP-98, KIP-890).
 
-A producer of old adds every partition before it writes there; the partition's leader then asks the
-coordinator whether that happened, once for each transaction, so that a write which arrives late cannot open
-a transaction that nobody would ever end. With transactions version 2 the producer only writes, and the
-leader's question adds the partition.
+With transactions version 1 a producer adds every partition before it writes there. The partition's leader
+then verifies that, once for each transaction, so that a write which arrives late cannot open a transaction
+that is never ended. With version 2 the producer only writes, and the leader's request adds the partition.
 
-    who asks          | not in the transaction
-    ------------------+----------------------------------------------------------------
-    verification      | TRANSACTION_ABORTABLE: the client may abort and go on
-    anybody, to add   | it is added; the answer waits until that is committed
+    request   | a partition that is not in the transaction
+    ----------+--------------------------------------------------------------
+    verify    | TRANSACTION_ABORTABLE: the client may abort and go on
+    add       | is added; the answer waits until that is committed
 
-While the last decision is carried out (Prepare*) both say CONCURRENT_TRANSACTIONS; whoever adds hears it
-before the id and the epoch are compared, as in Kafka.
+While the last decision is carried out (Prepare*) both get CONCURRENT_TRANSACTIONS; `add` checks that before
+it compares id and epoch, as in Kafka.
 
 Not here: the partitions' existence and who may write to them (the handlers check both).
 """

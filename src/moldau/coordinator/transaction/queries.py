@@ -1,4 +1,4 @@
-"""What may be asked about transactions: DescribeTransactions, ListTransactions, and what a monitor sees.
+"""DescribeTransactions, ListTransactions, and the view of transactions for metrics and the monitor.
 
 ListTransactions filters by state, producer id, duration (v1) and a pattern for the whole id (v2, RE2). A
 state that does not exist is named in the answer and matches nothing; so does one that no record ever has.
@@ -83,7 +83,7 @@ def describe(
 
 
 def refuse_describe(transactional_id: str, error_code: int) -> DescribedTransaction:
-    """The answer for an id of which nothing can be said."""
+    """The error response for one id."""
     return DescribedTransaction(error_code=error_code, transactional_id=transactional_id)
 
 

@@ -1,10 +1,10 @@
 """The transaction coordinator as the handlers see it: one method an API (KIP-98).
 
-A method finds the shard of the transactional id, lets it decide, and returns the response, or a future or
-coroutine of it where it has to wait.
+A method finds the shard of the transactional id, lets it decide, and returns the response, or an awaitable of
+it where it has to wait.
 
-Not here: what a request means (transaction/), how records get written (runtime.py), who may do it and
-whether the partitions exist (handlers), how a marker gets to a partition (markers.py).
+Not here: what a request means (this folder's other files), how records get written (shard.py, one folder up),
+authorisation and whether the partitions exist (handlers), how a marker gets to a partition (markers.py).
 """
 
 from collections import Counter
@@ -98,12 +98,12 @@ class TransactionCoordinator:
     # Life.
 
     def start(self) -> None:
-        """Begin to look for expired ids from time to time. Shards are started by `elected`."""
+        """Begin to look for expired ids periodically. Shards are loaded by `elected`."""
         interval_ms = self._settings().transaction_remove_expired_transaction_cleanup_interval_ms
         self._expiry = self._timers.call_later(interval_ms, self._expire)
 
     def stop(self) -> None:
-        """Give up all shards; whoever waits is told that the coordinator is not available."""
+        """Give up all shards; everyone who waits is answered COORDINATOR_NOT_AVAILABLE."""
         if self._expiry is not None:
             self._expiry.cancel()
         self._ids.stop()
@@ -188,7 +188,7 @@ class TransactionCoordinator:
             return shard.end(name, identity, committed, client_version, new_producer_id, now_ms, answer)
 
         partition = self.partition_for(request.transactional_id)
-        # A producer may give up its next transaction before any of it has come here. Only version 2 may wait:
+        # A producer may abort its next transaction before anything was added to it. Only version 2 may wait:
         # its epoch says which transaction is meant.
         shard = self.runtime.state(partition) if client_version >= EPOCH_BUMPING_VERSION else None
         return self._completion_wait.after_completion(
@@ -268,8 +268,8 @@ class TransactionCoordinator:
         )
 
     def list(self, request: ListTransactionsRequest) -> Answer[ListTransactionsResponse]:
-        """ListTransactions: the ids of all shards here. While one of them loads, the list would be wrong: the
-        client is told to come back."""
+        """ListTransactions: the ids of all shards here. While one of them loads, the list would be
+        incomplete: COORDINATOR_LOAD_IN_PROGRESS makes the client retry."""
         if self.runtime.loading():
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         try:
@@ -311,12 +311,12 @@ class TransactionCoordinator:
         return (each for _, shard in self.runtime.states() for each in shard.undecided())
 
     def knows_all(self) -> bool:
-        """Whether no other coordinator could know of a transaction: every shard there is serves here."""
+        """Whether no other coordinator can have a transaction: all shards serve here."""
         topic = self._image().topics.get(TRANSACTION_STATE_TOPIC)
         return topic is None or all(self.runtime.is_active(index) for index in range(len(topic.partitions)))
 
     def pending_markers(self) -> queries.PendingMarkers:
-        """What is decided and not carried out yet."""
+        """Decided transactions whose markers are not all written."""
         now_ms = self._clock.now_ms()
         pending = [each for _, shard in self.runtime.states() for each in shard.delivery.pending()]
         return queries.PendingMarkers(

@@ -37,16 +37,16 @@ Key = tuple[str]
 Respond = Callable[[Decision], R]
 
 REPEAT_MS = 1000
-"""How soon an abort is tried again that could not be written down, so that a full disk finds rest."""
+"""The pause before an abort that could not be written is retried, so that a full disk is not hammered."""
 
 
 class TransactionShard:
     """The state of one shard.
 
-    `server_version` is the level of the feature `transaction.version`; `make_delivery` gets what to call when
-    a transaction has all its markers; `replace_producer` is told of a transaction that is overdue and needs a
-    new producer id to be aborted with; `count_end` is told of every decision that is committed, and how it
-    came about: committed, aborted, fenced (its successor came) or timed-out.
+    `server_version` is the level of the feature `transaction.version`; `make_delivery` gets what to call
+    when a transaction has all its markers; `replace_producer` is called with an overdue transaction that
+    needs a new producer id to be aborted; `count_end` with how each committed decision came about:
+    committed, aborted, fenced (by the producer's successor) or timed-out.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class TransactionShard:
             self.replay(record)
 
     def loaded(self, now_ms: int) -> Result[None]:
-        """What was decided before, and may not have been carried out, is carried out (again)."""
+        """Deliver the markers of decided transactions; some may have been written before."""
         for transaction in list(self.transactions.values()):
             if transaction.state in DECIDED:
                 self.delivery.begin(transaction)
@@ -187,7 +187,7 @@ class TransactionShard:
         return self._result(outcome, lambda _: None, now_ms, "timed-out")
 
     def expire(self, expiration_ms: int, now_ms: int, more: Callable[[], None]) -> Result[None]:
-        """Forget some of the ids that nobody has used for `expiration_ms`; `more` is called afterwards if
+        """Forget some of the ids that have not been used for `expiration_ms`; `more` is called afterwards if
         there may be others."""
         tombstones = list(
             islice(expired(self.transactions.values(), expiration_ms, now_ms), EXPIRED_RECORDS_MAX)
@@ -208,7 +208,7 @@ class TransactionShard:
         return (queries.status(transaction, now_ms) for transaction in list(self.transactions.values()))
 
     def undecided(self) -> Iterator[Transaction]:
-        """Those that somebody still has to end, or to tell a partition of."""
+        """The transactions that are open, or decided without all their markers."""
         return (each for each in list(self.transactions.values()) if each.state not in AT_REST)
 
     def state_counts(self) -> Counter[str]:
@@ -227,19 +227,19 @@ class TransactionShard:
                 self._count_end(how)
             self.delivery.begin(changed)
 
-        def mend(_error_code: int) -> None:
+        def repair(_error_code: int) -> None:
             self._set_deadline(transactional_id, now_ms + REPEAT_MS)
 
         return Result(
             response,
             [Record(transactional_id, changed)],
-            on_failure=mend,
+            on_failure=repair,
             on_commit=begin if changed.state in DECIDED else None,
         )
 
     def _set_deadline(self, transactional_id: str, earliest_ms: int) -> None:
-        """An ongoing transaction's deadline, but not before `earliest_ms`: it may have passed unheard while
-        a decision was on its way to the log, which it then did not reach."""
+        """An ongoing transaction's deadline, but not before `earliest_ms`: it may have passed while a
+        decision was in flight that then could not be written."""
         transaction = self.transactions.get(transactional_id)
         if transaction is not None and transaction.state is TransactionState.ONGOING:
             self.deadlines.set((transactional_id,), max(transaction.deadline_ms, earliest_ms))
@@ -255,8 +255,8 @@ class TransactionShard:
         self._waiting.setdefault(transactional_id, {})[tell] = None
 
     def wait_no_longer(self, transactional_id: str, tell: Callable[[], None]) -> None:
-        """Forget what `when_complete` was given: a transaction may be on its way for as long as one of its
-        partitions is offline, and its producer comes back all the time."""
+        """Forget what `when_complete` was given. A transaction stays incomplete while one of its partitions
+        is offline, and each retry of its producer would add another callback."""
         waiting = self._waiting.get(transactional_id)
         if waiting is not None:
             waiting.pop(tell, None)
@@ -264,11 +264,11 @@ class TransactionShard:
                 del self._waiting[transactional_id]
 
     def _all_written(self, prepared: Transaction) -> None:
-        """Every partition of `prepared` has its marker: write that down."""
+        """Every partition of `prepared` has its marker: write the Complete record."""
 
         def complete(shard: TransactionShard, now_ms: int) -> Result[None]:
             if shard.transactions.get(prepared.transactional_id) is not prepared:
-                return Result()  # the shard has been loaded anew, and delivers anew
+                return Result()  # the shard was loaded again, and delivers again
             return Result(
                 records=[Record(prepared.transactional_id, prepared.completed(now_ms))],
                 on_commit=lambda: self._complete(prepared),

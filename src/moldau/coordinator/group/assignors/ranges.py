@@ -70,7 +70,7 @@ def _divide(ranks: tuple[int, ...], owners: list[int], partition_count: int) -> 
         if rank >= 0:
             kept[rank].append(index)
     quota, extra = divmod(partition_count, len(ranks))
-    # Whoever already has more than the quota gets a larger share first: nothing of his need move.
+    # Members that already have more than the quota get a larger share first, so that nothing of theirs moves.
     larger = [rank for rank in ranks if len(kept[rank]) > quota][:extra]
     holders = set(larger)
     larger += [rank for rank in ranks if rank not in holders][: extra - len(larger)]
