@@ -350,9 +350,12 @@ class Log:
             return
         try:
             self._begin_cut()
-            while files.active.base_offset > offset:
-                files.segments[-1].remove()
-                files.segments.pop()
+            if files.active.base_offset > offset:
+                while files.active.base_offset > offset:
+                    files.active.remove()
+                    files.segments.pop()
+                # Before the cut below: a power cut must not leave a hole with these segments behind it.
+                files.sync_directory()
             segment = files.active
             place = segment.find(offset)
             if place is not None:
