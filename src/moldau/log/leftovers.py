@@ -9,7 +9,7 @@ or forgotten before anything is opened.
 
 The order of the steps is that of log/compaction/swap.py, where it is explained; `.log` comes last in each, so
 that a second crash finds what the first did. Kafka's own order is `.log` first: of its swaps the indexes may
-be lost, which are built anew.
+be lost, which are rebuilt.
 
 Not here: what is in the segments (recovery.py).
 """

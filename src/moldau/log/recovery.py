@@ -34,6 +34,7 @@ from moldau.log.checked_scan import UnreadableLog
 from moldau.log.checkpoints import read_topic_id
 from moldau.log.descriptors import DescriptorLimit
 from moldau.log.epochs import LeaderEpochs
+from moldau.log.found_segments import FoundSegments
 from moldau.log.log import Log
 from moldau.log.opening import ANY_OFFSET, Opening
 from moldau.log.traces import OFFSETS_LOST_MAX
@@ -89,33 +90,35 @@ def open_log(
     """Open the partition's directory, creating it when it is missing.
 
     `clean`: the broker stopped in order. The offsets are those of the checkpoints, as in `Saved`.
-    `sole_copy`: no other replica has what this one has lost, so that lost offsets are not used again; else
-    the log ends where it is good, and the rest is fetched. `start_offset`: where a log without segments
-    begins. OSError when the disk fails; UnreadableLog when the directory holds formats older than magic 2.
+    `sole_copy`: no other replica has what this one has lost, so that it keeps what lies behind damage, and
+    does not use lost offsets again; else the log ends at the first damage or missing segment, and the replica
+    fetches from there: offsets are not skipped, and there is no gap that its leader does not have.
+    `start_offset`: where a log without segments begins. OSError when the disk fails; UnreadableLog when the
+    directory holds formats older than magic 2.
     """
     recovery_point = max(0, recovery_point)
     name = f"{topic}-{partition}"
-    opening = Opening(files, directory, name, settings, descriptors or DescriptorLimit(), now_ms)
-    opening.list_files()
-    opening.load_segments(start_offset)
-    opening.cleaned_offset = cleaned_offset
+    found = FoundSegments(files, directory, name, settings, descriptors or DescriptorLimit(), now_ms)
+    found.list_files()
+    found.load_segments(start_offset)
+    opening = Opening(found, sole_copy=sole_copy, cleaned_offset=cleaned_offset)
     epochs = LeaderEpochs(files, directory)
     epochs.load()
     epochs_before = epochs.entries()
     if clean:
-        end_offset = _after_clean_stop(opening, epochs, recovery_point, log_start_offset)
+        end_offset = _after_clean_stop(found, opening, epochs, recovery_point, log_start_offset)
     else:
         opening.gaps_end_offset = max(recovery_point, cleaned_offset)
         opening.flushed_offset = recovery_point
-        opening.trace_index()
+        found.trace_index()
         end_offset = opening.recover(recovery_point, epochs)
     if aborts is not None:
         opening.check_aborts(aborts, complete=clean)
-    opening.tell_gaps()
+    end_offset = opening.judge_gaps(end_offset)
     found_end_offset = end_offset
     if sole_copy and not (clean and end_offset == recovery_point):
-        end_offset = _go_on_behind(opening, epochs, end_offset, recovery_point, high_watermark)
-    segments = opening.segments
+        end_offset = _go_on_behind(found, epochs, end_offset, recovery_point, high_watermark)
+    segments = found.segments
     if log_start_offset > end_offset:
         if sole_copy:
             logger.error(
@@ -137,15 +140,16 @@ def open_log(
                 log_start_offset,
             )
             opening.start_afresh(log_start_offset)
+            epochs.clear()
             end_offset = log_start_offset
     first_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_end(end_offset)
     epochs.truncate_start(first_offset)
     if epochs.entries() != epochs_before:
         epochs.write()
-    opening.drop_snapshots_beyond(end_offset)
+    found.drop_snapshots_beyond(end_offset)
     whole = not clean or opening.checked
-    if not whole and not opening.snapshot_offsets and opening.producers_seen():
+    if not whole and not found.snapshot_offsets and opening.producers_seen():
         # Earlier versions wrote none when every producer had expired, so that nothing need be wrong.
         logger.info("%s: its producer snapshot is missing: it is made anew from the batches", name)
         whole = True
@@ -158,7 +162,7 @@ def open_log(
         topic,
         partition,
         settings,
-        opening.descriptors,
+        found.descriptors,
         segments,
         epochs,
         producers,
@@ -167,7 +171,7 @@ def open_log(
         flushed_end_offset=end_offset
         if clean or offsets_lost
         else min(end_offset, max(recovery_point, segments[0].base_offset)),
-        snapshot_offsets=opening.snapshot_offsets,
+        snapshot_offsets=found.snapshot_offsets,
         roll_jitter_ms=source.randrange(jitter_ms) if source is not None and jitter_ms > 0 else 0,
         topic_id=read_topic_id(files, directory),
         directory_dirty=not clean,
@@ -175,11 +179,11 @@ def open_log(
     log.last_flush_ms = now_ms
     for segment in segments:
         segment.close_descriptor()
-    return Recovered(log, opening.bytes_truncated, opening.reason, offsets_lost)
+    return Recovered(log, found.bytes_truncated, found.truncated_because, offsets_lost)
 
 
 def _after_clean_stop(
-    opening: Opening, epochs: LeaderEpochs, recovery_point: int, log_start_offset: int
+    found: FoundSegments, opening: Opening, epochs: LeaderEpochs, recovery_point: int, log_start_offset: int
 ) -> int:
     """Believe what ends as it should; check what does not. Returns the end offset.
 
@@ -194,13 +198,13 @@ def _after_clean_stop(
         )
         logger.warning(
             "%s: its end is not as a clean stop leaves it (%s): it is checked as after a crash",
-            opening.name,
+            found.name,
             why,
         )
         opening.gaps_end_offset = opening.flushed_offset = ANY_OFFSET
         opening.known_end_offset = recovery_point or -1
-        last = opening.segments[-1]
-        opening.trace_index()
+        last = found.segments[-1]
+        found.trace_index()
         return opening.recover(min(recovery_point or ANY_OFFSET, last.base_offset + 1), epochs)
     last_batch = opening.last_batch()
     # The first epoch begins where the log does, which may be in the last batch, or behind it.
@@ -210,21 +214,21 @@ def _after_clean_stop(
         and looked_at < end.next_offset
         and 0 <= last_batch[1] != epochs.epoch_at(looked_at)
     ):
-        logger.warning("%s: its leader-epoch-checkpoint is damaged: it is made anew", opening.name)
-        opening.rebuild_epochs(len(opening.segments), epochs)
+        logger.warning("%s: its leader-epoch-checkpoint is damaged: it is made anew", found.name)
+        opening.rebuild_epochs(len(found.segments), epochs)
     return end.next_offset
 
 
 def _go_on_behind(
-    opening: Opening, epochs: LeaderEpochs, end_offset: int, recovery_point: int, high_watermark: int
+    found: FoundSegments, epochs: LeaderEpochs, end_offset: int, recovery_point: int, high_watermark: int
 ) -> int:
     """Leave out the offsets that were used before, as far as that can be told; returns the new end offset."""
     latest = epochs.entries()[-1:]
-    traced = [recovery_point, high_watermark, opening.trace_names(), *(start for _, start in latest)]
+    traced = [recovery_point, high_watermark, found.trace_names(), *(start for _, start in latest)]
     believed = [offset for offset in traced if offset - end_offset <= OFFSETS_LOST_MAX]
     for offset in set(traced) - set(believed):
         logger.warning(
-            "%s: a checkpoint or file name speaks of offset %d, which is not believed", opening.name, offset
+            "%s: a checkpoint or file name speaks of offset %d, which is not believed", found.name, offset
         )
     used = max(believed, default=end_offset)
     if used <= end_offset:
@@ -233,10 +237,10 @@ def _go_on_behind(
         "%s: the log ends at offset %d, but had come to %d: what lay between is lost (a missing or damaged "
         "file, or a power cut). These offsets are not used again; the log goes on at %d. If a file was moved "
         "away, stop the broker and put it back",
-        opening.name,
+        found.name,
         end_offset,
         used,
         used,
     )
-    opening.continue_at(used)
+    found.continue_at(used)
     return used

@@ -48,7 +48,7 @@ def rebuild_producers(
     """The producers' state at `end_offset`: the newest snapshot up to there, and the headers of what follows
     it.
 
-    `stale` are segments whose index of aborted transactions is built anew on the way, and forced to disk. A
+    `stale` are segments whose index of aborted transactions is rebuilt on the way, and forced to disk. A
     transaction may have begun long before it is aborted, so the state with which such a segment begins has to
     be known.
     """

@@ -358,7 +358,7 @@ def test_a_damaged_index_is_built_anew(
     again = open_in(tmp_path, clean=True, recovery_point=log.recovery_point)
     assert again.transactions.aborted_in(0, 100) == wanted
     assert path.read_bytes() == data
-    assert "built anew" in caplog.text
+    assert "rebuilt" in caplog.text
     assert list(again.producers.ongoing) == [0]
 
 
