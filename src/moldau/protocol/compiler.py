@@ -83,4 +83,5 @@ def compile_init(cls: type[Struct]) -> Callable[..., None]:
         writer.line("pass")
     writer.names["IMPLICIT"] = IMPLICIT
     star = ", *, " if parameters else ""
-    return writer.function(f"def codec(self{star}{', '.join(parameters)}):")
+    title = f"constructor of {cls.__module__}.{cls.__qualname__}"
+    return writer.function(f"def codec(self{star}{', '.join(parameters)}):", title)

@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 from moldau.protocol.declare import IMPLICIT, Fixed, Message, Sized, Struct
 from moldau.protocol.release import release_rows
 from moldau.protocol.schema import Array, Column, Nested, WireType, columns, holds_records, min_size_bytes
-from moldau.protocol.source import SourceWriter
+from moldau.protocol.source import SourceWriter, codec_title
 from moldau.protocol.wire import (
     STRING_BYTES_MAX,
     MalformedMessage,
@@ -107,7 +107,8 @@ class _DecoderWriter(SourceWriter):
             self.line("if o != z:")
             self.line(f"    raise Malformed(f'{name} ends at offset {{o}}, but its frame at {{z}}')")
         self.line("return m")
-        return self.function(f"def codec(d, o{', most' if self.sliced else ''}):\n    try:")
+        head = f"def codec(d, o{', most' if self.sliced else ''}):\n    try:"
+        return self.function(head, codec_title(self.cls, self.version, "decoder", self.sliced))
 
     def flush(self) -> None:
         """Write the collected run of fixed-width fields out as one unpacking."""

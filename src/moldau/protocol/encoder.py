@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from moldau.protocol.declare import IMPLICIT, Fixed, Message, Sized, Struct
 from moldau.protocol.schema import Array, Column, Nested, WireType, columns
-from moldau.protocol.source import SourceWriter
+from moldau.protocol.source import SourceWriter, codec_title
 from moldau.protocol.wire import STRING_BYTES_MAX, uvarint
 
 _PAUSE_MASK = 255  # elements between two pauses, less one
@@ -83,7 +83,9 @@ class _EncoderWriter(SourceWriter):
         self._depth = 1
         self.line("except damage as cause:")
         self.line(f"    raise misfit('{self.cls.__name__} v{self.version}', cause) from cause")
-        return self.function("def codec(m):\n    try:")
+        return self.function(
+            "def codec(m):\n    try:", codec_title(self.cls, self.version, "encoder", self.sliced)
+        )
 
     def flush(self) -> None:
         """Write the collected run of fixed-width fields out as one packing."""

@@ -2,14 +2,23 @@
 
 Fields of fixed width that follow each other are collected in a *run* and packed or unpacked in one `struct`
 call; `flush` writes the run out before anything that needs the bytes behind it.
+
+The source of what was compiled is registered in `linecache`, under a name made of the message, the version
+and the kind of function, so that tracebacks and debuggers show its lines; a few kilobytes each.
 """
 
 from __future__ import annotations
 
+import linecache
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+
+def codec_title(cls: type, version: int, kind: str, sliced: bool) -> str:
+    """The title of the function that encodes or decodes one version of a message."""
+    return f"{'sliced ' if sliced else ''}{kind} of {cls.__module__}.{cls.__qualname__} v{version}"
 
 
 class SourceWriter:
@@ -62,9 +71,16 @@ class SourceWriter:
             self._layouts[letters] = self.constant(prefix, getattr(layout, method))
         return self._layouts[letters], expressions, layout.size
 
-    def function(self, head: str) -> Callable[..., Any]:
-        """Compile the lines under `head`, which must define a function named `codec`."""
+    def function(self, head: str, title: str) -> Callable[..., Any]:
+        """Compile the lines under `head`, which must define a function named `codec`.
+
+        `title` identifies the function among all generated ones: tracebacks show it as the file's name.
+        """
         namespace = dict(self.names)
-        exec("\n".join([head, *self.lines]), namespace)
+        source = "\n".join([head, *self.lines])
+        file_name = f"<generated {title}>"
+        exec(compile(source, file_name, "exec"), namespace)
+        # No modification time: linecache then never looks for a file of this name.
+        linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
         compiled: Callable[..., Any] = namespace["codec"]
         return compiled
