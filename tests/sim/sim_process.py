@@ -1,0 +1,66 @@
+"""A process of the simulation: a broker or a client, which can be killed between any two callbacks.
+
+All processes share one thread and one event loop. Which process a callback belongs to is a context variable:
+whatever a process schedules, directly or through asyncio, inherits it. `kill` is kill -9: none of its
+callbacks runs again, not even a `finally`; what the process leaves in the kernel (its sockets, what it wrote
+to files) is looked after by those who registered with `on_kill`.
+
+`Killed` stops a process in the middle of a callback (its disk raises it). It is not an Exception, so that no
+handler of the code under test swallows it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+
+from moldau.core.simulated_files import Crash
+
+_current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+
+
+class Killed(Crash):
+    """The process is dead, and does nothing any more."""
+
+
+class Process:
+    """Something that runs and can be killed. `host` is the name by which others reach it."""
+
+    def __init__(self, name: str, host: str = "") -> None:
+        self.name = name
+        self.host = host or name
+        self.alive = True
+        self.on_kill: list[Callable[[], None]] = []
+        self.before_callback: Callable[[], None] = lambda: None
+        """Asked before each of its callbacks; it may kill the process."""
+        self._context = contextvars.copy_context()
+        self._context.run(_current.set, self)
+
+    def context(self) -> contextvars.Context:
+        """A context in which everything is this process's doing."""
+        return self._context.copy()
+
+    def kill(self) -> None:
+        """As kill -9; killing twice does nothing."""
+        if self.alive:
+            self.alive = False
+            for tell in self.on_kill:
+                tell()
+
+    def must_live(self) -> None:
+        """Raise `Killed` if it is dead: nothing that it still does may have an effect."""
+        if not self.alive:
+            raise Killed(self.name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def current_process() -> Process | None:
+    """Whose callback runs; None for the simulation itself."""
+    return _current.get()
+
+
+def process_of(context: contextvars.Context) -> Process | None:
+    """Whose callbacks run in this context."""
+    return context.get(_current)
