@@ -1,36 +1,33 @@
-"""The controller loop: decide on the current image, append the changes, publish the new image.
+"""What the rest of the broker asks of the controller: administrators' requests, in-sync changes, producer
+ids.
 
-One thing is decided at a time, since each decision builds on the image that the one before led to. A decision
-that another broker's append overtook is made again on the newer image. A caller that goes away does not
-interrupt an append: it runs in a task of its own.
-
-    handler --> decide(image) --> store.append_if(version, changes) --> replay --> subscribers --> answer
-
-The answer leaves when this broker is in step with the new image: the folders of a new topic's partitions are
-there. The next decision does not wait for that.
+Each is a pure decision on the image (the other files of this folder), carried out by the decision loop
+(loop.py). Any broker may take them, because an append that was overtaken is decided on again. What only the
+elected controller decides, who lives and who leads since, is presence.py.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from moldau.controller.adoption import FoundTopic, adopt_topics
 from moldau.controller.configs import AlterResource, alter_configs
-from moldau.controller.decision import Decision, Outcome, Steps, decided
+from moldau.controller.decision import Decision, Outcome, Steps
 from moldau.controller.election import ElectionType, Results, elect_leaders
 from moldau.controller.in_sync import Rules
 from moldau.controller.internal import auto_topic
-from moldau.controller.membership import take_seat
+from moldau.controller.loop import DecisionLoop
 from moldau.controller.partitions import AlterPartition, MorePartitions, alter_partitions, create_partitions
+from moldau.controller.presence import Presence
 from moldau.controller.reassignment import Move, reassign
 from moldau.controller.topics import DeletedTopic, NewTopic, TopicResult, create_topics, delete_topics
 from moldau.core.ids import random_uuid, uuid_to_text
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.sources import StaticSettings
 from moldau.core.slow_lane import SlowLane
-from moldau.metadata.changes import Change, ClusterCreated, ProducerIdsAllocated, replay
+from moldau.core.timers import LoopTimers, Timers
+from moldau.metadata.changes import ClusterCreated, ProducerIdsAllocated
 from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.image import (
     INTERNAL_TOPICS,
@@ -38,14 +35,20 @@ from moldau.metadata.image import (
     Image,
     PartitionState,
 )
-from moldau.metadata.store import NO_BROKER_EPOCH, MetadataStore, Registration, VersionConflict
+from moldau.metadata.store import (
+    NO_BROKER_EPOCH,
+    Event,
+    MetadataStore,
+    NoSession,
+    OutcomeUnknown,
+    Registration,
+)
 from moldau.metadata.view import MetadataView
 from moldau.protocol.errors import ErrorCode
 
 log = logging.getLogger("moldau.controller")
 
 PRODUCER_ID_BLOCK = 1000
-R = TypeVar("R")
 
 
 class Controller:
@@ -59,17 +62,17 @@ class Controller:
         static_settings: StaticSettings,
         source: random.Random,
         lane: SlowLane | None = None,
+        timers: Timers | None = None,
     ) -> None:
-        self._lane = lane
         self.node_id = node_id
         self.view = view
         self.static_settings = static_settings
         self._store = store
         self._random = source
-        self._deciding = asyncio.Lock()
-        self._tasks: set[asyncio.Task[object]] = set()
-        self._pending: list[asyncio.Future[None]] = []
-        """What this broker's parts have still to do for the newest image."""
+        self._timers = timers
+        self._loop = DecisionLoop(store, view, lane, self._heard)
+        self._decide = self._loop.decide
+        self._presence = Presence(node_id, store, view, self._rules)
         self._uncreated: dict[str, str] = {}
         """Internal topics that could not be made, and the cause that was logged."""
         self.cluster_is_new = False
@@ -92,12 +95,17 @@ class Controller:
         A new cluster gets `cluster_id` (that of meta.properties, where Kafka wrote the folder), else a random
         one.
         """
-        image = await self._store.open()
-        self.view.publish(image, ())
-        await self._store.follow(image.version, self._delivered)
+        self._presence.timers = self._timers or LoopTimers(asyncio.get_running_loop())
+        image = await self._loop.open()
         self.cluster_is_new = not image.brokers
-        if not self.view.image.cluster_id:
-            await self._append([ClusterCreated(cluster_id or uuid_to_text(random_uuid(self._random)))])
+        if not image.cluster_id:
+            fresh = cluster_id or uuid_to_text(random_uuid(self._random))
+            await self._decide(
+                lambda image: Decision([] if image.cluster_id else [ClusterCreated(fresh)], None)
+            )
+
+    def _heard(self, event: Event) -> None:
+        self._presence.heard(event)
 
     async def adopt_topics(self, found: Sequence[FoundTopic], next_producer_id: int = 0) -> list[str]:
         """Take over topics whose logs were found without metadata, and give no producer id below
@@ -112,24 +120,25 @@ class Controller:
         rack: str | None = None,
         previous_broker_epoch: int = NO_BROKER_EPOCH,
     ) -> int:
-        """Make this broker known under these addresses (by listener name); gives its broker epoch.
+        """Make this broker known under these addresses (by listener name), and keep it so; gives its broker
+        epoch once the cluster knows it.
 
         `previous_broker_epoch`: that of its last life, if it stopped cleanly.
         """
         broker = Registration(self.node_id, endpoints, rack, previous_broker_epoch)
-        broker_epoch = await self._store.register_broker(broker)
-        live = {self.node_id: broker._replace(broker_epoch=broker_epoch)}
-        controller_epoch = await self._store.elect_controller(self.node_id)
-        if controller_epoch is not None:
-            await self._decide(
-                lambda image: take_seat(image, self.node_id, controller_epoch, live, self._rules)
-            )
-        return broker_epoch
+        return await self._presence.join(self._loop, broker)
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration; NO_BROKER_EPOCH while it has none."""
+        epoch = self._presence.broker_epoch
+        return NO_BROKER_EPOCH if epoch is None else epoch
 
     async def close(self) -> None:
         """Finish what is being appended, and give the store back."""
-        async with self._deciding:
-            await self._store.close()
+        await self._presence.close()
+        self.view.close()
+        await self._store.close()
 
     # What handlers ask for
 
@@ -230,61 +239,14 @@ class Controller:
         )
 
     async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK) -> range:
-        """A block of producer ids that nobody was ever given; OSError when it cannot be written down."""
+        """A block of producer ids that no producer was given before; OSError when it cannot be written
+        down."""
 
         def decide(image: Image) -> Decision[range]:
             block = range(image.next_producer_id, image.next_producer_id + count)
             return Decision([ProducerIdsAllocated(self.node_id, block.stop)], block)
 
-        return await self._decide(decide)
-
-    # The loop
-
-    async def _decide(
-        self,
-        decide: Callable[[Image], Decision[R] | Steps[R]],
-        failed: Callable[[Outcome], R] | None = None,
-        *,
-        validate_only: bool = False,
-    ) -> R:
-        if validate_only:
-            return (await self._decided(decide)).answer
-        task = asyncio.ensure_future(self._run(decide))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         try:
-            return await asyncio.shield(task)
-        except OSError as error:
-            if failed is None:
-                raise
-            message = f"The change could not be written down: {error}"
-            return failed(Outcome(ErrorCode.KAFKA_STORAGE_ERROR, message))
-
-    async def _decided(self, decide: Callable[[Image], Decision[R] | Steps[R]]) -> Decision[R]:
-        outcome = decide(self.view.image)
-        if isinstance(outcome, Decision):
-            return outcome
-        return decided(outcome) if self._lane is None else await self._lane.slices().run(outcome)
-
-    async def _run(self, decide: Callable[[Image], Decision[R] | Steps[R]]) -> R:
-        async with self._deciding:
-            while True:
-                decision = await self._decided(decide)
-                if not decision.changes:
-                    return decision.answer
-                try:
-                    await self._append(decision.changes)
-                except VersionConflict as conflict:
-                    log.info("%s; deciding again", conflict)
-                    continue
-                pending = self._pending
-                break
-        if pending:
-            await asyncio.wait(pending)
-        return decision.answer
-
-    async def _append(self, changes: Sequence[Change]) -> None:
-        await self._store.append_if(self.view.image.version, changes)
-
-    def _delivered(self, version: int, changes: Sequence[Change]) -> None:
-        self._pending = self.view.publish(replay(self.view.image, version, changes), changes)
+            return await self._decide(decide)
+        except (NoSession, OutcomeUnknown) as error:
+            raise OSError(str(error)) from error

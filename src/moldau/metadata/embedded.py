@@ -7,7 +7,9 @@ place.
 
     metadata.log   | snapshot, version 40 | 41 | 42 | 43 |  -> compacted ->  | snapshot, version 43 |
 
-A lock (lock.py) keeps a second broker out of the folder. Only the sync leaves the event loop.
+A lock (lock.py) keeps a second broker out of the folder: nobody else lives, so the only broker is the
+controller, nobody takes its seat, and its session ends when it closes the store. Only the sync leaves the
+event loop.
 
 What survives: an entry that was acknowledged, always; the one that was being appended when the power went,
 whole or not at all. tests/property/test_metadata_power_cut.py cuts the power at every step.
@@ -27,7 +29,19 @@ from moldau.metadata.codec import decode_changes, decode_image, encode_image, en
 from moldau.metadata.frames import MAGIC, frame, read_frames
 from moldau.metadata.image import EMPTY_IMAGE, Image
 from moldau.metadata.lock import lock_folder
-from moldau.metadata.store import Deliver, MetadataStoreError, Registration, VersionConflict
+from moldau.metadata.store import (
+    ControllerFenced,
+    Deliver,
+    Entry,
+    Event,
+    LiveBrokers,
+    MetadataStoreError,
+    NoSession,
+    OutcomeUnknown,
+    Registration,
+    Snapshot,
+    VersionConflict,
+)
 
 log = logging.getLogger("moldau.metadata")
 
@@ -79,6 +93,9 @@ class EmbeddedStore:
         self._entries: list[tuple[int, Sequence[Change]]] = []  # those behind the snapshot
         self._version = 0
         self._followers: list[Deliver] = []
+        self._live: dict[int, Registration] = {}
+        self._last_broker_epoch = -1
+        self._controller_epoch: int | None = None
         self._append_lock = asyncio.Lock()
         self._fd = -1
         self._size_bytes = 0
@@ -100,20 +117,29 @@ class EmbeddedStore:
         return image
 
     async def follow(self, after_version: int, deliver: Deliver) -> None:
-        """Deliver the entries after this version, and all later ones."""
-        oldest = self._version - len(self._entries)
-        if after_version < oldest:
-            raise ValueError(
-                f"entries after version {after_version} are no longer kept; the oldest is {oldest + 1}"
-            )
-        for version, changes in self._entries:
-            if version > after_version:
-                deliver(version, changes)
+        """Deliver the entries after this version, or a snapshot where they are compacted; then all events."""
+        if after_version < self._version - len(self._entries):
+            deliver(Snapshot(self._image()))
+        else:
+            for version, changes in self._entries:
+                if version > after_version:
+                    deliver(Entry(version, changes))
+        deliver(LiveBrokers(dict(self._live)))
         self._followers.append(deliver)
 
-    async def append_if(self, version: int, changes: Sequence[Change]) -> int:
+    def _deliver(self, event: Event) -> None:
+        for deliver in self._followers:
+            deliver(event)
+
+    async def append_if(
+        self, version: int, changes: Sequence[Change], *, controller_epoch: int | None = None
+    ) -> int:
         """Append one entry, durably, if the log is still at `version`."""
         async with self._append_lock:
+            if self._lock is None:
+                raise NoSession("the metadata store is closed")
+            if controller_epoch is not None and controller_epoch != self._controller_epoch:
+                raise ControllerFenced(controller_epoch, self._latest_controller_epoch())
             if version != self._version:
                 raise VersionConflict(version, self._version)
             steps = entry_in_slices(version + 1, changes)
@@ -121,8 +147,7 @@ class EmbeddedStore:
             await self._write(frame(entry))
             self._version = version + 1
             self._entries.append((version + 1, changes))
-            for deliver in self._followers:
-                deliver(version + 1, changes)
+            self._deliver(Entry(version + 1, changes))
             if self._grown_bytes() > max(self._snapshot_min_bytes, self._snapshot_size_bytes):
                 await self._offload(self._compact)
             return version + 1
@@ -137,16 +162,27 @@ class EmbeddedStore:
                 f"but node.id is {broker.node_id}; "
                 f"set node.id={others[0]}, or use another data folder"
             )
-        return self._version + 1
+        known = self._image().brokers.get(broker.node_id)
+        highest = max(self._version, self._last_broker_epoch, -1 if known is None else known.broker_epoch)
+        self._last_broker_epoch = highest + 1
+        self._live = {broker.node_id: broker._replace(broker_epoch=highest + 1)}
+        self._deliver(LiveBrokers(dict(self._live)))
+        return highest + 1
 
     async def elect_controller(self, node_id: int) -> int | None:
         """The only broker is the controller."""
         del node_id
-        return self._image().controller_epoch + 1
+        if self._controller_epoch is None:
+            self._controller_epoch = self._latest_controller_epoch() + 1
+        return self._controller_epoch
+
+    def _latest_controller_epoch(self) -> int:
+        return max(self._image().controller_epoch, self._controller_epoch or 0)
 
     async def close(self) -> None:
         """Close the file and let the folder go."""
         async with self._append_lock:
+            self._followers.clear()
             self._release()
 
     def _image(self) -> Image:
@@ -204,6 +240,8 @@ class EmbeddedStore:
             await self._offload(lambda: self._files.sync(self._fd))
         except OSError as error:
             self._take_back(start, error)
+            if self._broken:
+                raise OutcomeUnknown(self._broken) from error
             raise
         except asyncio.CancelledError:
             self._broken = "a metadata write was interrupted; restart the broker"

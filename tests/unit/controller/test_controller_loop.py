@@ -164,14 +164,26 @@ def test_a_full_disk_is_an_answer_not_a_crash(tmp_path, monkeypatch):
     async def scenario():
         controller = await start(tmp_path)
 
-        def full(descriptor):
-            raise OSError(28, "No space left on device")
+        failures = [OSError(28, "No space left on device")]
 
-        with monkeypatch.context() as patch:
-            patch.setattr(controller._store._files, "sync", full, raising=False)
-            (result,) = await controller.create_topics([NewTopic("a")])
+        def full(descriptor):
+            if failures:
+                raise failures.pop()
+
+        monkeypatch.setattr(controller._store._files, "sync", full, raising=False)
+        (result,) = await controller.create_topics([NewTopic("a")])
         assert result.outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR
         assert "No space left" in result.outcome.message
+        assert controller.view.image.topics == {}
+        failures += [OSError(5, "Input/output error"), OSError(28, "No space left on device")]
+        (result,) = await controller.create_topics([NewTopic("a")])
+        assert result.outcome.error_code is ErrorCode.REQUEST_TIMED_OUT, "taking it back failed, too"
+        assert "may have been made" in result.outcome.message
+        (result,) = await controller.create_topics([NewTopic("a")])
+        assert result.outcome.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert "restart the broker" in result.outcome.message
+        with pytest.raises(OSError, match="restart the broker"):
+            await controller.allocate_producer_ids()
         assert controller.view.image.topics == {}
         await controller.close()
 
@@ -183,12 +195,12 @@ class Rival(EmbeddedStore):
 
     rivals = 1
 
-    async def append_if(self, version, changes):
+    async def append_if(self, version, changes, *, controller_epoch=None):
         if version > 2 and self.rivals:
             self.rivals -= 1
             await super().append_if(version, changes)
             raise VersionConflict(version, version + 1)
-        return await super().append_if(version, changes)
+        return await super().append_if(version, changes, controller_epoch=controller_epoch)
 
 
 def test_an_overtaken_decision_is_made_again(tmp_path):

@@ -107,7 +107,7 @@ def test_a_damaged_segment_is_said_to_whoever_searches_it(tmp_path: Path) -> Non
 
 def test_a_full_disk_makes_a_new_producer_wait_and_not_fail(tmp_path: Path) -> None:
     async def scene(node: Node) -> None:
-        async def refuse(*_: object) -> None:
+        async def refuse(*_: object, **__: object) -> None:
             raise OSError(errno.ENOSPC, "no space left on device")
 
         node.controller._store.append_if = refuse  # type: ignore[method-assign]

@@ -17,8 +17,8 @@ from moldau.metadata.codec import (
     entry_in_slices,
     to_json,
 )
+from moldau.metadata.difference import changes_between
 from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
-from moldau.metadata.view import MetadataView
 
 NAMES = ["a", "b", "c.d", "ü"]
 KINDS = [
@@ -163,15 +163,23 @@ def test_deleting_a_topic_deletes_its_settings():
     assert replay(image, 2, [ch.TopicDeleted("a")]).configs == {}
 
 
-def test_subscribers_hear_in_order_even_when_one_fails():
-    view, heard = MetadataView(), []
+@given(histories(), st.integers(0, 12))
+def test_the_changes_between_two_images_lead_from_one_to_the_other(history, since):
+    images = [EMPTY_IMAGE]
+    for version, entry in enumerate(history, start=1):
+        images.append(replay(images[-1], version, entry))
+    old, new = images[min(since, len(images) - 1)], images[-1]
+    changes = changes_between(old, new)
+    assert replay(old, new.version, changes) == new
+    assert changes_between(new, new) == []
+    assert decode_changes(json.loads(to_json(encode_changes(changes)))) == changes
 
-    def fails(old, new, changes):
-        raise RuntimeError("no")
 
-    view.subscribe(fails)
-    view.subscribe(lambda old, new, changes: heard.append((old.version, new.version, list(changes))))
-    change = ch.ClusterCreated("c")
-    view.publish(replay(view.image, 1, [change]), [change])
-    assert heard == [(0, 1, [change])]
-    assert view.image.cluster_id == "c"
+def test_a_topic_that_was_made_again_under_its_name_is_deleted_and_created():
+    def created(number):
+        return ch.TopicCreated("a", bytes([number]) * 16, (PartitionState.fresh((1,)),))
+
+    old = replay(EMPTY_IMAGE, 1, [created(1), ch.ConfigsChanged(ResourceType.TOPIC, "a", {"x": "1"})])
+    again = [ch.TopicDeleted("a"), created(2), ch.ConfigsChanged(ResourceType.TOPIC, "a", {"y": "2"})]
+    new = replay(old, 2, again)
+    assert changes_between(old, new) == again

@@ -1,0 +1,136 @@
+"""The decision loop: decide on the current image, append the changes, publish the new image.
+
+One thing is decided at a time, since each decision builds on the image that the one before led to. A decision
+that another broker's append overtook is made again on the newer image. A caller that goes away does not
+interrupt an append: it runs in a task of its own.
+
+    decide(image) --> store.append_if(version, changes) --> Entry --> replay --> subscribers --> answer
+
+The answer leaves when this broker is in step with the new image: the folders of a new topic's partitions are
+there. The next decision does not wait for that. Entries of other brokers take the same way from the store on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from moldau.controller.decision import Decision, Outcome, Steps, decided
+from moldau.core.slow_lane import SlowLane
+from moldau.metadata.changes import Change, replay
+from moldau.metadata.difference import changes_between
+from moldau.metadata.image import Image
+from moldau.metadata.store import (
+    Entry,
+    Event,
+    MetadataStore,
+    NoSession,
+    OutcomeUnknown,
+    Snapshot,
+    VersionConflict,
+)
+from moldau.metadata.view import MetadataView
+from moldau.protocol.errors import ErrorCode
+
+log = logging.getLogger("moldau.controller")
+
+R = TypeVar("R")
+Decide = Callable[[Image], Decision[R] | Steps[R]]
+
+
+class DecisionLoop:
+    """Makes decisions one after the other. `heard` is given every event of the store after it took effect
+    here."""
+
+    def __init__(
+        self, store: MetadataStore, view: MetadataView, lane: SlowLane | None, heard: Callable[[Event], None]
+    ) -> None:
+        self._store = store
+        self._view = view
+        self._lane = lane
+        self._heard = heard
+        self._deciding = asyncio.Lock()
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._pending: list[asyncio.Future[None]] = []
+        """What this broker's parts have still to do for the newest image."""
+
+    async def open(self) -> Image:
+        """Open the store, publish what it holds, and follow it. MetadataStoreError when it cannot be."""
+        image = await self._store.open()
+        self._view.publish(image, ())
+        await self._store.follow(image.version, self._delivered)
+        return self._view.image
+
+    async def decide(
+        self,
+        decide: Decide[R],
+        failed: Callable[[Outcome], R] | None = None,
+        *,
+        validate_only: bool = False,
+        controller_epoch: int | None = None,
+    ) -> R:
+        """Decide, write the changes down, give the answer. `controller_epoch`: it is the controller's
+        decision, and void (ControllerFenced) when that epoch is over.
+
+        What cannot be written down is answered with `failed`; without it, OSError, NoSession or
+        OutcomeUnknown is raised.
+        """
+        if validate_only:
+            return (await self._decided(decide)).answer
+        task = asyncio.ensure_future(self._run(decide, controller_epoch))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            return await asyncio.shield(task)
+        except (OSError, NoSession, OutcomeUnknown) as error:
+            if failed is None:
+                raise
+            return failed(_unwritten(error))
+
+    async def _decided(self, decide: Decide[R]) -> Decision[R]:
+        outcome = decide(self._view.image)
+        if isinstance(outcome, Decision):
+            return outcome
+        return decided(outcome) if self._lane is None else await self._lane.slices().run(outcome)
+
+    async def _run(self, decide: Decide[R], controller_epoch: int | None) -> R:
+        async with self._deciding:
+            while True:
+                decision = await self._decided(decide)
+                if not decision.changes:
+                    return decision.answer
+                try:
+                    await self.append(decision.changes, controller_epoch)
+                except VersionConflict as conflict:
+                    log.info("%s; deciding again", conflict)
+                    continue
+                pending = self._pending
+                break
+        if pending:
+            await asyncio.wait(pending)
+        return decision.answer
+
+    async def append(self, changes: Sequence[Change], controller_epoch: int | None = None) -> None:
+        """Append changes to the image as it is."""
+        await self._store.append_if(self._view.image.version, changes, controller_epoch=controller_epoch)
+
+    def _delivered(self, event: Event) -> None:
+        old = self._view.image
+        if isinstance(event, Entry):
+            new = replay(old, event.version, event.changes)
+            self._pending = self._view.publish(new, event.changes)
+        elif isinstance(event, Snapshot):
+            log.info("metadata: from version %d on to the snapshot of %d", old.version, event.image.version)
+            self._pending = self._view.publish(event.image, changes_between(old, event.image))
+        self._heard(event)
+
+
+def _unwritten(error: Exception) -> Outcome:
+    """Why a change was not written down, in the words of the protocol."""
+    if isinstance(error, OutcomeUnknown):
+        message = f"The change may have been made, but that could not be confirmed: {error}"
+        return Outcome(ErrorCode.REQUEST_TIMED_OUT, message)
+    if isinstance(error, NoSession):
+        message = f"The change could not be made, try again: {error}"
+        return Outcome(ErrorCode.NOT_CONTROLLER, message)
+    return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, f"The change could not be written down: {error}")

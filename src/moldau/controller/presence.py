@@ -1,0 +1,189 @@
+"""This broker's place in the cluster: registered, and the controller where the seat is vacant.
+
+Both last as long as the store's session, and both are taken again when it has ended. As the controller, this
+broker writes down which brokers live and who leads since then (membership.py).
+
+    SessionEnded   register again, then try for the seat: the controller there is now says who leads
+    SeatVacant     try for the seat
+    LiveBrokers    as the controller: decide on it. Else only remember it, for the day one is
+
+One task does that, one thing after the other, and looks again after each whether there is more to do; an
+event only wakes it. What fails is logged and tried again after a while.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from moldau.controller.decision import Steps
+from moldau.controller.loop import DecisionLoop
+from moldau.controller.membership import RulesOf, brokers_changed, take_seat
+from moldau.core.timers import TimerHandle, Timers
+from moldau.metadata.image import Image
+from moldau.metadata.store import (
+    ControllerFenced,
+    Entry,
+    Event,
+    LiveBrokers,
+    MetadataStore,
+    NodeIdInUse,
+    NoSession,
+    Registration,
+    SeatVacant,
+    SessionEnded,
+    Snapshot,
+)
+from moldau.metadata.view import MetadataView
+
+log = logging.getLogger("moldau.controller")
+
+_RETRY_DELAY_MS = 1_000
+
+
+class Presence:
+    """Keeps this broker registered and the controller's seat taken."""
+
+    def __init__(self, node_id: int, store: MetadataStore, view: MetadataView, rules: RulesOf) -> None:
+        self._node_id = node_id
+        self._store = store
+        self._view = view
+        self._rules = rules
+        self.timers: Timers | None = None
+        self.broker_epoch: int | None = None
+        """That of the present registration; None while there is none."""
+        self.controller_epoch: int | None = None
+        """Held by this broker now; None while it is not the controller."""
+        self._registration: Registration | None = None
+        self._live: Mapping[int, Registration] = {}
+        self._decided_on: Mapping[int, Registration] | None = None
+        """The live brokers that this controller last decided on; None when it must decide anew."""
+        self._seat_sought = False
+        self._woken = False
+        self._task: asyncio.Task[None] | None = None
+        self._retry: TimerHandle | None = None
+        self._joined: asyncio.Future[int] | None = None
+        self._refused = ""
+        self._closing = False
+
+    async def join(self, loop: DecisionLoop, registration: Registration) -> int:
+        """Register, and stay registered; gives the broker epoch once the cluster knows this broker under it.
+
+        Raises what the store raises when it refuses (MetadataStoreError, OSError). While the node id is in
+        use, which it is after a crash until the session of the life before has ended, it waits.
+        """
+        self._loop = loop
+        self._registration = registration
+        self._joined = asyncio.get_running_loop().create_future()
+        self._wake()
+        try:
+            return await self._joined
+        finally:
+            self._joined = None
+
+    def heard(self, event: Event) -> None:
+        """An event of the store; entries and snapshots have been published already."""
+        if isinstance(event, LiveBrokers):
+            self._live = event.brokers
+            self._wake()
+        elif isinstance(event, SeatVacant):
+            self._seat_sought = True
+            self._wake()
+        elif isinstance(event, SessionEnded):
+            log.warning("registering again: %s", event.reason)
+            self.broker_epoch = None
+            self._step_down()
+            self._wake()
+        elif isinstance(event, Entry | Snapshot):
+            self._look_whether_joined()
+
+    async def close(self) -> None:
+        """Do nothing more."""
+        self._closing = True
+        if self._joined is not None and not self._joined.done():
+            self._joined.set_exception(NoSession("the broker stops"))
+        if self._retry is not None:
+            self._retry.cancel()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    # The task
+
+    def _wake(self) -> None:
+        self._woken = True
+        if self._task is None and self._registration is not None and not self._closing:
+            self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        while self._woken:
+            self._woken = False
+            try:
+                await self._attend()
+            except (NoSession, ControllerFenced) as error:
+                log.info("%s", error)  # an event says what to do, or has said it
+                self._step_down()
+            except Exception as error:
+                if self._joined is not None and not self._joined.done():
+                    self._joined.set_exception(error)
+                    self._registration = None  # the caller decides whether to try again
+                    break
+                log.exception("this broker's part in the cluster could not be done; trying again")
+                if self.timers is not None:
+                    self._retry = self.timers.call_later(_RETRY_DELAY_MS, self._wake)
+        self._task = None
+
+    async def _attend(self) -> None:
+        """What is to be done now, in the order in which one thing needs the other."""
+        if self.broker_epoch is None and not await self._register():
+            return
+        if self._seat_sought:
+            self._seat_sought = False
+            try:
+                held = await self._store.elect_controller(self._node_id)
+            except Exception:
+                self._seat_sought = True
+                raise
+            if held is None or self.broker_epoch is None:
+                return
+            self.controller_epoch, self._decided_on = held, None
+        if self.controller_epoch is not None and self._decided_on is not self._live:
+            live = self._live
+            await self._loop.decide(
+                lambda image: self._decide(image, live), controller_epoch=self.controller_epoch
+            )
+            self._decided_on = live
+        self._look_whether_joined()
+
+    def _decide(self, image: Image, live: Mapping[int, Registration]) -> Steps[None]:
+        held = self.controller_epoch
+        if held is not None and image.controller_epoch < held:
+            return take_seat(image, self._node_id, held, live, self._rules)
+        return brokers_changed(image, live, self._rules)
+
+    def _step_down(self) -> None:
+        self.controller_epoch = self._decided_on = None
+
+    async def _register(self) -> bool:
+        assert self._registration is not None
+        try:
+            epoch = await self._store.register_broker(self._registration)
+        except NodeIdInUse as error:
+            if self._refused != str(error):
+                log.warning("%s; waiting until it is free", error)
+            self._refused = str(error)
+            return False
+        self._refused = ""
+        self.broker_epoch = epoch
+        # Should the session end while this process lives on, its logs have lost nothing.
+        self._registration = self._registration._replace(previous_broker_epoch=epoch)
+        self._seat_sought = True
+        return True
+
+    def _look_whether_joined(self) -> None:
+        joined, epoch = self._joined, self.broker_epoch
+        known = self._view.image.brokers.get(self._node_id)
+        if joined is None or joined.done() or epoch is None or known is None:
+            return
+        if known.broker_epoch == epoch and not known.fenced:
+            joined.set_result(epoch)

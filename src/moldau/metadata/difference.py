@@ -1,0 +1,97 @@
+"""The changes that lead from one image to another: for whoever has missed what led there.
+
+A broker that fell far behind gets a snapshot, not the entries; a subscriber that failed is told everything
+since the image that it is in step with. Both hear of it as if it had happened at once:
+
+    replay(old, new.version, changes_between(old, new)) == new
+
+What happened and was taken back in between is not in it, and a topic that was deleted and created again under
+its name is both.
+"""
+
+from collections.abc import Iterator
+
+from moldau.metadata.changes import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerUnregistered,
+    Change,
+    ClusterCreated,
+    ConfigsChanged,
+    ControllerElected,
+    PartitionsAdded,
+    PartitionsChanged,
+    ProducerIdsAllocated,
+    TopicCreated,
+    TopicDeleted,
+)
+from moldau.metadata.image import Image, ResourceType, TopicState
+
+
+def changes_between(old: Image, new: Image) -> list[Change]:
+    """Changes that make `new` of `old`. A topic with fewer partitions than before was made again."""
+    changes: list[Change] = []
+    if new.cluster_id != old.cluster_id:
+        changes.append(ClusterCreated(new.cluster_id))
+    if (new.controller_id, new.controller_epoch) != (old.controller_id, old.controller_epoch):
+        changes.append(ControllerElected(new.controller_id, new.controller_epoch))
+    changes += _of_brokers(old, new)
+    remade = {name for name, topic in old.topics.items() if not _goes_on(topic, new.topics.get(name))}
+    changes += [TopicDeleted(name) for name in old.topics if name in remade]
+    changes += _of_topics(old, new, remade)
+    changes += _of_configs(old, new, remade)
+    if new.next_producer_id != old.next_producer_id:
+        changes.append(ProducerIdsAllocated(new.controller_id, new.next_producer_id))
+    return changes
+
+
+def _of_brokers(old: Image, new: Image) -> Iterator[Change]:
+    for node_id in old.brokers:
+        if node_id not in new.brokers:
+            yield BrokerUnregistered(node_id)
+    for node_id, broker in new.brokers.items():
+        known = old.brokers.get(node_id)
+        fenced = known is not None and known.fenced
+        if known is None or known._replace(fenced=broker.fenced) != broker:
+            yield BrokerRegistered(node_id, broker.broker_epoch, broker.endpoints, broker.rack)
+            fenced = False
+        if fenced != broker.fenced:
+            yield BrokerFenced(node_id, broker.fenced)
+
+
+def _goes_on(topic: TopicState, later: TopicState | None) -> bool:
+    return (
+        later is not None
+        and later.topic_id == topic.topic_id
+        and len(later.partitions) >= len(topic.partitions)
+    )
+
+
+def _of_topics(old: Image, new: Image, remade: set[str]) -> Iterator[Change]:
+    for name, topic in new.topics.items():
+        known = old.topics.get(name)
+        if known is topic:
+            continue
+        if known is None or name in remade:
+            yield TopicCreated(name, topic.topic_id, topic.partitions)
+            continue
+        count = len(known.partitions)
+        both = zip(known.partitions, topic.partitions, strict=False)
+        rows = tuple((index, after) for index, (before, after) in enumerate(both) if before != after)
+        if rows:
+            yield PartitionsChanged(name, rows)
+        if len(topic.partitions) > count:
+            yield PartitionsAdded(name, topic.partitions[count:])
+
+
+def _of_configs(old: Image, new: Image, remade: set[str]) -> Iterator[Change]:
+    if old.configs is new.configs:
+        return
+    for key in {**old.configs, **new.configs}:
+        kind, name = key
+        gone = kind is ResourceType.TOPIC and name in remade  # with the topic
+        before, after = {} if gone else old.configs.get(key, {}), new.configs.get(key, {})
+        if before != after:
+            values: dict[str, str | None] = dict.fromkeys(name for name in before if name not in after)
+            values.update((name, value) for name, value in after.items() if before.get(name) != value)
+            yield ConfigsChanged(kind, name, values)
