@@ -18,6 +18,7 @@ from moldau.controller.election import ElectionType, Results, elect_leaders
 from moldau.controller.in_sync import Rules
 from moldau.controller.internal import auto_topic
 from moldau.controller.loop import DecisionLoop
+from moldau.controller.membership import review_eligible
 from moldau.controller.partitions import AlterPartition, MorePartitions, alter_partitions, create_partitions
 from moldau.controller.presence import Presence
 from moldau.controller.reassignment import Move, reassign
@@ -84,7 +85,10 @@ class Controller:
         return effective_broker_settings(self.view.image, self.static_settings.broker, self.node_id)
 
     def _rules(self, topic: str) -> Rules:
-        settings = topic_settings(self.view.image, self.static_settings.broker, topic)
+        return self._rules_in(self.view.image, topic)
+
+    def _rules_in(self, image: Image, topic: str) -> Rules:
+        settings = topic_settings(image, self.static_settings.broker, topic)
         return Rules(settings.min_insync_replicas, settings.unclean_leader_election_enable)
 
     # Starting and stopping
@@ -208,10 +212,16 @@ class Controller:
     ) -> list[tuple[AlterResource, Outcome]]:
         """Change settings of topics, brokers and groups."""
         return await self._decide(
-            lambda image: alter_configs(image, asked, self.settings),
+            lambda image: self._alter_configs(image, asked),
             lambda failure: [(one, failure) for one in asked],
             validate_only=validate_only,
         )
+
+    def _alter_configs(
+        self, image: Image, asked: Sequence[AlterResource]
+    ) -> Steps[list[tuple[AlterResource, Outcome]]]:
+        decision = yield from alter_configs(image, asked, self.settings)
+        return (yield from review_eligible(image, decision, self._rules_in))
 
     async def elect_leaders(self, kind: ElectionType, asked: dict[str, list[int]] | None) -> Results:
         """Elect leaders for these partitions, or for all (None)."""

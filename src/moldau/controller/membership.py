@@ -14,26 +14,33 @@ A broker whose registration names the broker epoch that the image has for it as 
 cleanly. Any other may have lost the end of its logs (KIP-966).
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
 
 from moldau.controller.decision import Decision, Steps
-from moldau.controller.in_sync import Rules, after_brokers
+from moldau.controller.in_sync import Rules, after_brokers, with_in_sync
 from moldau.metadata.changes import (
     BrokerFenced,
     BrokerRegistered,
     Change,
+    ConfigsChanged,
     ControllerElected,
     LeadershipRenewed,
     PartitionsChanged,
+    replay,
 )
 from moldau.metadata.image import NO_LEADER, Image, PartitionState
 from moldau.metadata.store import Registration
 
 _AT_ONCE = 64
 
+_MIN_ISR = "min.insync.replicas"
+
+R = TypeVar("R")
 RulesOf = Callable[[str], Rules]
 """The rules of a topic, by its name."""
+RulesIn = Callable[[Image, str], Rules]
+"""The rules of a topic in an image, by its name."""
 
 
 def default_rules(topic: str) -> Rules:
@@ -89,6 +96,27 @@ def brokers_changed(image: Image, live: Mapping[int, Registration], rules: Rules
     return Decision([*brokers.changes, *renewals, *changed], None)
 
 
+def review_eligible(image: Image, decision: Decision[R], rules: RulesIn) -> Steps[R]:
+    """The decision, and with it in one step what follows from it for eligible leaders.
+
+    Where `min.insync.replicas` becomes smaller, the high watermark may move on at once without the replicas
+    that were eligible: they must not be any longer, not even for a moment.
+    """
+    if not any(isinstance(each, ConfigsChanged) and _MIN_ISR in each.values for each in decision.changes):
+        return decision
+    after = replay(image, image.version + 1, decision.changes)
+    changes = list(decision.changes)
+    for name, topic in after.topics.items():
+        yield
+        eligible = [(index, state) for index, state in enumerate(topic.partitions) if state.elr]
+        min_isr = rules(after, name).min_isr if eligible else 0
+        reviewed = [(index, state, with_in_sync(state, state.isr, min_isr)) for index, state in eligible]
+        rows = tuple((index, new) for index, state, new in reviewed if new is not state)
+        if rows:
+            changes.append(PartitionsChanged(name, rows))
+    return Decision(changes, decision.answer)
+
+
 def _compare(image: Image, live: Mapping[int, Registration]) -> _Brokers:
     restarted, lost = set(), set()
     changes: list[Change] = []
@@ -113,11 +141,6 @@ def _compare(image: Image, live: Mapping[int, Registration]) -> _Brokers:
 
 def _concerned(state: PartitionState, brokers: _Brokers) -> bool:
     """Whether the brokers make a difference to the partition: a cheap look at each, since most are not."""
-    if state.leader == NO_LEADER or state.leader in brokers.restarted:
+    if state.leader == NO_LEADER or state.leader in brokers.restarted or state.elr:
         return True
-    return any(node not in brokers.live or node in brokers.lost for node in _in_question(state))
-
-
-def _in_question(state: PartitionState) -> Iterator[int]:
-    yield from state.isr
-    yield from state.elr
+    return any(node not in brokers.live or node in brokers.lost for node in state.isr)

@@ -6,6 +6,7 @@ broker writes down which brokers live and who leads since then (membership.py).
     SessionEnded   register again, then try for the seat: the controller there is now says who leads
     SeatVacant     try for the seat
     LiveBrokers    as the controller: decide on it. Else only remember it, for the day one is
+    ConfigsChanged (an entry) as the controller, where it changes who may lead: decide anew
 
 One task does that, one thing after the other, and looks again after each whether there is more to do; an
 event only wakes it. What fails is logged and tried again after a while.
@@ -19,10 +20,10 @@ from moldau.controller.decision import Steps
 from moldau.controller.loop import DecisionLoop
 from moldau.controller.membership import RulesOf, brokers_changed, take_seat
 from moldau.core.timers import TimerHandle, Timers
+from moldau.metadata.changes import Change, ConfigsChanged
 from moldau.metadata.image import Image
 from moldau.metadata.store import (
     ControllerFenced,
-    Entry,
     Event,
     LiveBrokers,
     MetadataStore,
@@ -38,6 +39,9 @@ from moldau.metadata.view import MetadataView
 log = logging.getLogger("moldau.controller")
 
 _RETRY_DELAY_MS = 1_000
+
+
+_SETTINGS_OF_LEADERS = ("min.insync.replicas", "unclean.leader.election.enable")
 
 
 class Presence:
@@ -93,8 +97,11 @@ class Presence:
             self.broker_epoch = None
             self._step_down()
             self._wake()
-        elif isinstance(event, Entry | Snapshot):
+        else:
             self._look_whether_joined()
+            if isinstance(event, Snapshot) or any(map(_concerns_leaders, event.changes)):
+                self._decided_on = None
+                self._wake()
 
     async def close(self) -> None:
         """Do nothing more."""
@@ -187,3 +194,7 @@ class Presence:
             return
         if known.broker_epoch == epoch and not known.fenced:
             joined.set_result(epoch)
+
+
+def _concerns_leaders(change: Change) -> bool:
+    return isinstance(change, ConfigsChanged) and any(name in change.values for name in _SETTINGS_OF_LEADERS)

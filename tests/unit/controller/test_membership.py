@@ -4,18 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.controller.decision import decided
+from moldau.controller.decision import Decision, decided
 from moldau.controller.in_sync import Rules, after_brokers, best_leader, with_in_sync, with_leader
-from moldau.controller.membership import brokers_changed, take_seat
+from moldau.controller.membership import brokers_changed, review_eligible, take_seat
 from moldau.metadata.changes import (
     BrokerFenced,
     BrokerRegistered,
+    ConfigsChanged,
     ControllerElected,
     LeadershipRenewed,
     PartitionsChanged,
     replay,
 )
-from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
+from moldau.metadata.image import BrokerState, Image, PartitionState, ResourceType, TopicState
 from moldau.metadata.store import Registration
 
 REPLICAS = (1, 2, 3)
@@ -223,3 +224,23 @@ def test_each_partition_gets_what_its_rules_say_and_a_leader_only_of_those_who_h
         assert (new.leader_epoch > old.leader_epoch) == (
             new.leader != old.leader or (old.leader in restarted and old.leader != -1)
         )
+
+
+@pytest.mark.parametrize(
+    ("values", "min_isr", "elr"),
+    [
+        ({"min.insync.replicas": "1"}, 1, ()),
+        ({"min.insync.replicas": "2"}, 2, (2,)),
+        ({"retention.ms": "1"}, 1, (2,)),  # it was decided on when that one was set
+    ],
+)
+def test_nobody_stays_eligible_when_fewer_in_sync_replicas_are_enough(values, min_isr, elr):
+    """In the same entry: from then on the leader's high watermark moves on without them."""
+    before = image(state(1, (1,), (2,)), state(1, (1,)))
+    changed = Decision([ConfigsChanged(ResourceType.TOPIC, "a", values)], "answer")
+    decision = decided(review_eligible(before, changed, lambda image, topic: Rules(min_isr)))
+    assert decision.answer == "answer"
+    after = replay(before, 6, decision.changes)
+    assert after.topics["a"].partitions[0].elr == elr
+    assert after.topics["a"].partitions[0].leader_epoch == 5
+    assert after.topics["a"].partitions[1] is before.topics["a"].partitions[1]

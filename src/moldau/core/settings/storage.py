@@ -126,7 +126,6 @@ class TopicDefaults(SettingsObject):
         False,
         _TOPIC["unclean.leader.election.enable"].documentation,
         scope=_CLUSTER,
-        effective=False,
     )
     log_local_retention_ms: int = long(
         -2, _TOPIC["local.retention.ms"].documentation, at_least(-2), scope=_CLUSTER, effective=False

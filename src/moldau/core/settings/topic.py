@@ -184,7 +184,6 @@ class TopicSettings(SettingsObject):
         "Whether a replica that is not in sync may become leader when no other lives, at the price of lost "
         "records.",
         synonyms=("unclean.leader.election.enable",),
-        effective=False,
     )
     leader_replication_throttled_replicas: tuple[str, ...] = listing(
         (),

@@ -1,0 +1,372 @@
+"""Several brokers' controllers on one store: the seat, the brokers that come and go, sessions that end."""
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+
+import pytest
+
+from moldau.controller.configs import AlterResource
+from moldau.controller.controller import Controller
+from moldau.controller.presence import _RETRY_DELAY_MS
+from moldau.controller.topics import NewTopic
+from moldau.core.clock import ManualClock
+from moldau.core.settings.sources import from_texts
+from moldau.core.timers import ManualTimers
+from moldau.metadata.shared_memory import SharedMemory
+from moldau.metadata.store import MetadataStoreError
+from moldau.metadata.view import MetadataView
+from moldau.protocol.errors import ErrorCode
+
+SESSION_TIMEOUT_MS = 6_000
+
+
+class Cluster:
+    """Brokers without partitions: a controller each, on one ensemble in memory."""
+
+    def __init__(self):
+        self.timers = ManualTimers(ManualClock())
+        self.ensemble = SharedMemory(self.timers, session_timeout_ms=SESSION_TIMEOUT_MS)
+        self.brokers = {}
+        self.stores = {}
+
+    async def begin(self, node_id):
+        """A broker whose controller is open, and has not registered yet."""
+        static = from_texts({"node.id": str(node_id), "min.insync.replicas": "2"})
+        store = self.ensemble.store()
+        controller = Controller(
+            node_id, store, MetadataView(), static, random.Random(node_id), timers=self.timers
+        )
+        await controller.open()
+        self.stores[node_id], self.brokers[node_id] = store, controller
+        return controller
+
+    async def start(self, *node_ids, previous=-1):
+        for node_id in node_ids:
+            controller = await self.begin(node_id)
+            await controller.register({"P": ("host", 9090 + node_id)}, None, previous)
+        await self.settle()
+        return [self.brokers[node_id] for node_id in node_ids]
+
+    async def settle(self):
+        """Let everything that is on its way arrive; what the brokers know is then the same."""
+        for _ in range(30):
+            await asyncio.sleep(0)
+
+    async def vanish(self, node_id):
+        """A process is gone; the ensemble does not know it yet."""
+        store, controller = self.stores.pop(node_id), self.brokers.pop(node_id)
+        await controller._presence.close()
+        store._deliver = None
+        self.ensemble.disconnect(store)
+
+    async def crash(self, node_id):
+        """A process is gone, and its session has ended."""
+        await self.vanish(node_id)
+        await self.wait_ms(SESSION_TIMEOUT_MS)
+
+    async def wait_ms(self, duration_ms):
+        self.timers.advance(duration_ms)
+        await self.settle()
+
+    @property
+    def image(self):
+        """What all brokers that are connected know."""
+        images = [
+            controller.view.image
+            for node_id, controller in self.brokers.items()
+            if self.stores[node_id]._connected.is_set()
+        ]
+        assert all(image == images[0] == self.ensemble.image for image in images)
+        return images[0]
+
+    def partition(self, name="a"):
+        state = self.image.topics[name].partitions[0]
+        return state.leader, state.isr, state.elr
+
+    async def topic(self, name="a", replicas=(1, 2, 3)):
+        (result,) = await self.brokers[2].create_topics([NewTopic(name, assignments=[(0, replicas)])])
+        assert result.outcome.error_code is ErrorCode.NONE
+        await self.settle()
+
+
+@asynccontextmanager
+async def cluster_of(count):
+    cluster = Cluster()
+    try:
+        await cluster.start(*range(1, count + 1))
+        yield cluster
+    finally:
+        for controller in cluster.brokers.values():
+            await controller.close()
+
+
+def run(scenario, count=3):
+    async def whole():
+        async with cluster_of(count) as cluster:
+            await scenario(cluster)
+
+    asyncio.run(whole())
+
+
+def test_the_first_broker_is_the_controller_and_all_know_the_same():
+    async def scenario(cluster):
+        image = cluster.image
+        assert (image.controller_id, image.controller_epoch) == (1, 1)
+        assert sorted(image.brokers) == [1, 2, 3]
+        assert all(not broker.fenced for broker in image.brokers.values())
+        epochs = {node_id: each.broker_epoch for node_id, each in cluster.brokers.items()}
+        assert {n: broker.broker_epoch for n, broker in image.brokers.items()} == epochs
+
+    run(scenario)
+
+
+def test_brokers_that_start_together_make_one_cluster():
+    async def scenario(cluster):
+        await asyncio.gather(*(cluster.start(node_id) for node_id in (1, 2, 3)))
+        image = cluster.image
+        assert sorted(image.live_brokers()) == [image.brokers[n] for n in (1, 2, 3)]
+        assert len({each.view.image.cluster_id for each in cluster.brokers.values()}) == 1
+
+    run(scenario, count=0)
+
+
+def test_a_broker_that_crashes_is_fenced_and_its_partitions_get_other_leaders():
+    async def scenario(cluster):
+        await cluster.topic(replicas=(3, 1, 2))
+        assert cluster.partition() == (3, (3, 1, 2), ())
+        await cluster.crash(3)
+        assert cluster.image.brokers[3].fenced
+        assert cluster.partition() == (1, (1, 2), ())
+        (again,) = await cluster.start(3)
+        assert not cluster.image.brokers[3].fenced
+        assert cluster.partition() == (1, (1, 2), ()), "its log must catch up before it is in sync"
+        assert again.broker_epoch == cluster.image.brokers[3].broker_epoch
+
+    run(scenario)
+
+
+def test_when_the_controller_crashes_another_takes_the_seat_and_fences_it():
+    async def scenario(cluster):
+        await cluster.topic(replicas=(1, 2, 3))
+        await cluster.crash(1)
+        image = cluster.image
+        assert image.controller_id in (2, 3)
+        assert image.controller_epoch == 2
+        assert image.brokers[1].fenced
+        assert cluster.partition() == (2, (2, 3), ())
+
+    run(scenario)
+
+
+def test_a_broker_that_stops_in_order_is_fenced_at_once():
+    async def scenario(cluster):
+        await cluster.brokers.pop(1).close()
+        await cluster.settle()
+        assert cluster.image.brokers[1].fenced
+        assert cluster.image.controller_id in (2, 3)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_only_a_clean_stop_keeps_a_broker_eligible(clean):
+    async def scenario(cluster):
+        await cluster.topic(replicas=(1, 2))
+        epoch = cluster.brokers[1].broker_epoch
+        await cluster.crash(2)
+        assert cluster.partition() == (1, (1,), (2,))
+        await cluster.crash(1)
+        assert cluster.partition() == (-1, (), (1, 2))
+        await cluster.start(1, previous=epoch if clean else -1)
+        assert cluster.partition() == ((1, (1,), (2,)) if clean else (-1, (), (2,)))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("node_id", [1, 2])
+def test_a_broker_whose_session_ended_registers_again_by_itself(node_id):
+    async def scenario(cluster):
+        await cluster.topic(replicas=(node_id, 3))
+        before = cluster.image
+        cluster.ensemble.expire(cluster.stores[node_id])
+        await cluster.settle()
+        image = cluster.image
+        assert image.brokers[node_id].broker_epoch > before.brokers[node_id].broker_epoch
+        assert image.brokers[node_id].broker_epoch == cluster.brokers[node_id].broker_epoch
+        assert not image.brokers[node_id].fenced
+        assert cluster.partition()[0] in (node_id, 3)
+        assert image.controller_epoch == before.controller_epoch + (node_id == 1)
+        assert image.brokers[image.controller_id].fenced is False
+
+    run(scenario)
+
+
+def test_a_controller_that_was_cut_off_is_replaced_and_comes_back_as_a_broker():
+    async def scenario(cluster):
+        await cluster.topic(replicas=(1, 2, 3))
+        cluster.ensemble.disconnect(cluster.stores[1])
+        await cluster.wait_ms(SESSION_TIMEOUT_MS)
+        assert cluster.image.controller_id in (2, 3)
+        assert cluster.partition() == (2, (2, 3), ())
+        assert cluster.brokers[1]._presence.controller_epoch is None
+        assert cluster.brokers[1].view.image.controller_id == 1, "it has not heard of it yet"
+        cluster.ensemble.reconnect(cluster.stores[1])
+        await cluster.settle()
+        image = cluster.image
+        assert image.controller_id in (2, 3)
+        assert not image.brokers[1].fenced
+        assert cluster.partition() == (2, (2, 3), ())
+
+    run(scenario)
+
+
+def test_a_broker_that_was_away_goes_on_from_a_snapshot():
+    async def scenario(cluster):
+        cluster.ensemble.kept_entries_max = 2
+        heard = []
+        cluster.brokers[3].view.subscribe(lambda old, new, changes: heard.append((old, new, list(changes))))
+        cluster.ensemble.disconnect(cluster.stores[3])
+        for number in range(5):
+            await cluster.topic(f"t{number}", (1, 2))
+        await cluster.brokers[1].delete_topics([("t0", bytes(16))])
+        cluster.ensemble.reconnect(cluster.stores[3])
+        await cluster.settle()
+        assert set(cluster.image.topics) == {"t1", "t2", "t3", "t4"}
+        (old, new, changes), *_ = heard
+        assert new.version - old.version == 6, "one step for all that was missed"
+        assert sorted(change.name for change in changes) == ["t1", "t2", "t3", "t4"]
+
+    run(scenario)
+
+
+def test_a_deposed_controller_decides_nothing_more():
+    async def scenario(cluster):
+        await cluster.topic(replicas=(3, 1, 2))
+        deposed = cluster.brokers[1]._presence
+        held = deposed.controller_epoch
+        cluster.ensemble.elect = lambda session: None  # nobody takes the seat for now
+        cluster.ensemble.expire(cluster.stores[1])
+        await cluster.settle()
+        version = cluster.image.version
+        deposed.controller_epoch = held  # as if it had not noticed
+        await cluster.brokers.pop(3).close()
+        await cluster.settle()
+        assert cluster.image.version == version, "what it decided was refused"
+        assert deposed.controller_epoch is None
+        del cluster.ensemble.elect
+        cluster.brokers[2]._presence._seat_sought = True
+        cluster.brokers[2]._presence._wake()
+        await cluster.settle()
+        assert cluster.image.controller_id == 2
+        assert cluster.partition() == (1, (1, 2), ())
+
+    run(scenario)
+
+
+def test_after_a_crash_a_broker_waits_until_its_last_session_has_ended(caplog):
+    async def scenario(cluster):
+        await cluster.vanish(3)
+        again = await cluster.begin(3)
+        joining = asyncio.ensure_future(again.register({"P": ("host", 1)}))
+        await cluster.wait_ms(SESSION_TIMEOUT_MS - 1)
+        assert not joining.done()
+        told = [record.getMessage() for record in caplog.records if "waiting" in record.getMessage()]
+        assert told == ["a broker with node.id=3 is registered already; waiting until it is free"]
+        await cluster.wait_ms(1)
+        assert cluster.image.brokers[3].broker_epoch == await joining
+
+    run(scenario)
+
+
+def test_a_broker_that_is_refused_does_not_start():
+    async def scenario(cluster):
+        broker = await cluster.begin(4)
+
+        async def refuse(registration):
+            raise MetadataStoreError("not in this cluster")
+
+        cluster.stores[4].register_broker = refuse
+        with pytest.raises(MetadataStoreError, match="not in this cluster"):
+            await broker.register({})
+        await broker.close()
+        del cluster.brokers[4]
+
+    run(scenario)
+
+
+def test_what_the_controller_cannot_write_down_is_tried_again():
+    async def scenario(cluster):
+        await cluster.topic(replicas=(3, 1, 2))
+        store, failures = cluster.stores[1], [OSError("disk"), OSError("disk")]
+        append = store.append_if
+
+        async def failing(*arguments, **named):
+            if failures:
+                raise failures.pop()
+            return await append(*arguments, **named)
+
+        store.append_if = failing
+        await cluster.brokers.pop(3).close()
+        await cluster.settle()
+        assert cluster.partition()[0] == 3
+        await cluster.wait_ms(_RETRY_DELAY_MS)
+        await cluster.wait_ms(_RETRY_DELAY_MS)
+        assert cluster.partition() == (1, (1, 2), ())
+
+    run(scenario)
+
+
+def test_requests_at_different_brokers_are_all_carried_out():
+    async def scenario(cluster):
+        results = await asyncio.gather(
+            *(cluster.brokers[n % 3 + 1].create_topics([NewTopic(f"t{n % 4}")]) for n in range(12))
+        )
+        codes = [result.outcome.error_code for (result,) in results]
+        assert codes.count(ErrorCode.NONE) == 4
+        assert codes.count(ErrorCode.TOPIC_ALREADY_EXISTS) == 8
+        blocks = await asyncio.gather(*(each.allocate_producer_ids() for each in cluster.brokers.values()))
+        assert sorted(block.start for block in blocks) == [0, 1000, 2000]
+        await cluster.settle()
+        assert set(cluster.image.topics) == {"t0", "t1", "t2", "t3"}
+
+    run(scenario)
+
+
+def test_a_request_waits_while_the_store_is_away_and_says_so_when_it_ends():
+    async def scenario(cluster):
+        broker, store = cluster.brokers[2], cluster.stores[2]
+        cluster.ensemble.disconnect(store)
+        waiting = asyncio.ensure_future(broker.create_topics([NewTopic("a")]))
+        await cluster.settle()
+        assert not waiting.done()
+        cluster.ensemble.reconnect(store)
+        (result,) = await waiting
+        assert result.outcome.error_code is ErrorCode.NONE
+
+        cluster.ensemble.disconnect(store)
+        waiting = asyncio.ensure_future(broker.create_topics([NewTopic("b")]))
+        await cluster.settle()
+        await cluster.brokers.pop(2).close()
+        (result,) = await waiting
+        assert result.outcome.error_code is ErrorCode.NOT_CONTROLLER
+        assert "try again" in result.outcome.message
+
+    run(scenario)
+
+
+def test_an_unclean_election_that_is_allowed_later_takes_place():
+    async def scenario(cluster):
+        await cluster.topic(replicas=(3,))
+        await cluster.topic("b", replicas=(3, 2))
+        await cluster.crash(2)
+        await cluster.crash(3)
+        await cluster.start(2)
+        assert cluster.partition("b") == (-1, (), (3,))
+        allowed = AlterResource(2, "b", [("unclean.leader.election.enable", 0, "true")])
+        await cluster.brokers[2].alter_configs([allowed])
+        await cluster.settle()
+        assert cluster.partition("b") == (2, (2,), ())
+        assert cluster.partition("a") == (-1, (), (3,))
+
+    run(scenario)
