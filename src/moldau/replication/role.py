@@ -266,7 +266,12 @@ class Role:
                 self._local.add(end_offset, waiter, None)
                 return NOTHING
         elif end_offset > self.high_watermark:
-            self._waiting.add(end_offset, waiter, timeout_ms)
+            waiting = self._waiting
+            if end_offset < waiting.last_end_offset:
+                waiting.add(end_offset, waiter, timeout_ms)
+            else:
+                waiting.last_end_offset = end_offset
+                waiting.entries.append((end_offset, waiter, timeout_ms))
             return NOTHING
         return (Settle((waiter,), 0),)
 

@@ -7,118 +7,130 @@ There is no timer an append. `expire` is called now and then while anything wait
 the first call that sees the append: most appends are taken before there is one. Invariant: an append is taken
 once, by whichever of `reached`, `lost`, `expire` and `clear` comes first.
 
-Hot: `add` and `reached` run for every Produce request. Not here: what is reached when (role.py).
+Hot: `add` (which role.py does by `append` where it can) and `reached` run for every Produce request. Not
+here: what is reached when (role.py).
 """
 
 from collections import deque
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
-_END_OFFSET: Final = 0
-_WAITER: Final = 1
-_TIMEOUT_MS: Final = 2
-_SEEN: Final = 3
+Entry = tuple[int, Any, int | None]
+"""End offset, waiter, timeout in milliseconds or None."""
+
 _SPARE_ENTRIES = 64
 
 
 class WaitingAppends:
     """One partition's appends that wait for the same mark."""
 
-    __slots__ = ("_due", "_entries", "_gone", "_reached", "_serial")
+    __slots__ = ("_due", "_gone", "_reached", "_seen", "_serial", "entries", "last_end_offset")
 
     def __init__(self) -> None:
-        # [end offset, waiter (None: it has timed out), timeout in ms or None, whether `expire` has seen it]
-        self._entries: deque[list[Any]] = deque()
-        self._gone = 0  # entries without a waiter
-        self._due: list[tuple[float, int, list[Any]]] = []  # a heap, by deadline; of what was seen to wait
+        self.entries: deque[Entry] = deque()
+        """Always this object."""
+        self.last_end_offset = -1
+        """At least that of the last entry."""
+        self._gone: set[int] = set()  # ids of entries that have timed out, and are passed over
+        self._due: list[tuple[float, int, Entry]] = []  # a heap, by deadline
+        self._seen: object = None  # the last entry that `expire` has seen
         self._reached = -1
         self._serial = count()
 
     def __len__(self) -> int:
-        return len(self._entries) - self._gone
+        return len(self.entries) - len(self._gone)
 
     def add(self, end_offset: int, waiter: Any, timeout_ms: int | None) -> None:
-        """`waiter` waits until all before `end_offset` is reached; `timeout_ms` None: however long."""
-        entries = self._entries
-        if entries and entries[-1][0] > end_offset:
-            end_offset = entries[-1][0]  # a repeated batch: it is answered with the one before it
-        entries.append([end_offset, waiter, timeout_ms, False])
+        """`waiter` waits until all before `end_offset` is reached; `timeout_ms` None: however long.
+
+        A repeated batch, which lies before others that wait, is answered with the last of them.
+        """
+        self.last_end_offset = end_offset = max(end_offset, self.last_end_offset)
+        self.entries.append((end_offset, waiter, timeout_ms))
 
     def reached(self, end_offset: int) -> list[Any]:
         """Take those that waited for this offset, or for one before it."""
-        entries = self._entries
+        self._reached = end_offset
+        entries, gone = self.entries, self._gone
         waiters = []
         while entries and entries[0][0] <= end_offset:
-            waiter = entries.popleft()[1]
-            if waiter is None:
-                self._gone -= 1
+            entry = entries.popleft()
+            if gone and id(entry) in gone:
+                gone.discard(id(entry))
             else:
-                waiters.append(waiter)
-        self._reached = end_offset
+                waiters.append(entry[1])
         return waiters
 
     def lost(self, end_offset: int) -> list[Any]:
         """Take those whose records lay at or behind this offset: the log ends here again."""
         waiters = []
-        entries = self._entries
-        while entries and entries[-1][_END_OFFSET] > end_offset:
+        entries = self.entries
+        while entries and entries[-1][0] > end_offset:
             entry = entries.pop()
-            if entry[_WAITER] is None:
-                self._gone -= 1
+            if id(entry) in self._gone:
+                self._gone.discard(id(entry))
             else:
-                waiters.append(entry[_WAITER])
-                entry[_WAITER] = None
+                waiters.append(entry[1])
+            if entry is self._seen:
+                self._seen = entries[-1] if entries else None
         waiters.reverse()
+        self._due = [each for each in self._due if each[2][0] <= end_offset]
+        heapify(self._due)
+        self.last_end_offset = end_offset
         return waiters
 
     def give_up(self) -> list[Any]:
         """Take those that wait only for so long."""
         waiters = []
-        for entry in self._entries:
-            if entry[_TIMEOUT_MS] is not None and entry[_WAITER] is not None:
-                waiters.append(entry[_WAITER])
-                entry[_WAITER] = None
-        self._gone += len(waiters)
+        for entry in self.entries:
+            if entry[2] is not None and id(entry) not in self._gone:
+                waiters.append(entry[1])
+                self._gone.add(id(entry))
         self._tidy()
         return waiters
 
     def clear(self) -> list[Any]:
         """Take all."""
-        waiters = [entry[_WAITER] for entry in self._entries if entry[_WAITER] is not None]
-        self._entries = deque()
+        waiters = [entry[1] for entry in self.entries if id(entry) not in self._gone]
+        self.entries.clear()
+        self._gone.clear()
         self._due = []
-        self._gone = 0
-        self._reached = -1
+        self._seen = None
+        self._reached = self.last_end_offset = -1
         return waiters
 
     def expire(self, now_ms: float) -> list[Any]:
         """Take those whose timeout has passed since a former call saw them."""
-        due = self._due
+        due, gone = self._due, self._gone
         waiters = []
         while due and due[0][0] <= now_ms:
             entry = heappop(due)[2]
             if self._waits(entry):
-                waiters.append(entry[_WAITER])
-                entry[_WAITER] = None
-        self._gone += len(waiters)
-        for entry in reversed(self._entries):
-            if entry[_SEEN]:
+                waiters.append(entry[1])
+                gone.add(id(entry))
+        for entry in reversed(self.entries):
+            if entry is self._seen:
                 break
-            entry[_SEEN] = True
-            if entry[_TIMEOUT_MS] is not None:
-                heappush(due, (now_ms + max(0, entry[_TIMEOUT_MS]), next(self._serial), entry))
+            if entry[2] is not None and id(entry) not in gone:
+                heappush(due, (now_ms + max(0, entry[2]), next(self._serial), entry))
+        self._seen = self.entries[-1] if self.entries else None
         self._tidy()
         return waiters
 
-    def _waits(self, entry: list[Any]) -> bool:
-        return entry[_WAITER] is not None and entry[_END_OFFSET] > self._reached
+    def _waits(self, entry: Entry) -> bool:
+        return entry[0] > self._reached and id(entry) not in self._gone
 
     def _tidy(self) -> None:
         """Keep no more than twice what waits."""
-        if self._gone > len(self) + _SPARE_ENTRIES:
-            self._entries = deque(entry for entry in self._entries if entry[_WAITER] is not None)
-            self._gone = 0
         if len(self._due) > 2 * len(self) + _SPARE_ENTRIES:
             self._due = [each for each in self._due if self._waits(each[2])]
             heapify(self._due)
+        if len(self._gone) > len(self) + _SPARE_ENTRIES:
+            kept = [entry for entry in self.entries if id(entry) not in self._gone]
+            self._due = [each for each in self._due if self._waits(each[2])]
+            heapify(self._due)
+            self.entries.clear()
+            self.entries.extend(kept)
+            self._gone.clear()
+            self._seen = kept[-1] if kept else None
