@@ -147,7 +147,8 @@ def test_fetch_request_means_the_same(data: st.DataObject, version: int) -> None
         rack_id=rack,
     )
     if version >= 15:
-        request.replica_state = fetch.ReplicaState(replica_id=replica_id, replica_epoch=-1)
+        broker_epoch = data.draw(int64)
+        request.replica_state = fetch.ReplicaState(replica_id=replica_id, replica_epoch=broker_epoch)
     else:
         request.replica_id = replica_id
     frame = request.encode(version)
@@ -181,6 +182,8 @@ def test_fetch_request_means_the_same(data: st.DataObject, version: int) -> None
     ]
     assert got[8] == [(encode_key(key), parts) for key, parts in gone]
     assert got[9] == rack.encode()
+    if version >= 15 and replica_id != -1:
+        assert got[10] == broker_epoch
 
 
 @settings(max_examples=150)
@@ -219,7 +222,17 @@ def test_fetch_response_is_the_same_bytes(data: st.DataObject, version: int) -> 
         ],
     )
     keyed = [(key if by_id else key.encode(), rows) for key, rows in topics]
-    parts = hot_fetch.encode_fetch_response(version, keyed, error_code=error_code, session_id=session_id)
+    diverging: dict[tuple[bytes, int], tuple[int, int]] = {}
+    if version >= 12 and keyed and data.draw(st.booleans()):
+        epoch, end_offset = data.draw(st.tuples(st.integers(0, 9), int64))
+        for (key, rows), answered in zip(keyed, message.responses, strict=True):
+            if key == keyed[0][0]:
+                for row, partition in zip(rows, answered.partitions, strict=True):
+                    diverging[key, row[0]] = epoch, end_offset
+                    partition.diverging_epoch = fetch.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    parts = hot_fetch.encode_fetch_response(
+        version, keyed, error_code=error_code, session_id=session_id, diverging=diverging
+    )
     assert b"".join(parts) == message.encode(version)
 
 

@@ -50,7 +50,9 @@ class OneFetch:
     __slots__ = (
         "began_us",
         "broker",
+        "broker_epoch",
         "correlation_id",
+        "diverging",
         "incremental",
         "lookup",
         "max_bytes",
@@ -74,7 +76,7 @@ class OneFetch:
         # Else it would wait for more than it is given room for.
         self.min_bytes = min(body[2], broker.response_room.fetch_bytes // 2)
         self.max_bytes = min(body[3], broker.settings.fetch_max_bytes)
-        self.replica_id = body[0]
+        self.replica_id, self.broker_epoch = body[0], body[10]
         self.read_committed = body[4] == _READ_COMMITTED
         by_id = version >= _TOPIC_ID_FROM
         self.lookup = broker.replicas.by_topic_id if by_id else broker.replicas.by_name_bytes
@@ -84,6 +86,7 @@ class OneFetch:
         self.slot: Slot | None = None
         self.timer: TimerHandle | None = None
         self.watched: list[Partition] = []
+        self.diverging: dict[tuple[bytes, int], tuple[int, int]] | None = None
         self.missing_bytes = 0
 
     # Collecting
@@ -91,6 +94,7 @@ class OneFetch:
     def collect(self) -> tuple[list[tuple[FetchTarget, FetchedPartition]], int, bool]:
         """The rows of an answer, how many bytes of records they hold, and whether one has an error."""
         rows: list[tuple[FetchTarget, FetchedPartition]] = []
+        self.diverging = None
         left_bytes = min(self.max_bytes, self.broker.response_room.fetch_bytes)
         total_bytes, failed = self.read(self.targets.values(), rows, left_bytes, 0)
         return rows, total_bytes, failed
@@ -110,7 +114,7 @@ class OneFetch:
             size_bytes = len(row[6])
             total_bytes += size_bytes
             left_bytes -= size_bytes
-            failed = failed or row[1] != 0
+            failed = failed or row[1] != 0 or self.diverging is not None
             rows.append((target, row))
         return total_bytes, failed
 
@@ -126,8 +130,14 @@ class OneFetch:
             committed=self.read_committed,
             first=first,
             leader_epoch=target.leader_epoch,
+            last_fetched_epoch=target.last_fetched_epoch,
             replica_id=self.replica_id,
+            broker_epoch=self.broker_epoch,
         )
+        if read.diverging is not None:
+            if self.diverging is None:
+                self.diverging = {}
+            self.diverging[target.key, target.index] = read.diverging
         if read.error_code:
             partition.stats.failed_fetches += 1
         return (target.index, *read[:6])
@@ -145,7 +155,9 @@ class OneFetch:
         """The answer; an incremental one leaves out what the client already knows."""
         topics: list[tuple[bytes, list[FetchedPartition]]] = []
         self.choose(rows, topics)
-        parts = encode_fetch_response(self.version, topics, session_id=self.session_id)
+        parts = encode_fetch_response(
+            self.version, topics, session_id=self.session_id, diverging=self.diverging
+        )
         return self.framed(parts)
 
     def framed(self, parts: list[bytes | memoryview]) -> AnswerFrame:
@@ -167,6 +179,7 @@ class OneFetch:
                     or row[1]
                     or row[2] != target.told_high_watermark
                     or row[4] != target.told_start_offset
+                    or (self.diverging is not None and (target.key, target.index) in self.diverging)
                 )
                 if self.incremental and not news and not target.told_error:
                     continue
@@ -266,7 +279,7 @@ def fetch(
     broker: Broker, exchange: Exchange, view: memoryview, body_offset: int, version: int, correlation_id: int
 ) -> AnswerFrame | None:
     body = decode_fetch(view, body_offset, version)
-    _, max_wait_ms, _, _, _, session_id, session_epoch, topics, forgotten, _ = body
+    _, max_wait_ms, _, _, _, session_id, session_epoch, topics, forgotten, _, _ = body
     request = OneFetch(broker, version, correlation_id, body)
     error_code = _choose_targets(broker, request, session_id, session_epoch, topics, forgotten)
     if error_code:

@@ -78,6 +78,7 @@ async def serve_large(broker: Broker, context: RequestContext, request: FetchReq
         [],
         [],
         b"",
+        request.replica_state.replica_epoch if by_state else -1,
     )
     many = ManyFetch(broker, context.api_version, context.correlation_id, body)
     slices = broker.slow_lane.slices()
@@ -120,8 +121,8 @@ class ManyFetch(OneFetch):
                         row.partition,
                         row.current_leader_epoch,
                         row.fetch_offset,
-                        -1,
-                        -1,
+                        row.last_fetched_epoch,
+                        row.log_start_offset,
                         row.partition_max_bytes,
                     )
                     for row in topic.partitions[start : start + _AT_ONCE]
@@ -157,7 +158,9 @@ class ManyFetch(OneFetch):
         slices = self.broker.slow_lane.slices()
         topics: list[tuple[bytes, list[FetchedPartition]]] = []
         await slices.run(self._choose_all(rows, topics))
-        steps = encode_fetch_response_in_slices(self.version, topics, session_id=self.session_id)
+        steps = encode_fetch_response_in_slices(
+            self.version, topics, session_id=self.session_id, diverging=self.diverging
+        )
         return self.framed(await slices.run(steps))
 
     async def _wait_for_more(self, rows: list[Row], total_bytes: int, max_wait_ms: int) -> list[Row]:
@@ -178,6 +181,7 @@ class ManyFetch(OneFetch):
         rows: list[Row] = []
         room_bytes = min(self.max_bytes, self.broker.response_room.fetch_bytes)
         total_bytes, failed = 0, False
+        self.diverging = None
         targets = list(self.targets.values())
         for start in range(0, len(targets), _AT_ONCE):
             chunk = targets[start : start + _AT_ONCE]

@@ -11,7 +11,7 @@ request 3.0 reference loops, its answer 2.2 (bench/hot_path.py).
 """
 
 import struct
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 from moldau.protocol.hot_wire import checked_count, skip_tagged_fields, uvarint
 from moldau.protocol.wire import MalformedMessage
@@ -28,8 +28,10 @@ _TOPIC_ID_BYTES = 16
 FetchPartition = tuple[int, int, int, int, int, int]
 FetchTopic = tuple[bytes, list[FetchPartition]]
 # (replica id, max wait ms, min bytes, max bytes, isolation level, session id, session epoch, topics,
-#  forgotten topics, rack)
-FetchBody = tuple[int, int, int, int, int, int, int, list[FetchTopic], list[tuple[bytes, list[int]]], bytes]
+#  forgotten topics, rack, the replica's broker epoch or -1)
+FetchBody = tuple[
+    int, int, int, int, int, int, int, list[FetchTopic], list[tuple[bytes, list[int]]], bytes, int
+]
 
 _FETCH_V4 = struct.Struct(">iiiib").unpack_from
 _FETCH_V7 = struct.Struct(">iiiibii").unpack_from
@@ -39,6 +41,7 @@ _PARTITION_V5 = struct.Struct(">iqqi").unpack_from
 _PARTITION_V9 = struct.Struct(">iiqqi").unpack_from
 _PARTITION_V12 = struct.Struct(">iiqiqi").unpack_from
 _REPLICA_STATE_TAG = 1
+_REPLICA_STATE = struct.Struct(">iq").unpack_from
 _PARTITIONS_AT_ONCE = 64
 
 
@@ -113,6 +116,7 @@ def _decode_fetch_classic(view: memoryview, position: int, version: int) -> Fetc
         topics,
         forgotten,
         rack,
+        -1,
     )
 
 
@@ -125,7 +129,7 @@ def _classic_name(view: memoryview, position: int) -> tuple[bytes, int]:
 
 
 def _decode_fetch_flexible(view: memoryview, position: int, version: int) -> FetchBody:
-    replica_id = -1
+    replica_id = broker_epoch = -1
     if version < 15:
         (replica_id,) = _I32(view, position)
         position += 4
@@ -160,7 +164,7 @@ def _decode_fetch_flexible(view: memoryview, position: int, version: int) -> Fet
     if skip_tagged_fields(view, position) > len(view):
         raise MalformedMessage("the Fetch request ends before its content does")
     if version >= 15 and view[tagged_from]:
-        replica_id = _replica_of_state(view, tagged_from)
+        replica_id, broker_epoch = _replica_of_state(view, tagged_from)
     return (
         replica_id,
         max_wait_ms,
@@ -172,6 +176,7 @@ def _decode_fetch_flexible(view: memoryview, position: int, version: int) -> Fet
         topics,
         forgotten,
         rack,
+        broker_epoch,
     )
 
 
@@ -186,17 +191,19 @@ def _flexible_key(view: memoryview, position: int, version: int) -> tuple[bytes,
     return bytes(view[position : position + size_bytes]), position + size_bytes
 
 
-def _replica_of_state(view: memoryview, position: int) -> int:
-    """The replica id inside the tagged ReplicaState field (version 15 on), or -1 when a consumer asks."""
+def _replica_of_state(view: memoryview, position: int) -> tuple[int, int]:
+    """Replica id and broker epoch of the tagged ReplicaState field (version 15 on), or -1 and -1 when a
+    consumer asks.
+    """
     count, position = uvarint(view, position)
     for _ in range(count):
         tag, position = uvarint(view, position)
         size_bytes, position = uvarint(view, position)
         if tag == _REPLICA_STATE_TAG:
-            replica_id: int = _I32(view, position)[0]
-            return replica_id
+            replica_id, broker_epoch = _REPLICA_STATE(view, position)
+            return replica_id, broker_epoch
         position += size_bytes
-    return -1
+    return -1, -1
 
 
 # (index, error code, high watermark, last stable offset, log start offset, aborted transactions, records)
@@ -205,6 +212,12 @@ FetchedPartition = tuple[int, int, int, int, int, Sequence[tuple[int, int]] | No
 _FETCHED_V4 = struct.Struct(">ihqq").pack
 _FETCHED_V5 = struct.Struct(">ihqqq").pack
 _PACK_ABORTED = struct.Struct(">qq").pack
+# One tagged field, number 0, of 13 bytes: | epoch 4 | end offset 8 | no tagged fields |
+_PACK_DIVERGING = struct.Struct(">3siqx").pack
+_DIVERGING_TAG = b"\x01\x00\x0d"
+
+Diverging = Mapping[tuple[bytes, int], tuple[int, int]]
+"""By topic key and partition: the last epoch that may be common, and where it ends (version 12 on)."""
 _NO_PREFERRED_REPLICA = b"\xff\xff\xff\xff"
 
 
@@ -215,6 +228,7 @@ def encode_fetch_response(
     error_code: int = 0,
     session_id: int = 0,
     throttle_time_ms: int = 0,
+    diverging: Diverging | None = None,
 ) -> list[bytes | memoryview]:
     """The body of a Fetch response as parts; the records stand in it uncopied, as parts of their own."""
     flexible = version >= 12
@@ -226,7 +240,7 @@ def encode_fetch_response(
     small += write_uvarint(len(topics) + 1) if flexible else _PACK_I32(len(topics))
     for key, partitions in topics:
         small += _topic_start(key, len(partitions), version, flexible)
-        _encode_partitions(version, flexible, partitions, small, parts)
+        _encode_partitions(version, flexible, key, partitions, small, parts, diverging)
         if flexible:
             small.append(0)
     if flexible:
@@ -240,6 +254,7 @@ def encode_fetch_response_in_slices(
     topics: Sequence[tuple[bytes, Sequence[FetchedPartition]]],
     *,
     session_id: int = 0,
+    diverging: Diverging | None = None,
 ) -> Generator[None, None, list[bytes | memoryview]]:
     """As `encode_fetch_response`, for a great many partitions: hands back the thread now and then."""
     flexible = version >= 12
@@ -253,7 +268,7 @@ def encode_fetch_response_in_slices(
         small += _topic_start(key, len(partitions), version, flexible)
         for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
             chunk = partitions[start : start + _PARTITIONS_AT_ONCE]
-            _encode_partitions(version, flexible, chunk, small, parts)
+            _encode_partitions(version, flexible, key, chunk, small, parts, diverging)
             yield
         if flexible:
             small.append(0)
@@ -273,9 +288,11 @@ def _topic_start(key: bytes, count: int, version: int, flexible: bool) -> bytes:
 def _encode_partitions(
     version: int,
     flexible: bool,
+    key: bytes,
     partitions: Sequence[FetchedPartition],
     small: bytearray,
     parts: list[bytes | memoryview],
+    diverging: Diverging | None,
 ) -> None:
     for (
         index,
@@ -299,7 +316,10 @@ def _encode_partitions(
             parts.append(records)
             small.clear()
         if flexible:
-            small.append(0)
+            if diverging and (key, index) in diverging:
+                small += _PACK_DIVERGING(_DIVERGING_TAG, *diverging[key, index])
+            else:
+                small.append(0)
 
 
 def _aborted(transactions: Sequence[tuple[int, int]] | None, flexible: bool) -> bytes:

@@ -34,6 +34,7 @@ class FetchTarget:
     __slots__ = (
         "index",
         "key",
+        "last_fetched_epoch",
         "leader_epoch",
         "limit_bytes",
         "offset",
@@ -42,12 +43,21 @@ class FetchTarget:
         "told_start_offset",
     )
 
-    def __init__(self, key: bytes, index: int, leader_epoch: int, offset: int, limit_bytes: int) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        index: int,
+        leader_epoch: int,
+        offset: int,
+        limit_bytes: int,
+        last_fetched_epoch: int = -1,
+    ) -> None:
         self.key = key
         self.index = index
         self.leader_epoch = leader_epoch
         self.offset = offset
         self.limit_bytes = limit_bytes
+        self.last_fetched_epoch = last_fetched_epoch
         self.told_high_watermark = -1
         self.told_start_offset = -1
         self.told_error = 0
@@ -119,9 +129,9 @@ class FetchSessions:
 def targets_of(topics: Iterable[FetchTopic]) -> Targets:
     """The partitions that a full request names."""
     return {
-        (key, index): FetchTarget(key, index, leader_epoch, offset, limit_bytes)
+        (key, index): FetchTarget(key, index, leader_epoch, offset, limit_bytes, last_fetched_epoch)
         for key, partitions in topics
-        for index, leader_epoch, offset, _, _, limit_bytes in partitions
+        for index, leader_epoch, offset, last_fetched_epoch, _, limit_bytes in partitions
     }
 
 
@@ -130,14 +140,17 @@ def update(
 ) -> None:
     """Take over what an incremental request changes; a partition keeps its place in the order."""
     for key, partitions in topics:
-        for index, leader_epoch, offset, _, _, limit_bytes in partitions:
+        for index, leader_epoch, offset, last_fetched_epoch, _, limit_bytes in partitions:
             target = targets.get((key, index))
             if target is None:
-                targets[key, index] = FetchTarget(key, index, leader_epoch, offset, limit_bytes)
+                targets[key, index] = FetchTarget(
+                    key, index, leader_epoch, offset, limit_bytes, last_fetched_epoch
+                )
             else:
                 target.leader_epoch = leader_epoch
                 target.offset = offset
                 target.limit_bytes = limit_bytes
+                target.last_fetched_epoch = last_fetched_epoch
     for key, indexes in forgotten:
         for index in indexes:
             targets.pop((key, index), None)

@@ -407,9 +407,9 @@ class Partition:
     ) -> Read:
         """Batches from the one on that contains `offset`, in the leader's name.
 
-        `committed`: only below the last stable offset. `first`: one batch is given whole, however large. A
-        follower (`replica_id` >= 0) gets all that is written, and tells by `offset` what it has; where its
-        history differs from this one, it is told where it begins to (KIP-320, KIP-595).
+        `committed`: only below the last stable offset. `first`: one batch is given whole, however large. Who
+        has read `last_fetched_epoch` before, and shares no such history with this log, is told where it
+        ends. A follower (`replica_id` >= 0) gets all that is written, and tells by `offset` what it has.
         """
         error_code = self.refusal(leader_epoch)
         if error_code:
@@ -421,13 +421,13 @@ class Partition:
             if error_code:
                 return Read(error_code)
             end_offset = self.log.written_end_offset
-            diverging = self._diverging(offset, last_fetched_epoch)
-            if diverging is not None:
-                return Read(
-                    0, high_watermark, stable, self.log.log_start_offset, None, _NO_RECORDS, diverging
-                )
         else:
             end_offset = stable if committed else high_watermark
+        if last_fetched_epoch >= 0:
+            diverging = self._diverging(offset, last_fetched_epoch)
+            if diverging is not None:
+                start_offset = self.log.log_start_offset
+                return Read(0, high_watermark, stable, start_offset, None, _NO_RECORDS, diverging)
         read = self._records(offset, bytes_max, end_offset, stable, committed, first)
         if replica_id >= 0 and not read.error_code:
             self._follower_fetched(replica_id, offset, broker_epoch)
@@ -459,9 +459,7 @@ class Partition:
         return Read(0, self.high_watermark, stable, start_offset, aborted, records)
 
     def _diverging(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
-        """Where a follower that has `last_fetched_epoch` before `offset` parts from this log, if it does."""
-        if last_fetched_epoch < 0:
-            return None
+        """Where a reader that has `last_fetched_epoch` before `offset` parts from this log, if it does."""
         epoch, end_offset = self.epoch_end(last_fetched_epoch)
         return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
 
