@@ -37,6 +37,7 @@ from moldau.metadata.view import MetadataView
 from moldau.replication.fetch_session import FetchSessions
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.high_watermark_checkpoint import HighWatermarkCheckpoint
+from moldau.replication.in_sync_changes import LocalInSyncChanges
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.markers import LocalMarkers
 from moldau.replication.partition import Partition
@@ -195,9 +196,11 @@ class Node:
     def _build_replication(self) -> None:
         host = self.host
         self.group_commit = GroupCommit(host.loop, host.workers, self._disk_failed)
+        in_sync_changes = LocalInSyncChanges(self.node_id, self.controller, lambda: self.metadata.image)
         self.replicas = ReplicaManager(
-            self.node_id, self.static.broker, self.logs, host.clock, self.group_commit
+            self.node_id, self.static.broker, self.logs, host.clock, self.group_commit, in_sync_changes
         )
+        self._stops.append(("in-sync changes", in_sync_changes.stop))
         self._stops.append(("partitions", self.replicas.close))
         self.logs.on_offline = lambda directory, logs: self.replicas.close_offline()
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())

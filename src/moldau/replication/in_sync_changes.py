@@ -1,8 +1,8 @@
 """Brings the in-sync changes that leaders here ask for to the controller in this process.
 
 What is asked for in one turn of the loop goes in one request: when a broker dies, every partition that it
-followed asks at once. Whatever goes wrong is an answer, too: the outcome is then unknown, and the role asks again
-(role.py). Not here: what is allowed (controller/partitions.py), a controller on another broker.
+followed asks at once. Whatever goes wrong is an answer, too: the outcome is then unknown, and the role asks
+again (role.py). Not here: what is allowed (controller/partitions.py), a controller on another broker.
 """
 
 import asyncio
