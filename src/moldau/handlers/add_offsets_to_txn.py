@@ -5,8 +5,7 @@ The group's partition of __consumer_offsets becomes one of the transaction's par
 creates that topic, as FindCoordinator does. Clients with transactions v2 do not ask: TxnOffsetCommit does it.
 """
 
-from typing import Any
-
+from moldau.core.waiting import Answer, settled
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.find_coordinator import ensure_topic
 from moldau.handlers.registry import handles
@@ -16,7 +15,9 @@ from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, 
 
 
 @handles(AddOffsetsToTxnRequest)
-def add_offsets_to_txn(broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+def add_offsets_to_txn(
+    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> Answer[AddOffsetsToTxnResponse]:
     if not request.group_id:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     if GROUP_OFFSETS_TOPIC in broker.metadata.image.topics:
@@ -24,12 +25,15 @@ def add_offsets_to_txn(broker: Broker, context: RequestContext, request: AddOffs
     return _create_and_add(broker, context, request)
 
 
-async def _create_and_add(broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+async def _create_and_add(
+    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse:
     if await ensure_topic(broker, GROUP_OFFSETS_TOPIC) is not None:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    outcome = _add(broker, context, request)
-    return outcome if isinstance(outcome, AddOffsetsToTxnResponse) else await outcome
+    return await settled(_add(broker, context, request))
 
 
-def _add(broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+def _add(
+    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> Answer[AddOffsetsToTxnResponse]:
     return broker.transactions.add_offsets(request, context.api_version)

@@ -7,10 +7,11 @@ A request that names a partition which does not exist adds none: the others are 
 Clients with transactions v2 do not ask: their Produce requests do it (produce_transactional.py).
 """
 
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Generator, Sequence
 
 from moldau.coordinator.markers import TopicPartition
 from moldau.core.slow_lane import all_steps
+from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import has_many_rows
 from moldau.handlers.registry import handles
@@ -33,7 +34,7 @@ Codes = dict[TopicPartition, int]
 @handles(AddPartitionsToTxnRequest)
 def add_partitions_to_txn(
     broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+) -> Answer[AddPartitionsToTxnResponse]:
     if context.api_version >= SEVERAL_SINCE:
         return _several(broker, request)
     topics = request.v3_and_below_topics
@@ -43,21 +44,21 @@ def add_partitions_to_txn(
     unknown = all_steps(_unknown(broker.metadata.image, places))
     if unknown is not None:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=all_steps(_rows(topics, unknown)))
-    outcome = _add(broker, context, request, places)
-    return all_steps(_answer(topics, outcome)) if isinstance(outcome, int) else _wait(topics, outcome)
+    return then(
+        _add(broker, context, request, places), lambda error_code: all_steps(_response(topics, error_code))
+    )
 
 
 def _add(
     broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest, places: list[TopicPartition]
-) -> int | Awaitable[int]:
-    outcome: int | Awaitable[int] = broker.transactions.add_partitions(
+) -> Answer[int]:
+    return broker.transactions.add_partitions(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
         places,
         context.api_version,
     )
-    return outcome
 
 
 async def _many(
@@ -70,23 +71,16 @@ async def _many(
     if unknown is not None:
         rows = await slices.run(_rows(topics, unknown))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
-    outcome = _add(broker, context, request, places)
-    error_code = outcome if isinstance(outcome, int) else await outcome
-    return await slices.run(_answer(topics, error_code))
+    error_code = await settled(_add(broker, context, request, places))
+    return await slices.run(_response(topics, error_code))
 
 
-def _answer(
+def _response(
     topics: Sequence[AddPartitionsToTxnTopic], error_code: int
 ) -> Generator[None, None, AddPartitionsToTxnResponse]:
     places = yield from _places(topics)
     rows = yield from _rows(topics, dict.fromkeys(places, error_code))
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
-
-
-async def _wait(
-    topics: Sequence[AddPartitionsToTxnTopic], outcome: Awaitable[int]
-) -> AddPartitionsToTxnResponse:
-    return all_steps(_answer(topics, await outcome))
 
 
 async def _several(broker: Broker, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
@@ -103,8 +97,8 @@ async def _several(broker: Broker, request: AddPartitionsToTxnRequest) -> AddPar
                 transactional_id=each.transactional_id, topic_results=rows
             )
     # Asked in one go, so that what they write goes into one append.
-    outcome = broker.transactions.add_partitions_of_brokers(AddPartitionsToTxnRequest(transactions=known))
-    response = outcome if isinstance(outcome, AddPartitionsToTxnResponse) else await outcome
+    question = AddPartitionsToTxnRequest(transactions=known)
+    response = await settled(broker.transactions.add_partitions_of_brokers(question))
     results.update(zip(map(id, known), response.results_by_transaction, strict=True))
     return AddPartitionsToTxnResponse(
         results_by_transaction=[results[id(each)] for each in request.transactions]

@@ -6,9 +6,8 @@ Not here: classic groups (describe_groups.py).
 """
 
 from collections.abc import Callable
-from typing import Any
 
-from moldau.core.waiting import then
+from moldau.core.waiting import Answer, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.describe_groups import GROUP_OPERATIONS
 from moldau.handlers.pieces import by_ids
@@ -18,12 +17,15 @@ from moldau.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
+from moldau.protocol.messages.consumer_group_describe import (
+    DescribedGroup as DescribedConsumerGroup,
+)
 
 
 @handles(ConsumerGroupDescribeRequest)
 def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> Any:
+) -> Answer[ConsumerGroupDescribeResponse]:
     permit = _permit if request.include_authorized_operations else _as_it_is
     if len(request.group_ids) > 1:
         return _in_pieces(broker, context, request, permit)
@@ -38,7 +40,7 @@ async def _in_pieces(
 ) -> ConsumerGroupDescribeResponse:
     """Several groups, each described once however often it is named."""
 
-    def ask(ids: list[str]) -> Any:
+    def ask(ids: list[str]) -> Answer[list[DescribedConsumerGroup]]:
         piece = ConsumerGroupDescribeRequest(group_ids=ids)
         return then(
             broker.groups.consumer_group_describe(piece, context), lambda response: permit(response).groups

@@ -5,8 +5,7 @@ leaves.
 Not here: the protocol itself (coordinator/group/consumer_service.py).
 """
 
-from typing import Any
-
+from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.protocol.errors import ErrorCode
@@ -23,7 +22,7 @@ OWNED_MAX = 100_000
 @handles(ConsumerGroupHeartbeatRequest)
 def consumer_group_heartbeat(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> Any:
+) -> Answer[ConsumerGroupHeartbeatResponse]:
     names = request.subscribed_topic_names
     if names is not None and len(names) > TOPICS_MAX:
         return _refused(f"A member can subscribe to {TOPICS_MAX} topics at most; use a regular expression.")

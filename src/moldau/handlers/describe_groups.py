@@ -7,21 +7,26 @@ their own.
 """
 
 from collections.abc import Callable
-from typing import Any
 
-from moldau.core.waiting import then
+from moldau.core.waiting import Answer, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import by_ids
 from moldau.handlers.registry import handles
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from moldau.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """read, delete, describe, describe configs, alter configs."""
 
 
 @handles(DescribeGroupsRequest)
-def describe_groups(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> Any:
+def describe_groups(
+    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
+) -> Answer[DescribeGroupsResponse]:
     permit = _permit if request.include_authorized_operations else _as_it_is
     if len(request.groups) > 1:
         return _in_pieces(broker, context, request, permit)
@@ -36,7 +41,7 @@ async def _in_pieces(
 ) -> DescribeGroupsResponse:
     """Several groups, each described once however often it is named."""
 
-    def ask(ids: list[str]) -> Any:
+    def ask(ids: list[str]) -> Answer[list[DescribedGroup]]:
         piece = DescribeGroupsRequest(groups=ids)
         return then(broker.groups.describe_groups(piece, context), lambda response: permit(response).groups)
 

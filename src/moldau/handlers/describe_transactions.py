@@ -1,14 +1,16 @@
 """DescribeTransactions, version 0: where transactions stand, and what they have written to (KIP-664)."""
 
-from typing import Any
-
+from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from moldau.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 
 
 @handles(DescribeTransactionsRequest)
 def describe_transactions(
     broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
-) -> Any:
+) -> Answer[DescribeTransactionsResponse]:
     return broker.transactions.describe(request)

@@ -5,13 +5,12 @@
 Not here: deciding (coordinator/transaction/), telling the partitions (replication/markers.py).
 """
 
-from typing import Any
-
+from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.end_txn import EndTxnRequest
+from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 
 @handles(EndTxnRequest)
-def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> Any:
+def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> Answer[EndTxnResponse]:
     return broker.transactions.end_transaction(request, context.api_version)

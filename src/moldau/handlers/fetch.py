@@ -19,9 +19,8 @@ it has; what is checked, and where histories differ, is the partition's to say (
 here: preferred read replicas.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from time import perf_counter_ns
-from typing import Any
 
 from moldau.core.timers import TimerHandle
 from moldau.handlers.broker import Broker, RequestContext
@@ -268,7 +267,7 @@ class OneFetch:
         self.watched = []
 
 
-def _large(broker: Broker, context: RequestContext, request: FetchRequest) -> Any:
+def _large(broker: Broker, context: RequestContext, request: FetchRequest) -> Awaitable[AnswerFrame]:
     from moldau.handlers.fetch_many import serve_large
 
     return serve_large(broker, context, request)

@@ -6,10 +6,10 @@ The first question creates __consumer_offsets or __transaction_state. A key's co
 partition there. Not here: share groups; asking for one is refused with a sentence.
 """
 
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Generator, Sequence
 
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.registry import handles
+from moldau.handlers.registry import Reply, handles
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.metadata.leaders import leading_broker
 from moldau.protocol.errors import ErrorCode
@@ -31,7 +31,7 @@ NO_COORDINATOR_FOR = {2: "share groups"}
 @handles(FindCoordinatorRequest)
 def find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Steps | Awaitable[FindCoordinatorResponse]:
+) -> Reply[FindCoordinatorResponse]:
     keys = request.coordinator_keys if context.api_version >= SEVERAL_KEYS_SINCE else [request.key]
     topic = TOPICS.get(request.key_type)
     if topic is None:

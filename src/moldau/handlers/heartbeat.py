@@ -4,13 +4,14 @@
 Not here: session expiry (coordinator/group/classic_rebalance.py).
 """
 
-from typing import Any
-
+from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 @handles(HeartbeatRequest)
-def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> Any:
+def heartbeat(
+    broker: Broker, context: RequestContext, request: HeartbeatRequest
+) -> Answer[HeartbeatResponse]:
     return broker.groups.heartbeat(request, context)

@@ -10,8 +10,8 @@ epoch that fences whoever had it before: that is the transaction coordinator's d
 """
 
 import logging
-from typing import Any
 
+from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.protocol.errors import ErrorCode
@@ -21,7 +21,9 @@ log = logging.getLogger("moldau.handlers")
 
 
 @handles(InitProducerIdRequest)
-def init_producer_id(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> Any:
+def init_producer_id(
+    broker: Broker, context: RequestContext, request: InitProducerIdRequest
+) -> Answer[InitProducerIdResponse]:
     if request.transactional_id is None:
         return _fresh(broker)
     if not request.transactional_id:

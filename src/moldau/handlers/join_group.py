@@ -7,9 +7,7 @@ joined.
 Not here: the group's course (coordinator/group/classic_rebalance.py).
 """
 
-from typing import Any
-
-from moldau.core.waiting import then
+from moldau.core.waiting import Answer, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.protocol.errors import ErrorCode
@@ -21,7 +19,9 @@ PROTOCOLS_MAX = 1000
 
 
 @handles(JoinGroupRequest)
-def join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> Any:
+def join_group(
+    broker: Broker, context: RequestContext, request: JoinGroupRequest
+) -> Answer[JoinGroupResponse]:
     if len(request.protocols) > PROTOCOLS_MAX:
         refused = JoinGroupResponse(
             error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id

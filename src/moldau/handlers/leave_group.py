@@ -5,10 +5,7 @@
 Up to version 2 there is one member, and its error is the answer's.
 """
 
-from collections.abc import Awaitable
-from typing import Any
-
-from moldau.core.waiting import then
+from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import ROWS_AT_ONCE
 from moldau.handlers.registry import handles
@@ -18,7 +15,9 @@ SEVERAL_MEMBERS_SINCE = 3
 
 
 @handles(LeaveGroupRequest)
-def leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> Any:
+def leave_group(
+    broker: Broker, context: RequestContext, request: LeaveGroupRequest
+) -> Answer[LeaveGroupResponse]:
     if len(request.members) > ROWS_AT_ONCE:
         return _in_pieces(broker, context, request)
     if context.api_version >= SEVERAL_MEMBERS_SINCE:
@@ -39,8 +38,7 @@ async def _in_pieces(
         piece = LeaveGroupRequest(
             group_id=request.group_id, members=request.members[start : start + ROWS_AT_ONCE]
         )
-        outcome = broker.groups.leave_group(piece, context)
-        response = await outcome if isinstance(outcome, Awaitable) else outcome
+        response = await settled(broker.groups.leave_group(piece, context))
         if response.error_code:
             return LeaveGroupResponse(error_code=response.error_code)
         together.members += response.members

@@ -5,9 +5,7 @@
 Filters do not mind upper and lower case; a state or type that does not exist matches nothing.
 """
 
-from collections.abc import Awaitable
-from typing import Any
-
+from moldau.core.waiting import Answer, settled
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -16,7 +14,9 @@ GROUPS_AT_ONCE = 500
 
 
 @handles(ListGroupsRequest)
-def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> Any:
+def list_groups(
+    broker: Broker, context: RequestContext, request: ListGroupsRequest
+) -> Answer[ListGroupsResponse]:
     counts = broker.groups.group_counts_by_partition()
     if sum(counts.values()) <= GROUPS_AT_ONCE:
         return broker.groups.list_groups(request, context)
@@ -29,8 +29,7 @@ async def _shard_by_shard(
     slices = broker.slow_lane.slices()
     together = ListGroupsResponse()
     for partition in partitions:
-        outcome = broker.groups.list_groups(request, context, (partition,))
-        response = await outcome if isinstance(outcome, Awaitable) else outcome
+        response = await settled(broker.groups.list_groups(request, context, (partition,)))
         if response.error_code:
             return ListGroupsResponse(error_code=response.error_code)
         together.groups += response.groups

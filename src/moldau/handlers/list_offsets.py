@@ -13,9 +13,9 @@ in, if it is large, is looked into beside the event loop (time_search.py).
 """
 
 import logging
-from collections.abc import Awaitable
 
 from moldau.core.slow_lane import Slices
+from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.handlers.time_search import Gone, run_search
@@ -50,7 +50,7 @@ _AT_ONCE_ROWS_MAX = 100
 @handles(ListOffsetsRequest)
 def list_offsets(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+) -> Answer[ListOffsetsResponse]:
     if (
         len(request.topics) > _AT_ONCE_ROWS_MAX
         or sum(len(topic.partitions) for topic in request.topics) > _AT_ONCE_ROWS_MAX

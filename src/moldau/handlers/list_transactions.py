@@ -3,13 +3,14 @@
 v1  only those older than a duration (KIP-994)    v2  a pattern of transactional ids (KIP-1152)
 """
 
-from typing import Any
-
+from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.protocol.messages.list_transactions import ListTransactionsRequest
+from moldau.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 
 @handles(ListTransactionsRequest)
-def list_transactions(broker: Broker, context: RequestContext, request: ListTransactionsRequest) -> Any:
+def list_transactions(
+    broker: Broker, context: RequestContext, request: ListTransactionsRequest
+) -> Answer[ListTransactionsResponse]:
     return broker.transactions.list(request)

@@ -12,7 +12,7 @@ that is the cost. Whatever is asked for is answered in steps; a topic named twic
 REBOOTSTRAP_REQUIRED (v13), which this broker has no reason to answer.
 """
 
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Generator, Sequence
 
 from moldau.controller.names import name_complaint
 from moldau.core.ids import ZERO_UUID
@@ -26,7 +26,7 @@ from moldau.handlers.cluster_view import (
     offline_replicas,
     reachable_brokers,
 )
-from moldau.handlers.registry import handles
+from moldau.handlers.registry import Reply, handles
 from moldau.metadata.image import INTERNAL_TOPICS, Image, TopicState
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.metadata import (
@@ -53,13 +53,13 @@ class EncodedResponse:
         return self._body
 
 
-Answer = MetadataResponse | EncodedResponse
-Steps = Generator[None, None, Answer]
+Response = MetadataResponse | EncodedResponse
+Steps = Generator[None, None, Response]
 _LOOKED_THROUGH_AT_ONCE = 256
 
 
 @handles(MetadataRequest)
-def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> Steps | Awaitable[Answer]:
+def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> Reply[Response]:
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
         return _all_topics(broker, context, request)
@@ -109,7 +109,7 @@ async def _create_and_answer(
     context: RequestContext,
     request: MetadataRequest,
     asked: Sequence[MetadataRequestTopic],
-) -> Answer:
+) -> Response:
     slices = broker.slow_lane.slices()
     missing = await slices.run(_missing(broker.metadata.image, asked))
     results = await broker.controller.auto_create_topics(missing) if missing else []

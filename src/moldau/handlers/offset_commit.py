@@ -11,7 +11,7 @@ commits (TxnOffsetCommit).
 from collections.abc import Callable, Generator
 from typing import Any
 
-from moldau.core.waiting import settled, then
+from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import by_rows, has_many_rows
 from moldau.handlers.registry import handles
@@ -32,7 +32,9 @@ RECORD_BYTES_MIN = 8 + 10 + 24
 
 
 @handles(OffsetCommitRequest)
-def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Any:
+def offset_commit(
+    broker: Broker, context: RequestContext, request: OffsetCommitRequest
+) -> Answer[OffsetCommitResponse]:
     if has_many_rows(request.topics, "partitions"):
         return _in_pieces(broker, context, request)
     return broker.groups.offset_commit(request, context)
@@ -48,7 +50,7 @@ async def _in_pieces(
     if not has_many_rows(request.topics, "partitions", ROWS_WHOLE_MAX):
         return await settled(broker.groups.offset_commit(request, context))
 
-    def ask(topics: list[Any]) -> Any:
+    def ask(topics: list[Any]) -> Answer[list[OffsetCommitResponseTopic]]:
         piece = OffsetCommitRequest(
             group_id=request.group_id,
             generation_id_or_member_epoch=request.generation_id_or_member_epoch,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from moldau.core.waiting import then
+from moldau.core.waiting import Answer, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import by_rows, has_many_rows
 from moldau.handlers.registry import handles
@@ -14,7 +14,9 @@ from moldau.protocol.messages.offset_delete import (
 
 
 @handles(OffsetDeleteRequest)
-def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> Any:
+def offset_delete(
+    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+) -> Answer[OffsetDeleteResponse]:
     if not has_many_rows(request.topics, "partitions"):
         return broker.groups.offset_delete(request, context)
     return _in_pieces(broker, context, request)
@@ -25,7 +27,7 @@ async def _in_pieces(
 ) -> OffsetDeleteResponse:
     error_code = 0
 
-    def ask(asked: list[Any]) -> Any:
+    def ask(asked: list[Any]) -> Answer[list[OffsetDeleteResponseTopic]]:
         def topics_of(response: OffsetDeleteResponse) -> list[OffsetDeleteResponseTopic]:
             nonlocal error_code
             error_code = error_code or response.error_code

@@ -8,12 +8,12 @@ Many partitions, asked for or committed by a group of which all are asked for, a
 (pieces.py). Up to version 7 there is one group; version 1 has no place for its error but the partitions.
 """
 
-from collections.abc import Awaitable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from moldau.core.ids import ZERO_UUID
 from moldau.core.slow_lane import all_steps
-from moldau.core.waiting import then
+from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import ROWS_AT_ONCE, by_rows, has_many_rows
 from moldau.handlers.registry import handles
@@ -34,7 +34,9 @@ GROUP_ERROR_SINCE = 2
 
 
 @handles(OffsetFetchRequest)
-def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> Any:
+def offset_fetch(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+) -> Answer[OffsetFetchResponse]:
     several = request if context.api_version >= SEVERAL_GROUPS_SINCE else _several(request)
     if len(several.groups) > ROWS_AT_ONCE or any(_is_large(broker, group) for group in several.groups):
         return _in_pieces(broker, context, request, several)
@@ -65,7 +67,7 @@ async def _in_pieces(
         if _is_large(broker, group):
             found = await _fetch_in_pieces(broker, context, group, several.require_stable)
         else:
-            found = await _now_or_later(_ask(broker, context, group, several.require_stable))
+            found = await settled(_ask(broker, context, group, several.require_stable))
         response.groups.append(found)
         if slices.spent():
             await slices.next_slice()
@@ -84,7 +86,7 @@ async def _fetch_in_pieces(
         topics = await lane.slices().run(_all_topics(broker, group.group_id, by_id))
     error_code = 0
 
-    def ask(asked: list[OffsetFetchRequestTopics]) -> Any:
+    def ask(asked: list[OffsetFetchRequestTopics]) -> Answer[list[OffsetFetchResponseTopics]]:
         piece = OffsetFetchRequestGroup(
             group_id=group.group_id,
             member_id=group.member_id,
@@ -109,13 +111,9 @@ async def _fetch_in_pieces(
 
 def _ask(
     broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
-) -> Any:
+) -> Answer[OffsetFetchResponseGroup]:
     request = OffsetFetchRequest(groups=[group], require_stable=require_stable)
     return then(broker.groups.offset_fetch(request, context), lambda response: response.groups[0])
-
-
-async def _now_or_later(outcome: Any) -> Any:
-    return await outcome if isinstance(outcome, Awaitable) else outcome
 
 
 def _all_topics(

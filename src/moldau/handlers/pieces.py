@@ -11,11 +11,11 @@ that begins to rebalance in between refuses the rest. All pieces are on their wa
 waited for, so that they share appends. Invariant: each row is answered once, in the order of the request.
 """
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from moldau.core.slow_lane import SlowLane
+from moldau.core.waiting import Answer, settled
 from moldau.protocol.declare import Struct
 
 ROWS_AT_ONCE = 64
@@ -65,29 +65,29 @@ async def by_rows(
     lane: SlowLane,
     topics: Sequence[Struct],
     rows: str,
-    ask: Callable[[list[Any]], Any],
+    ask: Callable[[list[Any]], Answer[list[Any]]],
     *,
     first_alone: bool = False,
 ) -> list[Any]:
     """Ask for the topics piece by piece; the topics of all answers, put together.
 
     `ask` gives the answer's topics (with their rows in `partitions`) for the topics that it is given, in
-    their order, or an awaitable of them. With `first_alone` the rest is asked only when the first piece is
+    their order. With `first_alone` the rest is asked only when the first piece is
     answered.
     """
     slices = lane.slices()
-    outcomes: list[tuple[list[int], Any]] = []
+    answers: list[tuple[list[int], Answer[list[Any]]]] = []
     with lane.paused_collector():
         for piece in cut(topics, rows):
-            outcome = ask([part for _, part in piece])
-            if first_alone and not outcomes:
-                outcome = await _answer(outcome)
-            outcomes.append(([place for place, _ in piece], outcome))
+            answer = ask([part for _, part in piece])
+            if first_alone and not answers:
+                answer = await settled(answer)
+            answers.append(([place for place, _ in piece], answer))
             if slices.spent():
                 await slices.next_slice()
     together: dict[int, Any] = {}
-    for places, outcome in outcomes:
-        for place, answered in zip(places, await _answer(outcome), strict=True):
+    for places, answer in answers:
+        for place, answered in zip(places, await settled(answer), strict=True):
             known = together.get(place)
             if known is None:
                 together[place] = answered
@@ -98,26 +98,24 @@ async def by_rows(
     return list(together.values())
 
 
-async def by_ids(lane: SlowLane, ids: Sequence[str], ask: Callable[[list[str]], Any]) -> list[Any]:
-    """Ask for each id once, some at a time; `ask` gives the list that belongs to its ids, or an awaitable."""
+async def by_ids(
+    lane: SlowLane, ids: Sequence[str], ask: Callable[[list[str]], Answer[list[Any]]]
+) -> list[Any]:
+    """Ask for each id once, some at a time; `ask` gives the list that belongs to its ids."""
     slices = lane.slices()
     asked: set[str] = set()
-    outcomes = []
+    answers: list[Answer[list[Any]]] = []
     with lane.paused_collector():
         for start in range(0, len(ids), ROWS_AT_ONCE):
             piece = [each for each in dict.fromkeys(ids[start : start + ROWS_AT_ONCE]) if each not in asked]
             asked.update(piece)
             if piece:
-                outcomes.append(ask(piece))
+                answers.append(ask(piece))
             if slices.spent():
                 await slices.next_slice()
     together: list[Any] = []
-    for outcome in outcomes:
-        together += await _answer(outcome)
+    for answer in answers:
+        together += await settled(answer)
         if slices.spent():
             await slices.next_slice()
     return together
-
-
-async def _answer(outcome: Any) -> Any:
-    return await outcome if inspect.isawaitable(outcome) else outcome

@@ -1,28 +1,33 @@
 """The handler table: which APIs this broker answers, in which versions, and with which function.
 
-A handler file registers itself by decorating its function; ApiVersions is built from this table, so what is
-advertised is what exists. There are two forms:
+A handler file registers itself by decorating its function (`load_all` in __init__.py imports them all);
+ApiVersions is built from this table, so what is advertised is what exists. There are two forms:
 
-    @handles(HeartbeatRequest)      (broker, context, request) -> response message, or an awaitable of it
-                                    when the answer has to wait: only then does a request cost a task. Or a
-                                    generator that yields after every few rows and returns the message, where
-                                    the work grows with the request or the cluster.
+    @handles(HeartbeatRequest)      (broker, context, request) -> `Reply`: the response message, or an
+                                    awaitable of it when the answer has to wait: only then does a request cost
+                                    a task. Or a generator that yields after every few rows and returns the
+                                    message, where the work grows with the request or the cluster.
     @serves_frames(FetchRequest)    (broker, exchange, view, body offset, version, correlation id) -> the
                                     whole answer frame, or None when a slot is filled later. For the hot APIs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.exchange import AnswerFrame
 
-HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
-_NEVER_FLEXIBLE = 1 << 15
+ResponseT = TypeVar("ResponseT")
+Reply: TypeAlias = Answer[ResponseT] | Generator[None, None, ResponseT]
+"""What a declared handler returns: the response, an awaitable of it, or the steps that lead to it."""
 
-Handler = Callable[[Broker, RequestContext, Any], Any]
+Handler = Callable[[Broker, RequestContext, Any], Reply[Any]]
 FrameHandler = Callable[[Broker, Any, memoryview, int, int, int], AnswerFrame | None]
+HandlerT = TypeVar("HandlerT", bound=Handler)
+FrameHandlerT = TypeVar("FrameHandlerT", bound=FrameHandler)
+_NEVER_FLEXIBLE = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +40,9 @@ class Entry:
     max_version: int
     flexible_from: int
     request_type: type[Any]
-    handler: Any
-    raw: Any = None
-    many_rows: Any = None
+    handler: Handler | None  # of a frame handler: for large frames, if it has one for them
+    raw: FrameHandler | None = None
+    many_rows: Handler | None = None
 
 
 TABLE: dict[int, Entry] = {}
@@ -54,20 +59,26 @@ def handles(request_type: type[Any]) -> Callable[[HandlerT], HandlerT]:
 
 
 def serves_frames(
-    request_type: type[Any], large: Callable[..., Any] | None = None, many_rows: Handler | None = None
-) -> Callable[[HandlerT], HandlerT]:
+    request_type: type[Any], large: Handler | None = None, many_rows: Handler | None = None
+) -> Callable[[FrameHandlerT], FrameHandlerT]:
     """Register the decorated function as one that decodes and encodes `request_type` by itself. Large frames
     are decoded in slices, and `large` gives an awaitable of their whole answer frame; it is cancelled if the
     client goes. `many_rows` is the handler of a request for which the function raises ManyRows."""
 
-    def register(function: HandlerT) -> HandlerT:
+    def register(function: FrameHandlerT) -> FrameHandlerT:
         _add(request_type, handler=large, raw=function, many_rows=many_rows)
         return function
 
     return register
 
 
-def _add(request_type: type[Any], *, handler: Any, raw: Any, many_rows: Any = None) -> None:
+def _add(
+    request_type: type[Any],
+    *,
+    handler: Handler | None,
+    raw: FrameHandler | None,
+    many_rows: Handler | None = None,
+) -> None:
     api_key, (low, high) = request_type.KEY, request_type.VERSIONS
     if api_key in TABLE:
         raise ValueError(f"two handlers for API {api_key}: {TABLE[api_key]} and {handler or raw}")

@@ -5,8 +5,7 @@
 Not here: the group's course (coordinator/group/classic_rebalance.py).
 """
 
-from typing import Any
-
+from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.protocol.errors import ErrorCode
@@ -17,7 +16,9 @@ ASSIGNMENTS_MAX = 20_000
 
 
 @handles(SyncGroupRequest)
-def sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> Any:
+def sync_group(
+    broker: Broker, context: RequestContext, request: SyncGroupRequest
+) -> Answer[SyncGroupResponse]:
     if len(request.assignments) > ASSIGNMENTS_MAX:
         return SyncGroupResponse(error_code=ErrorCode.INVALID_REQUEST)
     return broker.groups.sync_group(request, context)

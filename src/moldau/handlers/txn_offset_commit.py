@@ -13,7 +13,7 @@ from typing import Any
 
 from moldau.coordinator.append_errors import CLIENT_ERRORS
 from moldau.coordinator.group.transactional_offsets import refuse_transactional_commit
-from moldau.core.waiting import settled, then
+from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.offset_commit import batch_bytes_max, partition_counts, weigh
 from moldau.handlers.pieces import by_rows, has_many_rows
@@ -21,7 +21,11 @@ from moldau.handlers.registry import handles
 from moldau.handlers.transaction_verifier import Question, ask
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, Image
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from moldau.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponseTopic,
+)
 
 LOADING_SINCE = 2
 """Older clients crash when they are told that the coordinator is loading (KAFKA-7296)."""
@@ -35,7 +39,9 @@ which it comes again."""
 
 
 @handles(TxnOffsetCommitRequest)
-def txn_offset_commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+def txn_offset_commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Answer[TxnOffsetCommitResponse]:
     if has_many_rows(request.topics, "partitions"):
         return _in_pieces(broker, context, request)
     return _at_once(broker, context, request)
@@ -50,7 +56,7 @@ async def _in_pieces(
     counts = partition_counts(broker.metadata.image, by_id=False)
     too_large = await lane.slices().run(weigh(request, counts)) > batch_bytes_max(broker, request.group_id)
 
-    def ask(topics: list[Any]) -> Any:
+    def ask(topics: list[Any]) -> Answer[list[TxnOffsetCommitResponseTopic]]:
         piece = TxnOffsetCommitRequest(
             transactional_id=request.transactional_id,
             group_id=request.group_id,
@@ -69,7 +75,9 @@ async def _in_pieces(
     return TxnOffsetCommitResponse(topics=topics)
 
 
-def _at_once(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+def _at_once(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Answer[TxnOffsetCommitResponse]:
     missing = _missing(broker.metadata.image, request)
     if missing.issuperset(
         (topic.name, row.partition_index) for topic in request.topics for row in topic.partitions
@@ -79,7 +87,9 @@ def _at_once(broker: Broker, context: RequestContext, request: TxnOffsetCommitRe
     return then(_commit(broker, context, request), lambda response: _translated(response, missing, version))
 
 
-def _commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+def _commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Answer[TxnOffsetCommitResponse]:
     if not request.group_id:
         return refuse_transactional_commit(request, ErrorCode.INVALID_GROUP_ID)
     asks = context.api_version >= ADDS_PARTITION_SINCE or (
@@ -92,7 +102,9 @@ def _commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitReq
     return broker.groups.txn_offset_commit(request, context)
 
 
-async def _verify_and_commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+async def _verify_and_commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
     groups = broker.groups
     place = (GROUP_OFFSETS_TOPIC, groups.partition_for(request.group_id))
     question = Question(

@@ -179,7 +179,9 @@ class Dispatch:
         except MalformedMessage as error:
             raise asked.malformed(error) from error
         try:
-            answer = entry.handler(self._broker, asked.context, request)
+            handler = entry.handler
+            assert handler is not None
+            answer = handler(self._broker, asked.context, request)
             if type(answer) is GeneratorType:
                 slices = self._broker.slow_lane.slices()
                 try:
@@ -259,6 +261,7 @@ class Dispatch:
             except MalformedMessage as error:
                 raise asked.malformed(error) from error
             serve = handler or entry.handler
+            assert serve is not None
             answer = serve(self._broker, asked.context, request)
             if type(answer) is GeneratorType:
                 answer = await slices.run(answer, asked.is_wanted)
