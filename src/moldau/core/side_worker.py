@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 CREDIT_SECONDS = 0.05
 """How far below the others' use a source begins: a few short pieces, and less than one long one."""
-_REMEMBERED_MAX = 1024  # sources that have nothing to do at the moment
+_REMEMBERED_MAX = 256  # sources that have nothing to do at the moment, which stay in memory that long
 
 _Piece = tuple["asyncio.Future[Any]", Callable[[], Any]]
 
@@ -54,7 +54,7 @@ class SideWorker:
         self._executor = executor
         self._now_seconds = now_seconds
         self._queues: dict[object, _Queue] = {}  # of sources that wait, or whose last piece runs
-        self._used: OrderedDict[int, float] = OrderedDict()  # by the ids of sources, the latest last
+        self._used: OrderedDict[object, float] = OrderedDict()  # by source, the latest last
         self._least_seconds = 0.0  # what the source that ran last had used before
         self._order = itertools.count()
         self._runs = False
@@ -72,9 +72,7 @@ class SideWorker:
         queue = self._queues.get(source)
         if queue is None:
             least_seconds = self._least_seconds - CREDIT_SECONDS
-            queue = self._queues[source] = _Queue(
-                max(least_seconds, self._used.get(id(source), least_seconds))
-            )
+            queue = self._queues[source] = _Queue(max(least_seconds, self._used.get(source, least_seconds)))
             queue.order = next(self._order)
         queue.pieces.append((future, work))
         if not self._runs:
@@ -139,7 +137,7 @@ class SideWorker:
         if queue.pieces or self._queues.get(source) is not queue:
             return
         del self._queues[source]
-        self._used[id(source)] = queue.used_seconds
-        self._used.move_to_end(id(source))
+        self._used[source] = queue.used_seconds
+        self._used.move_to_end(source)
         if len(self._used) > _REMEMBERED_MAX:
             self._used.popitem(last=False)

@@ -46,7 +46,7 @@ class Leftovers:
 
     def names(self) -> list[str]:
         """The names that the directory holds now."""
-        return list(self._names)
+        return sorted(self._names)
 
     def settle(self) -> list[str]:
         """Bring the directory in order; returns the names that it holds then."""

@@ -227,10 +227,9 @@ def _jobs(
                 # The checkpoints may speak of a topic that had this name before.
                 saved = Saved(cleaned_offset=_ANY)
             jobs.append(Job(directory, path, *key, saved))
-    for key in (recovery_points.keys() | high_watermarks.keys()) - {
-        (job.topic, job.partition) for job in jobs
-    }:
-        if key not in deleted:
+    found = {(job.topic, job.partition) for job in jobs}
+    for key in sorted(recovery_points.keys() | high_watermarks.keys()):
+        if key not in found and key not in deleted:
             end_offset = max(recovery_points.get(key, 0), high_watermarks.get(key, 0), starts.get(key, 0))
             saved_ends[key] = max(end_offset, saved_ends.get(key, 0))
     return jobs

@@ -89,17 +89,17 @@ class Removal:
             go_on(None)
 
     def _after_forgetting(self, due: list[_Folder], done: Callable[[], None]) -> None:
-        stale: set[LogDirectory] = {
+        stale: list[LogDirectory] = [
             folder.directory
             for folder in due
             if folder.directory is not None
             and not folder.directory.offline
             and self._forgotten_ms.get(folder.directory, -1.0) <= folder.deleted_ms
-        }
+        ]
         if not stale:
             done()
             return
-        directory = stale.pop()
+        directory = stale[0]
         now_ms = self._clock.monotonic_ms()
 
         def forgotten() -> None:

@@ -49,7 +49,7 @@ class ProducerIdAllocation:
         self._runtime = runtime
         self._source = source
         self._timers = timers
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order in which they began
 
     def stop(self) -> None:
         """Cancel the aborts that wait for a producer id; no client waits for them."""
@@ -102,5 +102,5 @@ class ProducerIdAllocation:
             )
 
         task = asyncio.get_running_loop().create_task(abort())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
