@@ -1,5 +1,5 @@
-"""What an append answers: a result by its offsets, a refusal by its error code, or that the records must be
-looked at first. None of them is an exception.
+"""The result of an append: the batch's offsets, an error code with its message, or an inspection of the
+records that must be run first. None of them is an exception.
 
 HOT: one `Appended` is made for every batch, so it is a tuple with names; what is the same in every good
 answer stands on the class.
@@ -19,7 +19,7 @@ class RecordError(NamedTuple):
 
 
 class AppendResult:
-    """The common face of `Appended` and `Refused`."""
+    """What `Appended`, `Refused` and `Deferred` have in common."""
 
     __slots__ = ()
 
@@ -66,7 +66,7 @@ class Repeated(Appended):
 
 
 class Refused(AppendResult):
-    """The batch is not in the log, and why."""
+    """The batch is not in the log; the error code says why."""
 
     __slots__ = ("error_code", "error_message", "log_start_offset", "record_errors")
 
@@ -98,7 +98,7 @@ class Deferred(AppendResult):
 
     __slots__ = ("inspection", "log_start_offset")
 
-    error_code = -1  # UNKNOWN_SERVER_ERROR: what a client would see if nobody went on with it
+    error_code = -1  # UNKNOWN_SERVER_ERROR, if the caller ignores it
     base_offset = -1
     last_offset = -1
     log_append_time_ms = -1
@@ -112,7 +112,7 @@ class Deferred(AppendResult):
 
 
 class Refusal(NamedTuple):
-    """A refusal before it is dressed as an answer."""
+    """An error code with its message; a `Refused` is made of it with the log's offsets."""
 
     error_code: int
     message: str

@@ -1,4 +1,4 @@
-"""Work that must not hold up the event loop: run in a thread, its end reported back on the loop.
+"""Runs work in a thread and reports its end on the event loop.
 
 The log's parts are given a `Background` and need not know of asyncio. `InlineBackground` does everything at
 once, on the spot, for tests and tools.

@@ -1,5 +1,5 @@
-"""Reading a segment batch by batch from some position on, checking each (header, crc, order), and noting what
-it says in the indexes and the leader epochs.
+"""Reads a segment batch by batch from some position on, checks each (header, crc, order), and adds it to the
+indexes and the leader epochs.
 
 A batch's base offset lies before what its crc covers, so a damaged one is found by the order alone:
 

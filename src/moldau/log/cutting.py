@@ -26,7 +26,7 @@ from moldau.log.damage import (
     whole_batch,
 )
 from moldau.log.found_segments import FoundSegments
-from moldau.log.scan import cut_segment
+from moldau.log.rebuild import cut_segment
 from moldau.log.segment import LOG_SUFFIX, Segment, file_name
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Cutting:
         else:
             behind = records_behind(segment, damage.position)
             if behind is not None:
-                self._found.traced_end_offset = max(self._found.traced_end_offset, behind)
+                self._found.hinted_end_offset = max(self._found.hinted_end_offset, behind)
                 path = keep_tail(self._found.files, segment, damage.position)
                 if path is not None:
                     kept.append(path)
@@ -124,8 +124,8 @@ class Cutting:
 
     def _take_out(self, segment: Segment, kept: list[str]) -> None:
         if segment.size_bytes and whole_batch(segment, 0) is not None:
-            self._found.traced_end_offset = max(
-                self._found.traced_end_offset, records_behind(segment, 0) or 0
+            self._found.hinted_end_offset = max(
+                self._found.hinted_end_offset, records_behind(segment, 0) or 0
             )
             kept.append(keep_segment(self._found.files, segment))
         else:

@@ -11,9 +11,9 @@ from moldau.core.files import Files
 from moldau.core.settings.topic import TopicSettings
 from moldau.log.checked_scan import UNLIMITED
 from moldau.log.descriptors import DescriptorLimit
+from moldau.log.end_offset_hints import end_by_index, end_by_names, offset_named
 from moldau.log.leftovers import Leftovers
 from moldau.log.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment, file_name
-from moldau.log.traces import end_by_index, end_by_names, offset_named
 
 
 class FoundSegments:
@@ -37,8 +37,8 @@ class FoundSegments:
         self.now_ms = now_ms
         self.segments: list[Segment] = []
         self.snapshot_offsets: list[int] = []
-        self.traced_end_offset = 0
-        """The highest end that names, indexes and batches behind damage tell of."""
+        self.hinted_end_offset = 0
+        """The highest end that names, indexes and batches behind damage show."""
         self.bytes_truncated = 0
         self.truncated_because = ""
         self.unindexed: set[Segment] = set()
@@ -56,21 +56,21 @@ class FoundSegments:
         found = leftovers.names()
         self._found = found
         if not any(name.endswith(LOG_SUFFIX) for name in found):
-            self.traced_end_offset = max(
-                self.traced_end_offset, end_by_index(self.files, self.directory, found)
+            self.hinted_end_offset = max(
+                self.hinted_end_offset, end_by_index(self.files, self.directory, found)
             )
         self._names = leftovers.settle()
         offsets = (offset_named(name) for name in self._names if name.endswith(SNAPSHOT_SUFFIX))
         self.snapshot_offsets = sorted(offset for offset in offsets if offset is not None)
 
-    def trace_names(self) -> int:
-        """The highest end that anything in the directory tells of. Only asked where the end is in doubt."""
-        return max(self.traced_end_offset, end_by_names(self._found))
+    def hint_from_names(self) -> int:
+        """The highest end that anything in the directory shows. Only needed where the end is in doubt."""
+        return max(self.hinted_end_offset, end_by_names(self._found))
 
-    def trace_index(self) -> None:
+    def note_index_hint(self) -> None:
         """Before recovery forgets what the newest index says: note how far the log had come by it."""
-        self.traced_end_offset = max(
-            self.traced_end_offset, end_by_index(self.files, self.directory, self._names)
+        self.hinted_end_offset = max(
+            self.hinted_end_offset, end_by_index(self.files, self.directory, self._names)
         )
 
     def new_segment(self, base_offset: int) -> Segment:
@@ -101,7 +101,7 @@ class FoundSegments:
 
     def continue_at(self, offset: int) -> None:
         """The log goes on at this offset, behind its end: what lay between is lost. All of it is forced to
-        disk, so that nobody has to find this out again.
+        disk, so that the next start finds it so.
         """
         last = self.segments[-1]
         if last.size_bytes:

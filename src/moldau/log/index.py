@@ -8,10 +8,10 @@ zeros until the segment is closed; we write an index only as far as it goes, and
 open one.
 
 An index is a hint that can always be rebuilt from the log: it is written when its tail has grown, when the
-segment rolls and when the log closes, and recovery believes only what it finds plausible. Pairs that have
-reached the file are searched there with positioned reads, so that a closed segment costs no memory.
+segment rolls and when the log closes, and recovery uses only entries that lead to the batch they name. Pairs
+that have reached the file are searched there with positioned reads, so that a closed segment costs no memory.
 
-Not here: when an entry is due (log.py), rebuilding (recovery.py).
+Not here: when an entry is due (writer.py), rebuilding (segment_end.py, checked_scan.py).
 """
 
 import struct

@@ -2,8 +2,8 @@
 rebuilt.
 
 Offset and time index are hints that can be had again from the batches' headers. The index of aborted
-transactions is none, and needs the producers' state: it is only noted here that it must be rebuilt (scan.py
-does it).
+transactions is none, and needs the producers' state: it is only noted here that it must be rebuilt
+(rebuild.py does it).
 
 Not here: how a segment ends (segment_end.py), the index files (index.py, transaction_index.py).
 """
@@ -103,7 +103,7 @@ class IndexCheck:
         return ""
 
     def _sparse(self, segment: Segment, end: SegmentEnd) -> bool:
-        """Whether an offset index without entries is worth being made anew. No sign of damage: a few batches
+        """Whether an offset index without entries is worth a rebuild. No sign of damage: a few batches
         between two starts each leave none, and the interval may have been longer.
         """
         if end.last is None or len(segment.offset_index):

@@ -1,5 +1,5 @@
-"""Looking at every record of a client's batch, where a topic's settings or a header that cannot be right ask
-for it; and packing the batch anew in the topic's codec.
+"""Validates every record of a client's batch where the topic's settings or a contradictory header require it,
+and recompresses the batch in the topic's codec.
 
 A few hundred bytes may hold millions of records, so an inspection is an object that is run where there is
 time for it: `run_short` on the event loop, in less than a millisecond, or `run` in a worker thread. It has

@@ -164,8 +164,8 @@ class LeaderAppend:
     ) -> AppendResult:
         """End the producer's transaction; also one that never reached this partition.
 
-        Refused with INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED when somebody newer has been
-        here.
+        Refused with INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED when a newer
+        producer or coordinator has written here.
         """
         batch = build_end_transaction_marker(
             marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms

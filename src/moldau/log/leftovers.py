@@ -1,5 +1,5 @@
-"""What a stopped broker has left half done in a partition's directory: told by the names alone, and finished
-or forgotten before anything is opened.
+"""Finishes or undoes what a stopped broker has left half done in a partition's directory, by the files' names
+alone, before anything is opened.
 
     .deleted, .tmp     forgotten
     .cleaned           a compaction that was not finished: forgotten

@@ -32,7 +32,7 @@ from moldau.log.leader_append import CLIENT, LeaderAppend, Origin
 from moldau.log.partition_files import PartitionFiles
 from moldau.log.producers import Producers
 from moldau.log.reader import OffsetOutOfRange, Reader
-from moldau.log.scan import cut_segment, rebuild_producers
+from moldau.log.rebuild import cut_segment, rebuild_producers
 from moldau.log.segment import LOG_SUFFIX, CorruptSegment, Segment
 from moldau.log.timestamps import Search as TimestampSearch
 from moldau.log.timestamps import TimestampAndOffset
@@ -388,7 +388,7 @@ class Log:
             self._reader.start_offset = offset
             self.epochs.clear()
             files.write_epochs(self.epochs)
-            # Also those below: with nothing in the log, one at `offset` would be believed at the next start.
+            # Also those below: with nothing in the log, the next start would load one at `offset`.
             for snapshot in list(files.snapshot_offsets):
                 files.remove_snapshot(snapshot)
             self._end_cut(offset)
@@ -473,7 +473,7 @@ class Log:
     # -- compaction --------------------------------------------------------------------------------
 
     def replace_segments(self, old: Sequence[Segment], fresh: Segment) -> None:
-        """Compaction has made `fresh` of these neighbours; the files are its business (compaction/swap.py).
+        """Compaction has made `fresh` of these neighbours; it has renamed the files (compaction/swap.py).
 
         The start offset stays: `fresh` has the first one's base offset, whatever is left in it. A producer
         snapshot belongs to a segment's beginning, so those of the other beginnings go; the states that they

@@ -1,4 +1,4 @@
-"""A log that is not there: it stands for one that could not be opened, so that its partition can answer
+"""A stand-in for a log that could not be opened, so that its partition can answer
 KAFKA_STORAGE_ERROR, with the cause, instead of not existing.
 
 It is empty, takes nothing and touches no file.

@@ -1,5 +1,5 @@
-"""What holds back read_committed consumers in one log: transactions that are open, and such as have ended
-but whose marker is not yet below the high watermark (KIP-98).
+"""The transactions that hold back the last stable offset of one log: those that are open, and those that have
+ended but whose marker is not yet below the high watermark (KIP-98).
 
     offset      10      20          30            40
                 begin A  begin B    commit A      high watermark here: B is open, A is decided;
@@ -70,7 +70,7 @@ class OpenTransactions:
         return first if ongoing is None or first < ongoing else ongoing
 
     def settle(self, high_watermark: int) -> None:
-        """Forget what has ended below the high watermark, also when nobody asks for the stable offset.
+        """Forget what has ended below the high watermark, also when the stable offset is never read.
 
         Costs next to nothing when called after every marker: it looks only once there are twice as many.
         """

@@ -17,7 +17,7 @@ from moldau.log.epochs import LeaderEpochs
 from moldau.log.found_segments import FoundSegments
 from moldau.log.index_check import IndexCheck
 from moldau.log.producers import Producers
-from moldau.log.scan import rebuild_producers
+from moldau.log.rebuild import rebuild_producers
 from moldau.log.segment import (
     LOG_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
@@ -255,7 +255,7 @@ class Opening:
         start = self._indexes.trusted_position(segment, recovery_point)
         scan = self._scan(index, start, epochs)
         if scan.damage is not None and 0 < start == scan.position:
-            # The index may have led astray: nothing is cut before the segment has been read from its
+            # The index may be wrong: nothing is cut before the segment has been read from its
             # beginning.
             self._indexes.forget(segment)
             scan = self._scan(index, 0, epochs)

@@ -63,7 +63,9 @@ class Reader:
         """Of the first `aborts_known` segments, which all are full, those with aborted transactions."""
         self.aborts_known = 0
         self.changes = 0
-        """How often segments were cut, replaced or removed: who walks over them in steps begins anew then."""
+        """How often segments were cut, replaced or removed: a search that was paused must begin again
+        then.
+        """
         self._cursors: dict[int, tuple[Segment, int]] | None = None
 
     def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True) -> Chunk:

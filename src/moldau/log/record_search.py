@@ -1,4 +1,4 @@
-"""The first record of one batch with at least a given timestamp: what a search by time ends with.
+"""The first record of one batch with at least a given timestamp: the last step of a search by time.
 
 The batch may unpack to hundreds of megabytes, so the search is an object that can be handed to a worker
 thread. It has its bytes for itself and touches nothing else.

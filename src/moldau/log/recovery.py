@@ -1,9 +1,9 @@
 """Opening a partition's directory, after a clean stop or a crash.
 
-After a clean stop sizes, indexes and snapshots are believed, if every segment ends as it should and the log
-where the recovery point says. After a crash, what lies below the recovery point is on the disk; from there on
-every batch is read and checked (header, crc, order), the log is cut at the first that is not whole, and
-whatever stood behind it goes. Indexes are rebuilt from there too, the leader epochs completed from the
+After a clean stop sizes, indexes and snapshots are used as they are, if every segment ends with a whole batch
+and the log at its recovery point. After a crash, what lies below the recovery point is on the disk; from
+there on every batch is read and checked (header, crc, order), the log is cut at the first that is not whole,
+and whatever stood behind it goes. Indexes are rebuilt from there too, the leader epochs completed from the
 batches, the producers' state from a snapshot and the headers that follow it, and with that state the indexes
 of aborted transactions. Then the log is exactly a prefix of what was appended, as long as everything forced
 to disk, at least.
@@ -11,7 +11,7 @@ to disk, at least.
     ....batch batch|batch batch ba~~~            |: recovery point, checked from here
                                 ^ cut here
 
-Where anything tells that the log was longer (traces.py), and no other replica can bring back what is lost, it
+Where any file shows that the log was longer (end_offset_hints.py), and no other replica has what is lost, it
 goes on behind that: offsets that were acknowledged are not given to other records. Such a gap is logged, and
 readers pass over it as over one of compaction's.
 
@@ -33,11 +33,11 @@ from moldau.core.settings.topic import TopicSettings
 from moldau.log.checked_scan import UnreadableLog
 from moldau.log.checkpoints import read_topic_id
 from moldau.log.descriptors import DescriptorLimit
+from moldau.log.end_offset_hints import OFFSETS_LOST_MAX
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.found_segments import FoundSegments
 from moldau.log.log import Log
 from moldau.log.opening import ANY_OFFSET, Opening
-from moldau.log.traces import OFFSETS_LOST_MAX
 
 __all__ = ["Recovered", "Saved", "UnreadableLog", "open_log"]
 
@@ -110,7 +110,7 @@ def open_log(
     else:
         opening.gaps_end_offset = max(recovery_point, cleaned_offset)
         opening.flushed_offset = recovery_point
-        found.trace_index()
+        found.note_index_hint()
         end_offset = opening.recover(recovery_point, epochs)
     if aborts is not None:
         opening.check_aborts(aborts, complete=clean)
@@ -122,9 +122,8 @@ def open_log(
     if log_start_offset > end_offset:
         if sole_copy:
             logger.error(
-                "%s: log-start-offset-checkpoint says that the log starts at %d, but nothing else tells "
-                "of more "
-                "than its end %d: this is not believed, and it starts at %d",
+                "%s: log-start-offset-checkpoint has offset %d, which is behind the log's end %d: it is "
+                "ignored, and the log starts at %d",
                 name,
                 log_start_offset,
                 end_offset,
@@ -151,7 +150,7 @@ def open_log(
     whole = not clean or opening.checked
     if not whole and not found.snapshot_offsets and opening.producers_seen():
         # Earlier versions wrote none when every producer had expired, so that nothing need be wrong.
-        logger.info("%s: its producer snapshot is missing: it is made anew from the batches", name)
+        logger.info("%s: its producer snapshot is missing: it is rebuilt from the batches", name)
         whole = True
     producers = opening.producers(end_offset, whole=whole)
     offsets_lost = end_offset - found_end_offset
@@ -204,7 +203,7 @@ def _after_clean_stop(
         opening.gaps_end_offset = opening.flushed_offset = ANY_OFFSET
         opening.known_end_offset = recovery_point or -1
         last = found.segments[-1]
-        found.trace_index()
+        found.note_index_hint()
         return opening.recover(min(recovery_point or ANY_OFFSET, last.base_offset + 1), epochs)
     last_batch = opening.last_batch()
     # The first epoch begins where the log does, which may be in the last batch, or behind it.
@@ -214,7 +213,7 @@ def _after_clean_stop(
         and looked_at < end.next_offset
         and 0 <= last_batch[1] != epochs.epoch_at(looked_at)
     ):
-        logger.warning("%s: its leader-epoch-checkpoint is damaged: it is made anew", found.name)
+        logger.warning("%s: its leader-epoch-checkpoint is damaged: it is rebuilt", found.name)
         opening.rebuild_epochs(len(found.segments), epochs)
     return end.next_offset
 
@@ -224,13 +223,15 @@ def _go_on_behind(
 ) -> int:
     """Leave out the offsets that were used before, as far as that can be told; returns the new end offset."""
     latest = epochs.entries()[-1:]
-    traced = [recovery_point, high_watermark, found.trace_names(), *(start for _, start in latest)]
-    believed = [offset for offset in traced if offset - end_offset <= OFFSETS_LOST_MAX]
-    for offset in set(traced) - set(believed):
+    hints = [recovery_point, high_watermark, found.hint_from_names(), *(start for _, start in latest)]
+    plausible = [offset for offset in hints if offset - end_offset <= OFFSETS_LOST_MAX]
+    for offset in set(hints) - set(plausible):
         logger.warning(
-            "%s: a checkpoint or file name speaks of offset %d, which is not believed", found.name, offset
+            "%s: a checkpoint or file name has offset %d, which is implausible and ignored",
+            found.name,
+            offset,
         )
-    used = max(believed, default=end_offset)
+    used = max(plausible, default=end_offset)
     if used <= end_offset:
         return end_offset
     logger.error(

@@ -1,4 +1,4 @@
-"""Removing files behind the scenes: deleted partitions' folders, and segments that retention has taken out.
+"""Removes files in the background: deleted partitions' folders, and segments that retention has taken out.
 
     flights-0  ->  flights-0.<32 hex digits>-delete  ->  its line leaves the checkpoint files  ->  removed
 
@@ -45,7 +45,7 @@ class Removal:
         background: Background,
         forget: Callable[[LogDirectory, Callable[[], None]], None],
     ) -> None:
-        """`forget` writes a directory's checkpoint files anew, behind the scenes, and then calls back."""
+        """`forget` rewrites a directory's checkpoint files in the background, and then calls back."""
         self._files = files
         self._clock = clock
         self._timers = timers

@@ -1,5 +1,5 @@
 """A topic's settings as an append needs them: which batches pass by their header alone, and what the others
-are held against (validation.py, inspection.py).
+are checked against (validation.py, inspection.py).
 """
 
 from moldau.core.settings.rows import MAX_LONG

@@ -5,7 +5,7 @@ leads to a batch close to the end, and from there the headers are walked.
 
     index: ... (relative last offset 811, position 65,112)
     log:   ... | 809..811 | 812 | 813..815 |        ends at the file's size, below the next segment
-               ^ 65,112: must be a batch that ends there at the latest, else the index is not believed
+               ^ 65,112: must be a batch that ends there at the latest, else the index is wrong
 
 (Kafka notes the last offset of all batches of one write.)
 
@@ -49,7 +49,7 @@ def walk_end(segment: Segment, limit_offset: int = UNLIMITED) -> SegmentEnd:
 
 
 def rebuild_index(segment: Segment, limit_offset: int, interval_bytes: int) -> SegmentEnd:
-    """Walk all of it, and make the two indexes anew (in memory); they are empty before."""
+    """Walk all of it, and rebuild the two indexes (in memory); they are empty before."""
     return _walk(segment, 0, limit_offset, -1, interval_bytes)
 
 

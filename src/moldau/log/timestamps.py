@@ -4,13 +4,13 @@ The time index holds (largest timestamp so far, offset of the batch that had it)
 a moment lies behind the last entry that is below that moment; from there on, batches are skipped by the
 maximum in their header, and only the batch that qualifies is unpacked.
 
-A header's maximum may lie, and an open transaction may have a whole log walked, so a search can be long: it
-is a generator of steps, which its driver runs where and as fast as it may (handlers/time_search.py).
+A header's maximum may be wrong, and an open transaction may have a whole log walked, so a search can be long:
+it is a generator of steps, which its driver runs where and as fast as it may (handlers/time_search.py).
 
     yields None            a good moment for a pause
     yields RecordSearch    a batch to be looked into, here or elsewhere; its result is sent back
 
-After a pause the segments may be others: then the search raises `LogChanged`, and is begun anew.
+After a pause the segments may be others: then the search raises `LogChanged`, and is begun again.
 """
 
 from collections.abc import Generator, Sequence
@@ -41,7 +41,7 @@ class Unreadable(NamedTuple):
 
 
 class LogChanged(Exception):
-    """Segments were removed or replaced while the search paused: it has to begin anew."""
+    """Segments were removed or replaced while the search paused: it has to begin again."""
 
 
 Found: TypeAlias = tuple[int, int] | Unreadable | None
@@ -62,7 +62,7 @@ def run(search: Search, budget: UnpackBudget | None = None) -> TimestampAndOffse
 
 
 def look_into(search: RecordSearch, budget: UnpackBudget) -> Found:
-    """The result of one batch's search, as its log's search wants it back; for any thread."""
+    """The result of one batch's search, as it is sent back into the search; for any thread."""
     try:
         return search.run(budget)
     except (CorruptBatch, UnpacksToMore) as error:

@@ -17,9 +17,9 @@ Most logs have no such entries, and then no file. The newest entries are in memo
 the segment rolls or the log closes; those in the file are searched by a summary (one line a block of entries)
 and read when they are needed, so that a closed segment costs next to nothing.
 
-Unlike the other indexes this one is no hint: an entry that is lost lets an aborted record through. Recovery
-therefore rebuilds it wherever it rebuilds anything, and a file that is damaged is not believed (scan.py).
-Not here: when an entry is due (writer.py), several segments (transactions.py).
+Unlike the other indexes this one must be complete: an entry that is lost lets an aborted record through.
+Recovery therefore rebuilds it wherever it rebuilds anything, and a damaged file is rebuilt from the batches
+(rebuild.py). Not here: when an entry is due (writer.py), several segments (transactions.py).
 """
 
 import struct

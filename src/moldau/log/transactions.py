@@ -51,8 +51,8 @@ class Transactions:
         return max(unstable, self._reader.start_offset)
 
     def settle(self, high_watermark: int) -> None:
-        """Forget what has been decided below the high watermark, so that a log that nobody reads does not
-        remember every transaction; cheap enough to be called after every marker.
+        """Forget what has been decided below the high watermark, so that a log without readers does not
+        keep every transaction; cheap enough to be called after every marker.
         """
         self._open.settle(high_watermark)
 

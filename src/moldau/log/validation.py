@@ -1,23 +1,22 @@
-"""Judging a client's batch with all its cases, and rewriting it where the topic's settings ask for that.
+"""Validates a batch in all cases, and rewrites it where the topic's settings ask for that.
 
-log.py lets the usual batch through by its header alone and calls this for every other. The order of the
-checks and the codes are Kafka's (LogValidator, UnifiedLog): form, size, crc, count, control bit, codec, then
-the records where a setting demands to look inside:
+leader_append.py lets the usual batch through by its header alone and calls this for every other. The order of
+the checks and the codes are Kafka's (LogValidator, UnifiedLog): form, size, crc, count, control bit, codec,
+then the records where a setting demands to look inside:
 
     compaction           every record needs a key
     timestamp limits     a record too old or too new is refused, and named by its place in the batch
     compression.type     another codec than the batch's: the payload is unpacked and packed again
     LogAppendTime        no look inside: a bit and the maximum timestamp in the header, and the crc over all
 
-A maximum timestamp in the header that is below the base timestamp is a lie; then the records are asked, and
-it is corrected.
+A maximum timestamp in the header that is below the base timestamp is wrong; it is corrected from the records.
 
 A few records are looked at here; for more, the batch comes back as an `Inspection` that is run elsewhere
 (inspection.py).
 
 A wrong count is found by the last offset delta, by a lower bound on a record's size, and, in uncompressed
-batches of up to `COUNTED_RECORDS_MAX` records, by walking their lengths. A larger batch that was built to lie
-consistently is not found unless the records are looked at for another reason; its readers will refuse it.
+batches of up to `COUNTED_RECORDS_MAX` records, by walking their lengths. A larger batch with a consistent
+wrong count is not found unless the records are looked at for another reason; its readers will refuse it.
 """
 
 from moldau.log.append_result import Refusal
@@ -145,8 +144,8 @@ def _apply_rules(view: BatchView, rules: Rules, now_ms: int) -> BatchView | Refu
         )
     recode = rules.codec is not None and rules.codec != view.codec
     too_new = not rules.append_time and view.max_timestamp_ms > now_ms + rules.after_max_ms
-    max_is_a_lie = view.max_timestamp_ms < view.base_timestamp_ms
-    if rules.compacts or rules.timestamps_limited or recode or too_new or max_is_a_lie:
+    max_is_wrong = view.max_timestamp_ms < view.base_timestamp_ms
+    if rules.compacts or rules.timestamps_limited or recode or too_new or max_is_wrong:
         inspection = Inspection(view, rules, now_ms)
         if not inspection.is_short:
             return inspection

@@ -1,9 +1,9 @@
-"""Guards of the first batch of a transaction (KIP-890): has the transaction ended while its coordinator was
-asked?
+"""Guards for the first batch of a transaction (KIP-890): a batch must not be appended when its transaction
+has ended while the coordinator was asked.
 
 A batch that would open a transaction waits until the coordinator says that the partition takes part in it.
 Meanwhile a marker may come and end that very transaction; the batch, appended after it, would open one that
-nobody will ever end. So a guard is taken before the question, every marker breaks the producer's guard, and
+is never ended. So a guard is taken before the question, every marker breaks the producer's guard, and
 a batch with a broken guard is refused.
 
     begin(7, epoch 0) ─── question ─────────────────── answer: yes ──> is_current? no: refused
@@ -30,7 +30,7 @@ class Verification:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.lowest_sequence = -1
-        """The lowest base sequence asked for in this epoch, or -1 when nobody said."""
+        """The lowest base sequence asked for in this epoch, or -1 when unknown."""
         self.bumps_epoch = False
         """Every transaction has an epoch of its own (transaction version 2), and so begins at sequence 0."""
         self.swept = False
@@ -60,7 +60,7 @@ class Verifications:
             if len(self._by_producer) > GUARDS_MAX:
                 del self._by_producer[next(iter(self._by_producer))]
         if producer_epoch > guard.producer_epoch:
-            # Nobody knows yet whether the later epoch is a lie, so the guard also serves the earlier one.
+            # The higher epoch is not confirmed yet, so the guard also serves the earlier one.
             guard.producer_epoch, guard.lowest_sequence, guard.bumps_epoch = producer_epoch, -1, False
         if producer_epoch == guard.producer_epoch:
             if base_sequence >= 0 and not 0 <= guard.lowest_sequence <= base_sequence:
@@ -82,7 +82,7 @@ class Verifications:
         self._by_producer.clear()
 
     def sweep(self) -> None:
-        """Break the guards that nobody has asked for since the last sweep."""
+        """Break the guards that were not used since the last sweep."""
         for producer_id in [each for each, guard in self._by_producer.items() if guard.swept]:
             del self._by_producer[producer_id]
         for guard in self._by_producer.values():

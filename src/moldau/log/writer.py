@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether the error goes away by itself when somebody makes room."""
+    """Whether the error goes away when files are removed."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -89,7 +89,7 @@ def test_a_start_beyond_all_that_is_known_deletes_nothing(
     (case.folder / "log-start-offset-checkpoint").write_text("0\n1\nvictim 0 5000000\n")
     manager, victim, _ = start(case.folder)
     assert content(victim)[0] == case.original.victim
-    assert told(caplog, "victim-0", "5000000", "not believed")
+    assert told(caplog, "victim-0", "5000000", "ignored")
     manager.close()
 
 

@@ -1,7 +1,7 @@
-"""Up to which offset a partition has been used, as far as anything on the disk still tells.
+"""Up to which offset a partition was used, by everything on the disk that shows it.
 
 An offset that was acknowledged must not be given to another record, even when the first one is lost: a
-consumer that has read beyond it would never see the second. What tells of a higher end than the log's own:
+consumer that has read beyond it would never see the second. These may show a higher end than the log's own:
 
     recovery-point-offset-checkpoint    all below was on the disk; after a clean stop it is the end itself
     replication-offset-checkpoint       all below was committed
@@ -10,7 +10,7 @@ consumer that has read beyond it would never see the second. What tells of a hig
     leader-epoch-checkpoint             where the newest leader began
     whole batches behind a damaged one
 
-None of these carries a checksum, so that a value beyond all reason is not believed.
+None of these carries a checksum, so that an implausible value is ignored.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from moldau.log.index import OffsetIndex
 from moldau.log.segment import INDEX_SUFFIX, RELATIVE_OFFSET_MAX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, file_name
 
 OFFSETS_LOST_MAX = 1 << 40
-"""A trace that is further ahead of the log's end is damaged itself."""
+"""A hint that is further ahead of the log's end is damaged itself."""
 _SUFFIXES = (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)
 _OFFSET_MAX = (1 << 63) - 1
 
@@ -40,7 +40,9 @@ def end_by_names(names: Iterable[str]) -> int:
 
 
 def end_by_index(files: Files, directory: str, names: Iterable[str]) -> int:
-    """The offset behind the last batch that the newest offset index knows, 0 where it cannot be believed."""
+    """The offset behind the last batch that the newest offset index knows, 0 where that is missing or
+    implausible.
+    """
     bases = [offset_named(name) for name in names if name.endswith(INDEX_SUFFIX)]
     base_offset = max((base for base in bases if base is not None), default=None)
     if base_offset is None:
