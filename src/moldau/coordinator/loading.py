@@ -4,8 +4,10 @@
         └── fails ──> again after a second, until this broker leads no longer
 
 Only the last value of every key is replayed, in the order of the last writes: the topic is compacted, so a
-state must not depend on anything else (last_values.py). A slice is one turn of the event loop; requests are
-refused with COORDINATOR_LOAD_IN_PROGRESS meanwhile. A record that cannot be decoded is logged and skipped.
+state must not depend on anything else (last_values.py). A new leader waits until what earlier leaders wrote
+is committed: before, it would serve without records that were acknowledged. A slice is one turn of the event
+loop; requests are refused with COORDINATOR_LOAD_IN_PROGRESS meanwhile. A record that cannot be decoded is
+logged and skipped.
 
 Not here: what serves afterwards (shard.py).
 """
@@ -19,12 +21,15 @@ from typing import Any
 from moldau.coordinator.last_values import LastValues
 from moldau.coordinator.machine import CoordinatorLog, Machine, TransactionalMachine
 from moldau.coordinator.shard import Shard
-from moldau.protocol.errors import error_name
+from moldau.protocol.errors import ErrorCode, error_name
 
 LOAD_SLICE_RECORDS = 2000
 """Records read or replayed in one turn of the event loop: some milliseconds."""
 
 LOAD_RETRY_MS = 1000
+
+COMMIT_RETRY_MS = 50
+"""The pause while a new leader waits until what the last one wrote is committed."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +61,7 @@ class Loader:
     def _slices(self, shard: Shard[Any]) -> Iterator[None]:
         """Load, and pause after every slice. Raises what reading the log raises."""
         values = LastValues()
-        records = self._coordinator_log.committed_records(self._topic, shard.index)
+        records = self._coordinator_log.committed_records(self._topic, shard.index, shard.leader_epoch)
         while chunk := list(islice(records, LOAD_SLICE_RECORDS)):
             values.take(chunk)
             if len(chunk) == LOAD_SLICE_RECORDS:
@@ -83,11 +88,14 @@ class Loader:
 
     def _failed(self, shard: Shard[Any]) -> None:
         """Reading failed, and nothing has been replayed: try again later."""
+        error_code = getattr(sys.exc_info()[1], "error_code", None)
+        if error_code == ErrorCode.OFFSET_NOT_AVAILABLE:
+            shard.later(COMMIT_RETRY_MS, lambda: self.load(shard))
+            return
         if shard.index not in self._failing:
             # Fifty partitions that fail every second would fill the disk whose fullness made them fail.
             first = not self._failing
             self._failing.add(shard.index)
-            error_code = getattr(sys.exc_info()[1], "error_code", None)
             if error_code is None:
                 _log.exception("%s cannot be loaded; trying again", shard.name)
             elif first:

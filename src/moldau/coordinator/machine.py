@@ -87,17 +87,27 @@ class Appended(Protocol):
 
 
 class CoordinatorLog(Protocol):
-    """Where the records go, and where they come from after a restart."""
+    """Where the records go, and where they come from when a shard is loaded.
+
+    All calls name the leader epoch in which the caller was elected. If this broker does not lead in that
+    epoch, they fail with an exception that carries an `error_code`: another broker may have written records
+    that the caller's state lacks.
+    """
 
     def append_records(
-        self, topic: str, index: int, records: Sequence[KeyValue], producer: Producer | None = None
+        self,
+        topic: str,
+        index: int,
+        leader_epoch: int,
+        records: Sequence[KeyValue],
+        producer: Producer | None = None,
     ) -> Appended:
         """Append as one batch, part of the producer's transaction if there is one; done when committed. Fails
         with an exception that carries an `error_code`."""
 
-    def append_marker(self, topic: str, index: int, marker: Marker) -> Appended:
+    def append_marker(self, topic: str, index: int, leader_epoch: int, marker: Marker) -> Appended:
         """Append the end of a producer's transaction; done when committed, fails as `append_records` does."""
 
-    def committed_records(self, topic: str, index: int) -> Iterator[Loaded]:
-        """All committed records in order. Raises an exception with an `error_code` if this broker does not
-        lead."""
+    def committed_records(self, topic: str, index: int, leader_epoch: int) -> Iterator[Loaded]:
+        """All committed records in order. OFFSET_NOT_AVAILABLE as long as this broker does not know yet
+        whether all that earlier leaders wrote is committed."""

@@ -203,12 +203,10 @@ class Shard(Generic[M]):
         appended.add_done_callback(self._appended)
 
     def _append(self, writer: Producer | Marker | None, records: list[KeyValue]) -> Appended:
-        log = self._coordinator_log
-        if writer is None:
-            return log.append_records(self.topic, self.index, records)
+        log, place = self._coordinator_log, (self.topic, self.index, self.leader_epoch)
         if isinstance(writer, Marker):
-            return log.append_marker(self.topic, self.index, writer)
-        return log.append_records(self.topic, self.index, records, writer)
+            return log.append_marker(*place, writer)
+        return log.append_records(*place, records, writer)
 
     def _appended(self, future: Appended) -> None:
         error: BaseException | None = _Cancelled() if future.cancelled() else future.exception()

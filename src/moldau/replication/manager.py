@@ -326,13 +326,14 @@ class ReplicaManager:
         self,
         topic: str,
         index: int,
+        leader_epoch: int,
         records: Sequence[tuple[bytes | None, bytes | None]],
         producer: Producer | None = None,
     ) -> "asyncio.Future[None]":
         """Append `(key, value)` pairs as one batch, part of the producer's transaction if there is one; the
         future is done when they are committed.
 
-        It fails with ReplicaError when they are refused or lost.
+        It fails with ReplicaError when they are refused or lost, or the leader epoch is another one.
         """
         now_ms = self._clock.now_ms()
         rows = [Record(i, now_ms, key, value, ()) for i, (key, value) in enumerate(records)]
@@ -348,15 +349,19 @@ class ReplicaManager:
         return self._append(
             topic,
             index,
+            leader_epoch,
             lambda partition: partition.append(memoryview(batch), now_ms, -1, Origin.COORDINATOR),
         )
 
-    def append_marker(self, topic: str, index: int, marker: Marker) -> "asyncio.Future[None]":
+    def append_marker(
+        self, topic: str, index: int, leader_epoch: int, marker: Marker
+    ) -> "asyncio.Future[None]":
         """Append the end of a producer's transaction; as `append_records`."""
         kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
         return self._append(
             topic,
             index,
+            leader_epoch,
             lambda partition: partition.append_marker(
                 EndTransactionMarker(kind, marker.coordinator_epoch),
                 marker.producer_id,
@@ -367,12 +372,15 @@ class ReplicaManager:
         )
 
     def _append(
-        self, topic: str, index: int, append: Callable[[Partition], AppendResult]
+        self, topic: str, index: int, leader_epoch: int, append: Callable[[Partition], AppendResult]
     ) -> "asyncio.Future[None]":
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         partition = self.partition(topic, index)
-        if partition is None:
-            future.set_exception(ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        error_code = (
+            ErrorCode.NOT_LEADER_OR_FOLLOWER if partition is None else partition.refusal(leader_epoch)
+        )
+        if partition is None or error_code:
+            future.set_exception(ReplicaError(error_code))
             return future
         result = append(partition)
         if result.error_code:
@@ -381,13 +389,17 @@ class ReplicaManager:
             partition.wait_for(result.last_offset + 1, _AppendWaiter(future))
         return future
 
-    def committed_records(self, topic: str, index: int) -> Iterator[Loaded]:
+    def committed_records(self, topic: str, index: int, leader_epoch: int) -> Iterator[Loaded]:
         """Every record of the partition from its start to its high watermark: `(key, value)`, or what belongs
-        to a transaction, or ends one."""
+        to a transaction, or ends one. OFFSET_NOT_AVAILABLE until what earlier leaders wrote is committed."""
         partition = self.partition(topic, index)
-        error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if partition is None else partition.refusal()
+        error_code = (
+            ErrorCode.NOT_LEADER_OR_FOLLOWER if partition is None else partition.refusal(leader_epoch)
+        )
         if partition is None or error_code:
             raise ReplicaError(error_code)
+        if not partition.end_is_known():
+            raise ReplicaError(ErrorCode.OFFSET_NOT_AVAILABLE)
         offset = partition.log.log_start_offset
         while offset < partition.high_watermark:
             data = partition.log.read(

@@ -67,15 +67,22 @@ class MemoryLog:
         self.hold = False
         self.fail = 0
         self.batch_records_max = 2**63
+        self.leader_epoch: int | None = None
+        """If given, appends of another epoch are refused."""
 
     def append_records(
         self,
         topic: str,
         index: int,
+        leader_epoch: int,
         records: Sequence[tuple[bytes, bytes | None]],
         producer: Producer | None = None,
     ) -> PendingAppend:
         assert topic == GROUP_OFFSETS_TOPIC
+        if self.leader_epoch not in (None, leader_epoch):
+            fenced = PendingAppend(lambda: None)
+            fenced.finish(ErrorCode.FENCED_LEADER_EPOCH)
+            return fenced
         self.batches.append(len(records))
         if len(records) > self.batch_records_max:
             refused = PendingAppend(lambda: None)
@@ -86,7 +93,7 @@ class MemoryLog:
             rows = [TransactionalRecord(producer, *record) for record in records]
         return self._append(index, rows)
 
-    def append_marker(self, topic: str, index: int, marker: Marker) -> PendingAppend:
+    def append_marker(self, topic: str, index: int, leader_epoch: int, marker: Marker) -> PendingAppend:
         assert topic == GROUP_OFFSETS_TOPIC
         self.batches.append(0)
         self.markers.append(marker)
@@ -100,7 +107,7 @@ class MemoryLog:
             pending.finish(self.fail)
         return pending
 
-    def committed_records(self, topic: str, index: int) -> Iterator[Loaded]:
+    def committed_records(self, topic: str, index: int, leader_epoch: int) -> Iterator[Loaded]:
         return iter(list(self.records.get(index, [])))
 
     def finish(self, error_code: int = 0, *, lands: bool | None = None) -> None:

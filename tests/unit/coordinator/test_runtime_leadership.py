@@ -137,7 +137,7 @@ def test_an_append_that_finds_leadership_lost_answers_everyone_and_loads_again()
     it.desk.timers.advance(0)
     it.write("queued", "b", "1")
 
-    def refuse(topic: str, index: int) -> Any:
+    def refuse(topic: str, index: int, leader_epoch: int) -> Any:
         raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     working = it.desk.log.committed_records
@@ -189,3 +189,49 @@ def test_the_broker_stops_while_callers_wait() -> None:
     it.desk.timers.advance(0)
     it.desk.runtime.stop()
     assert it.heard() == ["in flight: COORDINATOR_NOT_AVAILABLE", "member: COORDINATOR_NOT_AVAILABLE"]
+
+
+def test_an_append_in_another_epoch_than_the_partition_has_is_refused_and_the_shard_loaded_again() -> None:
+    """The partition follows the metadata before the coordinator does: in between, the broker may lead it in a
+    later epoch, with records of another leader that the shard has not seen."""
+    it = Transcript()
+    it.write("ours", "a", "1")
+    it.desk.timers.advance(0)
+    it.desk.log.records[0] += [(b"a", b"of the leader in between")]
+    it.desk.log.leader_epoch = 2
+    it.write("on what is outdated", "b", "1")
+    it.desk.timers.advance(0)
+    assert it.heard() == ["ours: written", "on what is outdated: NOT_COORDINATOR"]
+    it.desk.runtime.elected(0, 2)
+    it.read("reader", "a")
+    it.read("the other", "b")
+    it.write("again", "b", "2")
+    it.desk.timers.advance(0)
+    assert it.heard() == ["reader: of the leader in between", "the other: blank", "again: written"]
+
+
+def test_a_new_leader_waits_until_what_the_last_one_wrote_is_committed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    it = Transcript()
+    committed = it.desk.log.committed_records
+    acknowledged = [(b"a", b"acknowledged by the last leader")]
+
+    def not_yet(topic: str, index: int, leader_epoch: int) -> Any:
+        raise LogError(ErrorCode.OFFSET_NOT_AVAILABLE)
+
+    it.desk.log.committed_records = not_yet  # type: ignore[method-assign]
+    it.desk.runtime.elected(0, 1)
+    it.read("early", "a")
+    it.desk.timers.advance(loading.COMMIT_RETRY_MS)
+    it.read("still early", "a")
+    it.desk.log.records[0] = list(acknowledged)
+    it.desk.log.committed_records = committed  # type: ignore[method-assign]
+    it.desk.timers.advance(loading.COMMIT_RETRY_MS)
+    it.read("in time", "a")
+    assert it.heard() == [
+        "early: COORDINATOR_LOAD_IN_PROGRESS",
+        "still early: COORDINATOR_LOAD_IN_PROGRESS",
+        "in time: acknowledged by the last leader",
+    ]
+    assert not caplog.records, "nothing is wrong"

@@ -288,7 +288,7 @@ def test_loading_goes_in_slices_and_refuses_meanwhile(monkeypatch: Any) -> None:
 def test_loading_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk()
 
-    def broken(topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+    def broken(topic: str, index: int, leader_epoch: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         raise OSError("disk")
         yield
 

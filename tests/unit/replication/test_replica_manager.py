@@ -16,7 +16,7 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.timers import ManualTimers
 from moldau.log.manager import LogManager
-from moldau.metadata.changes import ConfigsChanged, TopicCreated, TopicDeleted, replay
+from moldau.metadata.changes import ConfigsChanged, PartitionChanged, TopicCreated, TopicDeleted, replay
 from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState, ResourceType
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.group_commit import GroupCommit
@@ -86,13 +86,60 @@ def test_what_a_coordinator_appends_is_read_back_once_committed(tmp_path: Path) 
         world = World(tmp_path)
         world.apply(CREATED)
         written = [(b"a", b"1"), (b"b", None), (b"a", b"2")]
-        done = world.replicas.append_records("t", 0, written)
-        assert list(world.replicas.committed_records("t", 0)) == []
+        done = world.replicas.append_records("t", 0, 0, written)
+        assert list(world.replicas.committed_records("t", 0, 0)) == []
         await asyncio.wait_for(done, 5)
-        assert list(world.replicas.committed_records("t", 0)) == written
+        assert list(world.replicas.committed_records("t", 0, 0)) == written
         with pytest.raises(ReplicaError) as refused:
-            await world.replicas.append_records("nowhere", 0, written)
+            await world.replicas.append_records("nowhere", 0, 0, written)
         assert refused.value.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    asyncio.run(scene())
+
+
+def test_a_coordinator_of_an_earlier_leader_epoch_neither_writes_nor_reads(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.apply(CREATED)
+        await asyncio.wait_for(world.replicas.append_records("t", 0, 0, [(b"a", b"1")]), 5)
+        led_again = CREATED.partitions[0]._replace(leader_epoch=2)
+        world.apply(PartitionChanged("t", 0, led_again))
+        for leader_epoch, error_code in (
+            (0, ErrorCode.FENCED_LEADER_EPOCH),
+            (3, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ):
+            for attempt in (
+                world.replicas.append_records("t", 0, leader_epoch, [(b"a", b"2")]),
+                world.replicas.append_marker("t", 0, leader_epoch, Marker(7, 2, 5, True, 0)),
+            ):
+                with pytest.raises(ReplicaError) as refused:
+                    await attempt
+                assert refused.value.error_code == error_code
+            with pytest.raises(ReplicaError) as refused:
+                list(world.replicas.committed_records("t", 0, leader_epoch))
+            assert refused.value.error_code == error_code
+        assert list(world.replicas.committed_records("t", 0, 2)) == [(b"a", b"1")]
+
+    asyncio.run(scene())
+
+
+def test_a_new_leader_with_records_that_are_not_committed_yet_is_not_read(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.apply(TopicCreated("t", TOPIC_ID, (PartitionState.fresh((1, 2)),)))
+        appended = world.replicas.append_records("t", 0, 0, [(b"a", b"1")])
+        partition = world.replicas.partition("t", 0)
+        assert partition is not None
+        while partition.log.written_end_offset < 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        led_again = PartitionState(1, 1, 1, (1, 2), (1, 2))
+        world.apply(PartitionChanged("t", 0, led_again))  # broker 2 has not fetched it yet
+        with pytest.raises(ReplicaError) as refused:
+            list(world.replicas.committed_records("t", 0, 1))
+        assert refused.value.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        world.apply(PartitionChanged("t", 0, led_again._replace(isr=(1,), partition_epoch=2)))
+        assert list(world.replicas.committed_records("t", 0, 1)) == [(b"a", b"1")]
+        appended.cancel()
 
     asyncio.run(scene())
 
@@ -103,12 +150,12 @@ def test_a_transaction_is_read_back_as_one(tmp_path: Path) -> None:
         world.apply(CREATED)
         producer = Producer(7, 2)
         replicas = world.replicas
-        replicas.append_records("t", 0, [(b"a", b"1")])
-        replicas.append_records("t", 0, [(b"a", b"2"), (b"b", b"2")], producer)
-        replicas.append_records("t", 0, [(b"b", b"3")])
-        replicas.append_marker("t", 0, Marker(7, 2, 5, True, 0))
-        await asyncio.wait_for(replicas.append_marker("t", 0, Marker(8, 0, 5, False, 0)), 5)
-        assert list(replicas.committed_records("t", 0)) == [
+        replicas.append_records("t", 0, 0, [(b"a", b"1")])
+        replicas.append_records("t", 0, 0, [(b"a", b"2"), (b"b", b"2")], producer)
+        replicas.append_records("t", 0, 0, [(b"b", b"3")])
+        replicas.append_marker("t", 0, 0, Marker(7, 2, 5, True, 0))
+        await asyncio.wait_for(replicas.append_marker("t", 0, 0, Marker(8, 0, 5, False, 0)), 5)
+        assert list(replicas.committed_records("t", 0, 0)) == [
             (b"a", b"1"),
             TransactionalRecord(producer, b"a", b"2"),
             TransactionalRecord(producer, b"b", b"2"),
@@ -117,17 +164,17 @@ def test_a_transaction_is_read_back_as_one(tmp_path: Path) -> None:
             EndedTransaction(8, False),
         ]
         for outdated, error in (
-            (replicas.append_marker("t", 0, Marker(7, 1, 5, True, 0)), ErrorCode.INVALID_PRODUCER_EPOCH),
+            (replicas.append_marker("t", 0, 0, Marker(7, 1, 5, True, 0)), ErrorCode.INVALID_PRODUCER_EPOCH),
             (
-                replicas.append_marker("t", 0, Marker(7, 2, 4, True, 0)),
+                replicas.append_marker("t", 0, 0, Marker(7, 2, 4, True, 0)),
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             ),
             (
-                replicas.append_records("t", 0, [(b"a", b"4")], Producer(7, 1)),
+                replicas.append_records("t", 0, 0, [(b"a", b"4")], Producer(7, 1)),
                 ErrorCode.INVALID_PRODUCER_EPOCH,
             ),
             (
-                replicas.append_marker("nowhere", 0, Marker(7, 2, 5, True, 0)),
+                replicas.append_marker("nowhere", 0, 0, Marker(7, 2, 5, True, 0)),
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
             ),
         ):
@@ -205,7 +252,7 @@ def test_a_log_that_cannot_be_opened_is_a_partition_that_answers_with_the_cause(
         assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert segment.name in (refused.error_message or "")
         with pytest.raises(ReplicaError):
-            list(again.replicas.committed_records("t", 0))
+            list(again.replicas.committed_records("t", 0, 0))
         again.apply(TopicDeleted("t"))
         assert not (tmp_path / "t-0").exists()
         again.logs.close()

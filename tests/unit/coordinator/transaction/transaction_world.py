@@ -49,7 +49,12 @@ class MemoryLog:
         self.fail = 0
 
     def append_records(
-        self, topic: str, index: int, records: Sequence[tuple[bytes, bytes | None]], producer: Any = None
+        self,
+        topic: str,
+        index: int,
+        leader_epoch: int,
+        records: Sequence[tuple[bytes, bytes | None]],
+        producer: Any = None,
     ) -> PendingAppend:
         assert topic == TRANSACTION_STATE_TOPIC
         assert producer is None
@@ -60,7 +65,9 @@ class MemoryLog:
             pending.finish(self.fail)
         return pending
 
-    def committed_records(self, topic: str, index: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+    def committed_records(
+        self, topic: str, index: int, leader_epoch: int
+    ) -> Iterator[tuple[bytes | None, bytes | None]]:
         return iter(list(self.records.get(index, [])))
 
     def finish(self, error_code: int = 0, *, lands: bool | None = None) -> None:
