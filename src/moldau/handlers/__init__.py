@@ -1,4 +1,4 @@
-"""One file an API: it authorises, translates, delegates, and registers itself with the versions it serves."""
+"""One file an API: it translates, delegates, and registers itself with the versions it serves."""
 
 import importlib
 import pkgutil

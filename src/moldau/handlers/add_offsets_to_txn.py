@@ -1,8 +1,9 @@
-"""AddOffsetsToTxn, versions 0-4: a consumer group's offsets are about to take part in a transaction.
+"""AddOffsetsToTxn, versions 0-4: add a consumer group's offsets to a transaction.
 
     v2  PRODUCER_FENCED    v3  flexible    v4  TRANSACTION_ABORTABLE
-The group's partition of __consumer_offsets becomes one of the transaction's partitions. The first question
-creates that topic, as FindCoordinator does. Clients with transactions v2 do not ask: TxnOffsetCommit does it.
+The group's partition of __consumer_offsets becomes one of the transaction's partitions. The first request
+creates that topic, as FindCoordinator does. Clients with transactions v2 do not send this: TxnOffsetCommit
+adds the partition.
 """
 
 from moldau.core.waiting import Answer, settled

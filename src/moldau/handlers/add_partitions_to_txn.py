@@ -1,10 +1,11 @@
-"""AddPartitionsToTxn, versions 0-5: partitions are about to take part in a transaction.
+"""AddPartitionsToTxn, versions 0-5: add partitions to a transaction.
 
     v2  PRODUCER_FENCED    v3  flexible
-    v4  between brokers: several transactions, or only the question whether the partitions take part (KIP-890)
+    v4  between brokers: several transactions, or only to verify that partitions are in them (KIP-890)
     v5  TRANSACTION_ABORTABLE
 A request that names a partition which does not exist adds none: the others are OPERATION_NOT_ATTEMPTED.
-Clients with transactions v2 do not ask: their Produce requests do it (produce_transactional.py).
+Clients with transactions v2 do not send this: their Produce requests add partitions
+(produce_transactional.py).
 """
 
 from collections.abc import Generator, Sequence

@@ -1,8 +1,8 @@
 """AlterClientQuotas, versions 0-1: set or remove quotas of users, client ids and addresses.
 
     v1  flexible
-No client is slowed down by this version, so that no quota can be set: UNSUPPORTED_VERSION with a sentence,
-instead of a success that means nothing. To remove one that is not there is done at once, as in Kafka.
+This version enforces no quotas, so none can be set: UNSUPPORTED_VERSION with a message, not a success without
+effect. Removing a quota that does not exist succeeds, as in Kafka.
 """
 
 from collections.abc import Generator

@@ -1,7 +1,7 @@
-"""AlterConfigs, versions 0-2: give resources a whole new set of settings; what is not named is removed.
+"""AlterConfigs, versions 0-2: replace all settings of resources; a setting that is not named is removed.
 
-Clients should use IncrementalAlterConfigs, since two of these at once lose one another's changes. Not here:
-loggers.
+Clients should use IncrementalAlterConfigs: of two concurrent requests of this kind, one's changes are lost.
+Not here: loggers.
 """
 
 from moldau.controller.configs import AlterResource, Operation

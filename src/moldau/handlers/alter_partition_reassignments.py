@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments, versions 0-1: give partitions other replicas, or call a move off (null
+"""AlterPartitionReassignments, versions 0-1: give partitions other replicas, or cancel a move (null
 replicas).
 
     v1  may forbid a change of the number of replicas (KIP-860); this broker never makes one

@@ -1,8 +1,8 @@
 """AlterUserScramCredentials, version 0: set or delete SCRAM credentials.
 
-This version serves no SASL: a credential would open nothing, and none is stored. What Kafka would refuse is
-refused in the same words; a good one gets UNSUPPORTED_SASL_MECHANISM with a sentence, instead of a success
-that means nothing. There is none to delete.
+This version serves no SASL and stores no credentials. What Kafka would refuse is refused with the same
+message; a valid change gets UNSUPPORTED_SASL_MECHANISM with a message, not a success without effect. There is
+no credential to delete.
 """
 
 from collections.abc import Generator

@@ -6,8 +6,8 @@
 The response header never has tagged fields, so that a client can read an answer in a version it does not
 know; and a version this broker does not know is answered in version 0 (server/dispatch.py). Features stand in
 tagged fields, which librdkafka before 2.3 misreads here: they are shown from version 4 on, which it does not
-speak. Produce is shown from version 0, although 0 to 2 are
-refused: librdkafka takes a higher minimum as a sign that the broker knows no compression (KAFKA-18659).
+speak. Produce is shown from version 0, although 0 to 2 are refused: librdkafka concludes from a higher
+minimum that the broker knows no compression (KAFKA-18659).
 """
 
 import re

@@ -1,6 +1,6 @@
 """What a handler is given: the broker's parts, and the request's circumstances.
 
-`node.py` fills the `Broker` in; handlers read it and call its parts, and own nothing themselves.
+`node.py` makes the `Broker`; handlers call its parts and keep no state of their own.
 """
 
 import random
@@ -40,7 +40,7 @@ class ResponseRoom:
 
 @dataclass(slots=True)
 class Broker:
-    """The parts of one running broker that a request may need."""
+    """The parts of one running broker that handlers use."""
 
     node_id: int
     settings: "BrokerSettings"

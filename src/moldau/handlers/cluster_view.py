@@ -1,15 +1,15 @@
-"""What several answers say about the cluster: addresses for the asker's listener, partitions, permitted
+"""What several responses say about the cluster: brokers' addresses, partitions' leaders, permitted
 operations.
 
-A client is told the addresses of the listener that it came in by; a broker that lacks this listener is not
-shown to it. No API is registered here.
+A client is told the addresses of the listener that it connected to; a broker without that listener is left
+out. No API is registered here.
 """
 
 from moldau.metadata.image import NO_LEADER, BrokerState, Image, PartitionState
 from moldau.protocol.errors import ErrorCode
 
 UNKNOWN_OPERATIONS = -(2**31)
-"""Stands for: not asked for."""
+"""The client did not ask for the permitted operations."""
 
 
 def _bits(*operations: int) -> int:
@@ -45,5 +45,5 @@ def leader_of(state: PartitionState, reachable: frozenset[int]) -> tuple[ErrorCo
 
 
 def offline_replicas(state: PartitionState, reachable: frozenset[int]) -> list[int]:
-    """The replicas on brokers that are not there."""
+    """The replicas on brokers that cannot be reached."""
     return [node for node in state.replicas if node not in reachable]

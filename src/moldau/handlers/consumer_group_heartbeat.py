@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat, versions 0-1: a member of a consumer group (KIP-848) joins, lives, confirms or
-leaves.
+"""ConsumerGroupHeartbeat, versions 0-1: a member of a consumer group (KIP-848) joins, stays alive,
+acknowledges its assignment, or leaves.
 
-    v1  regular-expression subscriptions; the client makes up its member id
+    v1  regular-expression subscriptions; the client chooses its member id
 Not here: the protocol itself (coordinator/group/consumer_service.py).
 """
 
@@ -16,7 +16,7 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
 
 TOPICS_MAX = 10_000
 OWNED_MAX = 100_000
-"""A heartbeat is decided on at once, so there must be an end to what it names."""
+"""A heartbeat is handled in one slice of the loop, so its size is bounded."""
 
 
 @handles(ConsumerGroupHeartbeatRequest)

@@ -1,5 +1,5 @@
-"""CreateAcls, versions 1-3: new access rules. There is no authorizer: SECURITY_DISABLED for each, as in a
-Kafka without one.
+"""CreateAcls, versions 1-3: add ACLs. There is no authorizer: SECURITY_DISABLED for each, as in Kafka without
+one.
 
     v2  flexible      v3  user resources (KIP-373)
 """

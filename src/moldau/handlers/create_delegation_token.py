@@ -1,5 +1,5 @@
-"""CreateDelegationToken, versions 1-3: a token that stands for its owner. Only who has proven its identity
-may have one, and no listener asks for that: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as in Kafka.
+"""CreateDelegationToken, versions 1-3: create a token that authenticates as its owner. Only authenticated
+clients may, and no listener authenticates: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as in Kafka.
 
     v2  flexible      v3  the owner may be another than the requester (KIP-373)
 """

@@ -1,6 +1,6 @@
 """CreatePartitions, versions 0-3: give topics more partitions.
 
-Not here: quotas on mutations (v3), timeout_ms (the partitions are there when the answer goes out).
+Not here: quotas on mutations (v3), timeout_ms (the response leaves when the partitions exist).
 """
 
 from moldau.controller.partitions import MorePartitions

@@ -1,9 +1,9 @@
-"""CreateTopics, versions 2-7: create topics, each with its own outcome.
+"""CreateTopics, versions 2-7: create topics, each with its own result.
 
     v4  -1 stands for the broker's default counts
-    v5  the answer tells counts and settings        v7  and the topic id
+    v5  counts and settings in the response        v7  the topic id
 
-Not here: quotas on mutations (v6), timeout_ms (a topic is there when the answer goes out).
+Not here: quotas on mutations (v6), timeout_ms (the response leaves when the topics exist).
 """
 
 from collections.abc import Mapping

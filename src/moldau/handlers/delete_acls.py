@@ -1,5 +1,5 @@
-"""DeleteAcls, versions 1-3: delete the access rules that filters match. There is no authorizer:
-SECURITY_DISABLED for each, as in a Kafka without one.
+"""DeleteAcls, versions 1-3: delete the ACLs that filters match. There is no authorizer: SECURITY_DISABLED for
+each, as in Kafka without one.
 
     v2  flexible      v3  user resources (KIP-373)
 """

@@ -1,5 +1,5 @@
-"""DescribeAcls, versions 1-3: the access rules that a filter matches. There is no authorizer:
-SECURITY_DISABLED, as in a Kafka without one.
+"""DescribeAcls, versions 1-3: the ACLs that a filter matches. There is no authorizer: SECURITY_DISABLED, as
+in Kafka without one.
 
     v2  flexible      v3  user resources (KIP-373)
 """
@@ -10,7 +10,7 @@ from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
-"""Kafka's own words: tools look for them."""
+"""Kafka's own message: tools look for it."""
 
 
 @handles(DescribeAclsRequest)

@@ -1,8 +1,8 @@
 """DescribeClientQuotas, versions 0-1: the quotas of users, client ids and addresses that a filter matches.
 
     v1  flexible
-There are none: this version sets no quotas (alter_client_quotas.py). A filter is checked all the same, so
-that a wrong one is not taken for an empty answer.
+There are none: this version has no quotas (alter_client_quotas.py). Filters are checked, so that a wrong one
+does not look like an empty result.
 """
 
 from collections.abc import Sequence

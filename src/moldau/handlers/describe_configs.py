@@ -3,10 +3,9 @@ loggers.
 
     v3  types and documentation
 
-A resource that is named twice is answered once, and no more than RESOURCES_MAX in one answer: a name of a few
-bytes stands for kilobytes of settings.
-Not here: client-metrics subscriptions (KIP-714), which do not exist in this broker and are described as
-empty.
+A resource that is named twice is answered once. At most RESOURCES_MAX are described in one response, because
+a name of a few bytes leads to kilobytes of settings. Not here: client-metrics subscriptions (KIP-714), which
+do not exist in this broker and are described as empty.
 """
 
 from collections.abc import Generator

@@ -1,5 +1,5 @@
-"""DescribeDelegationToken, versions 1-3: the delegation tokens of owners. Only who has proven its identity
-may ask, and no listener asks for that: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as in Kafka.
+"""DescribeDelegationToken, versions 1-3: the delegation tokens of owners. Only authenticated clients
+may ask, and no listener authenticates: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as in Kafka.
 
     v2  flexible      v3  who requested each token (KIP-373)
 """

@@ -1,5 +1,5 @@
-"""DescribeGroups, versions 0-6: classic groups with their members; consumer groups (KIP-848) have an API of
-their own.
+"""DescribeGroups, versions 0-6: classic groups with their members; for consumer groups (KIP-848) see
+consumer_group_describe.py.
 
     v3  include_authorized_operations: all, as long as there is no access control
     v4  static members

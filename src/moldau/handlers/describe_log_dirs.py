@@ -1,4 +1,4 @@
-"""DescribeLogDirs, versions 1-5: what lies in each log directory, and what room is left (KIP-113, 827).
+"""DescribeLogDirs, versions 1-5: the partitions in each log directory, and the free space (KIP-113, 827).
 
     v2  flexible    v3  top-level error    v4  total and usable bytes    v5  cordoned dirs (never, here)
 

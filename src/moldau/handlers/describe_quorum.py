@@ -1,11 +1,11 @@
-"""DescribeQuorum, versions 0-2: who keeps the cluster's metadata, and how far each copy is (KIP-595).
+"""DescribeQuorum, versions 0-2: the metadata log's leader and replicas, and how far each is (KIP-595).
 
-    v1  when each copy was fetched last (KIP-836)      v2  directory ids, addresses, messages (KIP-853)
+    v1  when each replica fetched last (KIP-836)      v2  directory ids, addresses, messages (KIP-853)
 
 Kafka's controllers agree on a log, `__cluster_metadata`-0, and tools ask for that partition by its name. Here
-the controller has a store of its own, whose version counts the changes as an offset would: its holder is the
-one voter and the leader, its epoch the leader's epoch. A question about anything else gets
-UNKNOWN_TOPIC_OR_PARTITION. Not here: stores that several nodes share.
+the controller has a metadata store, whose version stands for the offset: the controller is the one voter and
+the leader, the controller epoch is the leader epoch. Any other partition gets UNKNOWN_TOPIC_OR_PARTITION. Not
+here: stores that several nodes share.
 """
 
 from collections.abc import Generator, Sequence

@@ -1,4 +1,4 @@
-"""DescribeTransactions, version 0: where transactions stand, and what they have written to (KIP-664)."""
+"""DescribeTransactions, version 0: the state of transactions, and the partitions in them (KIP-664)."""
 
 from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext

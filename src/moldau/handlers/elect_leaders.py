@@ -1,9 +1,9 @@
-"""ElectLeaders, versions 0-2: let partitions elect their preferred leader, or (v1) any that lives.
+"""ElectLeaders, versions 0-2: elect the preferred leader of partitions, or (v1) any live replica.
 
     v1  the kind of election (KIP-460): 0 preferred, 1 unclean
 
-An election that is not needed is an error for a partition that was named, and left out when all were asked
-for. Not here: timeout_ms; the election is done when the answer goes out.
+ELECTION_NOT_NEEDED is an error for a partition that was named; where all were asked for, such partitions are
+left out. Not here: timeout_ms; the response leaves when the election is done.
 """
 
 from moldau.controller.election import ElectionType

@@ -2,7 +2,7 @@
 
     v2  PRODUCER_FENCED    v3  flexible    v4  TRANSACTION_ABORTABLE
     v5  the answer carries the producer's next id and epoch: it grows with every transaction (KIP-890)
-Not here: deciding (coordinator/transaction/), telling the partitions (replication/markers.py).
+Not here: the decision (coordinator/transaction/), the markers (replication/markers.py).
 """
 
 from moldau.core.waiting import Answer

@@ -1,8 +1,9 @@
-"""What a handler sees of a connection: a place for the answer, and a memory for what repeats.
+"""What a frame handler sees of a connection: the session, slots for answers, the shortcut for repeated
+requests.
 
-A `Slot` is the place of one answer in its connection's order. A `Shortcut` is what a frame handler may leave
-with the connection when the next frame will look the same but for its records, as a producer's do: a later
-frame that begins with the same bytes is handed to the shortcut at once, without being decoded.
+A `Slot` is the place of one answer in its connection's order. A `Shortcut` serves frames that differ from an
+earlier one in their records only, as a producer's do: a frame that begins with the same bytes goes to the
+shortcut without being decoded.
 
     | size 4 | key 2, version 2 | correlation id 4 | client id ... up to the records' size | records ...
               ^ head             (differs)          ^ prefix
@@ -19,20 +20,20 @@ AnswerFrame = bytes | list[bytes | memoryview]
 
 
 def kept(view: memoryview) -> memoryview | bytes:
-    """A frame, or a part of one, for longer than the call that got it: a large one stands in a buffer of its
-    own, which nothing is received into any more; any other is copied. (Copying 90 MB takes 100 ms.)
+    """A frame, or a part of one, that may be used after the call. The frame of a large request has a mapped
+    buffer of its own and is not copied, as 90 MB would take 100 ms; any other is.
     """
     return view if type(view.obj) is mmap.mmap else bytes(view)
 
 
 class EndConnection(Exception):
-    """A request that is not answered has failed: only the end of its connection can tell its client."""
+    """A request without a response (acks=0) has failed: the connection is closed, as in Kafka."""
 
 
 class Shortcut(Protocol):
     """Handles frames that begin as an earlier one did.
 
-    `session_version` is the version of the session that it rests on; with any other it is not asked.
+    It is used only while the session's version is `session_version`.
     """
 
     session_version: int

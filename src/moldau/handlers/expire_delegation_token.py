@@ -1,5 +1,5 @@
-"""ExpireDelegationToken, versions 1-2: end a delegation token. Only who has proven its identity may ask, and
-no listener asks for that: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as in Kafka.
+"""ExpireDelegationToken, versions 1-2: end a delegation token. Only authenticated clients may, and no
+listener authenticates: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as in Kafka.
 
     v2  flexible
 """

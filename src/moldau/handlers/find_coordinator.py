@@ -2,8 +2,8 @@
 
     v1  key types: 0 group, 1 transaction       v4  several keys at once
     v3  flexible                                v6  key type 2, share groups
-The first question creates __consumer_offsets or __transaction_state. A key's coordinator is the leader of its
-partition there. Not here: share groups; asking for one is refused with a sentence.
+The first request creates __consumer_offsets or __transaction_state. A key's coordinator is the leader of its
+partition there. Not here: share groups, which are refused with a message.
 """
 
 from collections.abc import Generator, Sequence
@@ -22,7 +22,7 @@ from moldau.protocol.messages.find_coordinator import (
 Steps = Generator[None, None, FindCoordinatorResponse]
 SEVERAL_KEYS_SINCE = 4
 NO_ERROR = "NONE"
-"""What Kafka says in versions 1-3 where nothing is wrong; there are clients that do not take less."""
+"""Kafka's message in versions 1-3 when there is no error; some clients need it."""
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 TOPICS = {GROUP_KEY: GROUP_OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTION_STATE_TOPIC}
 NO_COORDINATOR_FOR = {2: "share groups"}
@@ -45,7 +45,7 @@ def find_coordinator(
 
 
 async def ensure_topic(broker: Broker, topic: str) -> str | None:
-    """Create an internal topic that is not there yet; a sentence says why that did not work."""
+    """Create an internal topic that is not there yet; a message says why that failed, None: it exists."""
     (result,) = await broker.controller.auto_create_topics([topic])
     if topic in broker.metadata.image.topics:
         return None

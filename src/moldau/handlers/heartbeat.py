@@ -1,4 +1,4 @@
-"""Heartbeat, versions 0-4: a member says that it is alive; the group may answer that it must join again.
+"""Heartbeat, versions 0-4: a member is alive; the response may tell it to join again.
 
     v3  static members
 Not here: session expiry (coordinator/group/classic_rebalance.py).

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs, versions 0-1: set, remove, append to or subtract from settings (KIP-339).
 
 Settings of topics, brokers and groups go through the controller and are stored; levels of loggers (KIP-412)
-hold in this process only.
+apply to this process only.
 """
 
 from moldau.controller.configs import AlterResource

@@ -1,12 +1,12 @@
 """InitProducerId, versions 0-5: an id under which a producer numbers its batches (KIP-98, KIP-360).
 
-    v2  flexible    v3  producer id and epoch (a producer that wants a new epoch)
+    v2  flexible    v3  producer id and epoch, to get a higher epoch
     v4  PRODUCER_FENCED    v5  TRANSACTION_ABORTABLE
 
-An idempotent producer gets a fresh id with epoch 0; one that names its former id gets a fresh one too, as its
-old sequence numbers are then nobody's. Ids come from blocks that the metadata log hands out, so that none is
-given twice, also not after kill -9. A transactional producer gets the id of its transactional id, with an
-epoch that fences whoever had it before: that is the transaction coordinator's decision.
+An idempotent producer gets a new id with epoch 0, also if it names its former id: its sequence numbers begin
+again. Ids are taken from blocks that are allocated in the metadata log, so that none is given twice, also
+after a crash. A transactional producer gets the id of its transactional id with a higher epoch, which fences
+the producer that had it before; the transaction coordinator decides that.
 """
 
 import logging
@@ -35,7 +35,7 @@ async def _fresh(broker: Broker) -> InitProducerIdResponse:
     try:
         return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
     except OSError as error:
-        # The block could not be written down. This is the code that clients take as "try again".
+        # The block could not be written. Clients retry after this error.
         log.error("no producer id can be given: %s", error)
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 

@@ -1,10 +1,10 @@
-"""JoinGroup, versions 0-9: a member enters a classic group, or its next generation; answered when all have
-joined.
+"""JoinGroup, versions 0-9: a member enters a classic group, or its next generation; answered when all
+members have joined.
 
     v1  rebalance_timeout_ms                v7  protocol_type in the answer
     v4  a first join gets a member id       v8  reason
     v5  static members                      v9  skip_assignment in the answer
-Not here: the group's course (coordinator/group/classic_rebalance.py).
+Not here: rebalances (coordinator/group/classic_rebalance.py).
 """
 
 from moldau.core.waiting import Answer, then
@@ -15,7 +15,7 @@ from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRespo
 
 NULL_PROTOCOL_SINCE = 7
 PROTOCOLS_MAX = 1000
-"""Each is compared with those of all members; honest clients name a handful."""
+"""Each is compared with those of all members. Clients name a few."""
 
 
 @handles(JoinGroupRequest)
@@ -32,7 +32,6 @@ def join_group(
 
 
 def _without_protocol(response: JoinGroupResponse) -> JoinGroupResponse:
-    """Where there is no protocol (an error), newer versions say null; older ones know only the empty
-    string."""
+    """Where there is no protocol (an error), newer versions have null; older ones the empty string."""
     response.protocol_name = response.protocol_name or None
     return response

@@ -1,8 +1,8 @@
-"""LeaveGroup, versions 0-5: members leave a group, of themselves or by an administrator's hand.
+"""LeaveGroup, versions 0-5: members leave a group, or an administrator removes them.
 
     v3  several members at once, static ones also without their member id
     v5  reason
-Up to version 2 there is one member, and its error is the answer's.
+Up to version 2 there is one member, and its error is the response's.
 """
 
 from moldau.core.waiting import Answer, settled, then

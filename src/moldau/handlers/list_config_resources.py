@@ -1,4 +1,4 @@
-"""ListConfigResources, versions 0-1: the names of what has settings.
+"""ListConfigResources, versions 0-1: the names of resources with settings.
 
 v0  client-metrics subscriptions only, of which this broker has none
 v1  any resource type (KIP-1142)

@@ -2,7 +2,7 @@
 
     v4  states, to filter by and in the answer
     v5  types (classic, consumer), to filter by and in the answer
-Filters do not mind upper and lower case; a state or type that does not exist matches nothing.
+Filters ignore case; an unknown state or type matches nothing.
 """
 
 from moldau.core.waiting import Answer, settled

@@ -1,5 +1,5 @@
-"""ListPartitionReassignments, version 0: moves of partitions under way. There are none: see
-controller/reassignment.py for the moves that this broker makes, all of which are over at once.
+"""ListPartitionReassignments, version 0: reassignments in progress. There are none: those that this broker
+makes are complete at once (controller/reassignment.py).
 """
 
 from moldau.handlers.broker import Broker, RequestContext

@@ -1,8 +1,8 @@
-"""The levels of the broker's own loggers, which Kafka's tools read and set as the resource type BROKER_LOGGER
+"""The levels of the broker's loggers, which Kafka's tools read and set as resource type BROKER_LOGGER
 (KIP-412).
 
-Levels are those of the process, not of the cluster: they are not stored, and a restart forgets them. Kafka's
-names stand for Python's levels; TRACE lies below DEBUG and FATAL is CRITICAL. No API is registered here.
+Levels apply to this process; they are not stored, and a restart resets them. Kafka's names are mapped to
+Python's levels; TRACE lies below DEBUG, and FATAL is CRITICAL. No API is registered here.
 """
 
 import logging
@@ -24,13 +24,13 @@ LEVELS = {
 
 
 def levels() -> dict[str, str]:
-    """The level of the root logger and of each logger of ours, by name."""
+    """The level of the root logger and of each of the broker's loggers, by name."""
     names = [ROOT, *sorted(name for name in logging.root.manager.loggerDict if _ours(name))]
     return {name: _level_name(_logger(name).getEffectiveLevel()) for name in names}
 
 
 def alter(operations: Sequence[tuple[str, int, str | None]], *, validate_only: bool) -> Outcome:
-    """Set levels, or (delete) let a logger have its parent's again; all of them or none."""
+    """Set levels, or (delete) inherit the parent's again; all of them or none."""
     try:
         for name, operation, value in operations:
             _check(name, operation, value)

@@ -1,15 +1,15 @@
-"""Metadata, versions 0-13: brokers, topics, partitions and their leaders; creates topics that are asked for.
+"""Metadata, versions 0-13: brokers, topics, partitions and their leaders; creates missing topics.
 
     v0   an empty list of topics means all; from v1 on null does, and an empty list means none
-    v4   the asker may forbid that missing topics are created (before, only auto.create.topics.enable counts)
+    v4   the client may forbid that missing topics are created (before, only auto.create.topics.enable counts)
     v8   permitted operations of topics, and until v10 of the cluster
     v10  topic ids in the answer
     v12  topics may be asked for by id
 
-A topic that is created on the way is created when the answer goes out, so that clients need no second try. An
-answer about all topics is encoded once for each image, version and listener, because with 10,000 partitions
-that is the cost. Whatever is asked for is answered in steps; a topic named twice is answered once. Not here:
-REBOOTSTRAP_REQUIRED (v13), which this broker has no reason to answer.
+The response leaves when missing topics have been created, so that clients need no second request. A response
+with all topics is encoded once for each image, version and listener, since encoding is most of its cost. Any
+other is made in steps; a topic named twice is answered once. Not here: REBOOTSTRAP_REQUIRED (v13), which this
+broker has no reason to answer.
 """
 
 from collections.abc import Generator, Sequence
@@ -40,7 +40,7 @@ from moldau.protocol.messages.metadata import (
 
 
 class EncodedResponse:
-    """An answer that is encoded already."""
+    """A response that is encoded already."""
 
     __slots__ = ("_body",)
 
@@ -152,7 +152,7 @@ def _why_absent(name: str, errors: dict[str, ErrorCode]) -> ErrorCode:
     if name_complaint(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     error = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    # Deleted between its creation by somebody else and this answer, or one of too many to be created at once.
+    # Deleted after another request created it, or one of too many to be created at once.
     unknown = error in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.POLICY_VIOLATION)
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if unknown else error
 
@@ -179,7 +179,7 @@ def _answer(image: Image, context: RequestContext, request: MetadataRequest) -> 
 
 
 class _Describer:
-    """Turns topics of one image into answers for one asker."""
+    """Describes topics of one image to one client."""
 
     def __init__(self, image: Image, context: RequestContext, request: MetadataRequest) -> None:
         self._reachable = frozenset(

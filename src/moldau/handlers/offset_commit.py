@@ -1,4 +1,4 @@
-"""OffsetCommit, versions 2-10: a member, or a consumer without a group, stores how far it has come.
+"""OffsetCommit, versions 2-10: a member, or a consumer that manages its partitions itself, commits offsets.
 
     v5  retention_time_ms is gone           v7  static members
     v6  leader epoch of the offset          v9  member epochs of the consumer protocol (KIP-848)
@@ -26,9 +26,9 @@ from moldau.protocol.messages.offset_commit import (
 
 TOPIC_IDS_SINCE = 10
 ROWS_WHOLE_MAX = 400
-"""As many as a consumer of many partitions commits: some 6 ms, and all or none of them are written."""
+"""As many are committed in one batch, all or none; that takes some 6 ms."""
 RECORD_BYTES_MIN = 8 + 10 + 24
-"""A committed offset in a batch without the names in it: the record's frame, its key, its value."""
+"""A committed offset in a batch, without the names in it: record header, key, value."""
 
 
 @handles(OffsetCommitRequest)
@@ -76,7 +76,7 @@ def partition_counts(image: Image, *, by_id: bool) -> Callable[[Any], tuple[str,
 
 
 def weigh(request: Any, counts: Callable[[Any], tuple[str, int]]) -> Generator[None, None, int]:
-    """What the request's records take in the log at the least, in bytes, in steps."""
+    """The least size of the request's records in the log, in bytes; computed in steps."""
     size_bytes = 0
     for topic in request.topics:
         name, count = counts(topic)

@@ -1,4 +1,4 @@
-"""OffsetDelete, version 0: drop committed offsets of topics that a group does not consume now."""
+"""OffsetDelete, version 0: delete committed offsets of topics that a group does not subscribe to now."""
 
 from typing import Any
 

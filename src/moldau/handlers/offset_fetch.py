@@ -1,11 +1,11 @@
-"""OffsetFetch, versions 1-10: how far groups have come.
+"""OffsetFetch, versions 1-10: the committed offsets of groups.
 
     v2  all topics (null)                   v8  several groups at once
     v5  leader epochs                       v9  member id and epoch of the consumer protocol (KIP-848)
     v7  require_stable: UNSTABLE_OFFSET_COMMIT while a transaction is open (KIP-447)
                                             v10 topic ids
-Many partitions, asked for or committed by a group of which all are asked for, are looked up in pieces
-(pieces.py). Up to version 7 there is one group; version 1 has no place for its error but the partitions.
+Many partitions are looked up in pieces (pieces.py). Up to version 7 there is one group; in version 1 its
+error stands in the partitions.
 """
 
 from collections.abc import Generator, Mapping
@@ -142,7 +142,7 @@ def _all_topics(
 def _without_missing(
     topics: list[OffsetFetchResponseTopics],
 ) -> Generator[None, None, list[OffsetFetchResponseTopics]]:
-    """The answer about all offsets names no partition without one."""
+    """A response about all partitions leaves out those without an offset."""
     for topic in topics:
         topic.partitions = [row for row in topic.partitions if row.committed_offset >= 0 or row.error_code]
         yield

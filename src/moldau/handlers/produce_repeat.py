@@ -1,14 +1,15 @@
-"""The shortcut for a producer that says the same again: one topic, one partition, other records.
+"""The shortcut for a producer's repeated requests to one partition.
 
-A Produce request to one partition is the same bytes as the one before it, but for the correlation id and the
-records. So the first one is decoded and remembered, with the partition it led to and the answer it got; a
-later frame that begins with the same bytes needs a look at the records' size, and its answer is one `pack`.
+Such a request differs from the one before it in the correlation id and the records only. So the first one is
+decoded and remembered, with its partition and the bytes of its response; of a later frame that begins with
+the same bytes only the records' size is decoded, and its response is one `pack`.
 
     request  | head | correlation id | prefix: client id, acks, timeout, topic, index | size | records | 0.. |
     answer   | size | correlation id | topic, index, error 0 | base offset 8 | time 8 | log start 8 | 0.. |
 
-Anything unusual (an error, a partition that moved) goes the long way through produce.py, which is always
-right.
+Anything unusual (an error, a partition that moved) goes the long way, through produce.py. The shortcut holds
+for the session as it was: Dispatch.request (server/dispatch.py) drops it when the session's version is
+another one, so the client id, the principal and its rights are those of the request that was decoded.
 
 Hot: with the connection this is all that a small Produce request costs beside the log. Budget, log included:
 7 reference loops (bench/hot_path.py).
@@ -79,7 +80,7 @@ def remember(
 
 
 class RepeatedProduce:
-    """What one connection's producer says again and again."""
+    """What the repeated requests of one connection have in common."""
 
     __slots__ = (
         "_acks",
@@ -200,7 +201,7 @@ class RepeatedProduce:
 
 
 class _RepeatedSlot(Slot):
-    """The place of one such answer, which is also who waits for the commit."""
+    """The slot of one such answer, which also waits for the commit."""
 
     __slots__ = ("began_us", "correlation_id", "result", "shortcut")
 

@@ -1,19 +1,20 @@
 """The first batch of a transaction in a partition: only after its coordinator has been asked (KIP-890).
 
-A batch that comes late, after its transaction has ended, would open a transaction that nobody will ever end,
-and read_committed consumers would stand still before it. So a batch that would open a transaction in a
-partition waits until the coordinator says that this partition takes part (an older producer has told it so
-before), or makes it take part (from Produce version 12 on).
+A batch that comes late, after its transaction has ended, would open a transaction that is never ended, and
+read_committed consumers would wait before it for ever. So a batch that would open a transaction in a
+partition waits until the coordinator says that the partition is in the transaction (an older producer has
+added it with AddPartitionsToTxn), or adds it (from Produce version 12 on).
 
     batch ──> open here already? ── yes ──> append (produce.py, produce_repeat.py)
                    │ no
                    └──> guard taken in the log ──> coordinator ──> append, if no marker came meanwhile
 
 Batches of the same producer to the same partition that come while the answer is under way queue behind the
-first and share it, so that their order stays; so do those that come while the first one's records are looked
-at in a worker thread (log/inspection.py). Their bytes are copied: the receive buffer will not wait.
+first and share it, so that their order stays; so do those that come while the first one's records are
+inspected in a worker thread (log/inspection.py). Their bytes are copied, as the receive buffer is used again.
 
-Not here: what the coordinator knows (coordinator/transaction/), the guard itself (log/).
+Not here: asking (transaction_verifier.py), the coordinator (coordinator/transaction/), the guard
+(log/verification.py).
 """
 
 import asyncio
@@ -45,8 +46,9 @@ ABORTABLE_SINCE = 11
 
 RETRY_FIRST_MS = 1
 RETRY_TOGETHER_MS = 100
-"""While a producer's former transaction still gets its markers the coordinator says CONCURRENT_TRANSACTIONS.
-That is over in no time, so it is asked again a few times here, before the client has to."""
+"""While the markers of a producer's former transaction are written the coordinator says
+CONCURRENT_TRANSACTIONS. That takes milliseconds, so it is asked again here a few times before the client has
+to retry."""
 
 _PRODUCER = struct.Struct(">qh")
 _PRODUCER_AT = 43  # | ... max timestamp 8 | producer id 8 | producer epoch 2 | base sequence 4 | ...
@@ -67,7 +69,7 @@ log = logging.getLogger("moldau.handlers")
 
 
 class Producer(NamedTuple):
-    """Who writes, as a batch's header says."""
+    """The producer id and epoch in a batch's header."""
 
     producer_id: int
     producer_epoch: int
@@ -87,7 +89,7 @@ def is_open(partition: Partition, records: memoryview) -> bool:
 
 
 class Verifications:
-    """All batches of this broker that wait for a coordinator's word."""
+    """All batches of this broker that wait for a coordinator's answer."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -287,8 +289,8 @@ class _Queue:
 
 
 def _refused(error_code: int, version: int) -> Refused:
-    """The coordinator's refusal in the words of Produce; older clients would not try again after some of
-    them, so they are told what they do try again after.
+    """The coordinator's error as one of Produce. Older clients would not retry after some of them, and get
+    one after which they do, as in Kafka.
     """
     retriable = error_code in _ASK_LATER or (
         error_code == ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS_SINCE

@@ -1,4 +1,4 @@
-"""SaslAuthenticate, versions 0-2: one step of a SASL exchange. On a listener without SASL there is none:
+"""SaslAuthenticate, versions 0-2: one step of a SASL exchange. On a listener without SASL:
 ILLEGAL_SASL_STATE, as in Kafka.
 
     v1  the session's lifetime (KIP-368)      v2  flexible

@@ -1,7 +1,7 @@
-"""SaslHandshake, versions 0-1: which SASL mechanisms there are. On a listener without SASL the question comes
-at the wrong time: ILLEGAL_SASL_STATE, as in Kafka.
+"""SaslHandshake, versions 0-1: choose a SASL mechanism. On a listener without SASL: ILLEGAL_SASL_STATE, as in
+Kafka.
 
-    v1  SaslAuthenticate follows; after v0 bare tokens would
+    v1  SaslAuthenticate requests follow; after v0, bare tokens
 Not here: listeners with SASL, which this version does not serve.
 """
 

@@ -1,11 +1,11 @@
-"""Who is at the other end of a connection, and what holds for all of its requests.
+"""The client at the other end of a connection: what is known about it, and holds for all of its requests.
 
 A connection has one `Session`, made when it is accepted. Every request reaches its handler with it: declared
 handlers find it in their `RequestContext`, frame handlers in their `Exchange`. Handlers ask with it whether
 the client may do something; quotas are charged to it.
 
-What a handler concluded from the session (this client may write to that partition) may be kept and used again
-as long as `version` is the same number. Whoever changes what such a conclusion rests on changes the number:
+A decision that rests on the session (this client may write to that partition) may be kept and used again
+while `version` is the same number. Each change that such a decision depends on increases it:
 
     authenticate     another principal, or the same one for longer
     name_client      another client id: quotas are granted to it
@@ -24,8 +24,8 @@ NO_CLIENT_ID = b"\xff\xff"
 
 
 class Session:
-    """One connection's client. Of a request in which the client id differs, the next request knows nothing
-    any more: who waits keeps the id that he needs."""
+    """One connection's client. `client_id` is that of the latest request: a handler that waits, while later
+    requests are handled, keeps a copy."""
 
     __slots__ = (
         "authenticated_ms",
@@ -104,5 +104,5 @@ class Session:
             self.version += 1
 
     def rights_changed(self) -> None:
-        """What was concluded about this client must be asked again."""
+        """ACLs or quotas have changed: decisions about this client are made again."""
         self.version += 1

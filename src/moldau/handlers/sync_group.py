@@ -1,8 +1,8 @@
-"""SyncGroup, versions 0-5: a member fetches its assignment; the leader brings everybody's.
+"""SyncGroup, versions 0-5: a member gets its assignment; the group's leader sends those of all.
 
     v3  static members
-    v5  protocol type and name, checked in the request, told in the answer
-Not here: the group's course (coordinator/group/classic_rebalance.py).
+    v5  protocol type and name, checked in the request, returned in the response
+Not here: rebalances (coordinator/group/classic_rebalance.py).
 """
 
 from moldau.core.waiting import Answer
@@ -12,7 +12,7 @@ from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 ASSIGNMENTS_MAX = 20_000
-"""One a member; they are taken over at once."""
+"""One a member; they are stored in one slice of the loop."""
 
 
 @handles(SyncGroupRequest)

@@ -1,12 +1,11 @@
-"""TxnOffsetCommit, versions 0-5: offsets that shall count if a transaction commits, and only then.
+"""TxnOffsetCommit, versions 0-5: offsets that take effect if a transaction commits.
 
     v2  leader epoch of the offset          v4  TRANSACTION_ABORTABLE (KIP-890)
     v3  member, generation (KIP-447)        v5  adds the group's partition to the transaction by itself
-The transaction's coordinator is asked first whether the group's partition of __consumer_offsets takes part
-(v5: told that it shall), unless offsets of this transaction are pending there already. If a marker has come
-while it was asked, nobody knows whether it was this transaction's end or a former one's that was delivered
-twice; so it is asked again. Not here: what is done with the offsets
-(coordinator/group/transactional_offsets.py).
+The transaction's coordinator is asked first whether the group's partition of __consumer_offsets is in the
+transaction (v5: told to add it), unless offsets of this transaction are pending there already. A marker that
+comes meanwhile may be this transaction's, or a former one's that is delivered again; so the coordinator is
+asked again. Not here: pending offsets (coordinator/group/transactional_offsets.py).
 """
 
 from typing import Any
@@ -34,8 +33,7 @@ ADDS_PARTITION_SINCE = 5
 QUESTIONS_MAX = 3
 
 _VERIFICATION_ERRORS = {**CLIENT_ERRORS, ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-"""What a client is told when its transaction cannot be verified: words that it knows from this API, and after
-which it comes again."""
+"""Errors of a verification that failed, as errors of this API after which clients retry."""
 
 
 @handles(TxnOffsetCommitRequest)
@@ -117,7 +115,7 @@ async def _verify_and_commit(
     )
     for _ in range(QUESTIONS_MAX):
         guard = groups.guard_commit(request.group_id, request.producer_id)
-        if guard is None:  # the shard is not here, and says so
+        if guard is None:  # the shard is not here: NOT_COORDINATOR
             return await settled(groups.txn_offset_commit(request, context))
         try:
             codes = await settled(ask(broker.transaction_verifier, question))
@@ -132,8 +130,7 @@ async def _verify_and_commit(
 
 
 def _missing(image: Image, request: TxnOffsetCommitRequest) -> set[tuple[str, int]]:
-    """The partitions that do not exist. Whatever becomes of the others, these are told so; and if there are
-    no others, no coordinator is troubled."""
+    """The partitions that do not exist: UNKNOWN_TOPIC_OR_PARTITION, whatever the others get."""
     missing = set()
     for topic in request.topics:
         state = image.topics.get(topic.name)

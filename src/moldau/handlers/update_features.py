@@ -2,9 +2,9 @@
 
     v1  the type of an update, validate_only (KIP-778)      v2  one error for all, no rows (KIP-1022)
 
-A new cluster has each feature at its highest level, and no level can be lowered in this version. What is
-asked is checked as in Kafka; to ask for the present level succeeds, in earnest as in a dry run, and a
-downgrade that Kafka would make is refused with a sentence. All updates are made or none.
+A new cluster has each feature at its highest level, and no level can be lowered in this version. Updates are
+checked as in Kafka; one to the present level succeeds, and a downgrade that Kafka would make is refused with
+a message. All updates are made or none.
 """
 
 from collections.abc import Generator
@@ -48,7 +48,7 @@ def update_features(
 
 
 def _complaint(update: FeatureUpdateKey, version: int, controller_id: int) -> str | None:
-    """What is wrong with an update; None if it asks for what is."""
+    """What is wrong with an update; None if it names the present level."""
     level = update.max_version_level
     if version < TYPES_SINCE:
         kind = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE

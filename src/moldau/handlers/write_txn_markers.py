@@ -1,11 +1,10 @@
-"""WriteTxnMarkers, versions 1-2: a transaction coordinator ends transactions in partitions that this broker
-leads.
+"""WriteTxnMarkers, versions 1-2: a transaction coordinator writes COMMIT or ABORT to partitions that this
+broker leads.
 
     v1  flexible    v2  transaction version (KIP-1228)
-Also how an operator frees a partition of a transaction that no coordinator remembers (KIP-664). A producer or
-coordinator that has been replaced is refused by the partition's own log, and so nothing changes there. An id
-or epoch below 0 is nobody's and never written (Kafka answers UNKNOWN_SERVER_ERROR).
-Not here: bringing markers to other brokers (coordinator/transaction/).
+Operators abort hanging transactions with it (KIP-664). The partition's log refuses markers of a fenced
+producer or coordinator. A producer id or epoch below 0 is refused (Kafka answers UNKNOWN_SERVER_ERROR). Not
+here: sending markers to other brokers (coordinator/markers.py).
 """
 
 from collections.abc import Awaitable, Generator

@@ -125,11 +125,11 @@ class Dispatch:
         self._allowance = broker.allowance
 
     def request(self, connection: Connection, view: memoryview, position: int, end: int) -> Parts | None:
-        """Every request passes here: the frame whose size field stands at `position` in the view."""
+        """Serve the frame whose size field stands at `position` in the view; every request passes here."""
         shortcut = connection.shortcut
         if shortcut is not None:
             if shortcut.session_version != connection.session.version:
-                connection.shortcut = None  # it rests on what may have changed
+                connection.shortcut = None  # the client, or its rights, may be others
             elif shortcut.take(connection, view, position, end):
                 return REPEATED
         return self._frame(connection, view[position + 4 : end])

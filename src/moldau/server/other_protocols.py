@@ -1,14 +1,13 @@
-"""What came to the Kafka port but is no Kafka request: named for the log, and answered in its own language.
+"""Recognises other protocols on the Kafka port, for the log and for an answer in the client's own protocol.
 
-A Kafka frame begins with its length in four bytes, and other protocols begin with something that reads as
-an absurd length: "GET " is 1,195,725,856. People who open the Kafka port in a browser, or whose client
-expects TLS, are spared the riddle:
+A Kafka frame begins with its length in four bytes; the first bytes of other protocols read as an impossible
+length: "GET " is 1,195,725,856. What the client gets:
 
     HTTP          a small page: what this port is, where health is shown, how to connect
-    TLS hello     a TLS alert, so that the client says "handshake failure" at once and does not retry in
-    silence all else      a sentence in the log, and the end of the connection
+    TLS hello     a TLS alert, so that the client reports "handshake failure" and does not retry silently
+    all else      the end of the connection, with a message in the log
 
-Pure: bytes in, words and bytes out. Not here: deciding that a frame is impossible (connection.py).
+Pure: bytes in, text and bytes out. Not here: deciding that a length is impossible (connection.py).
 """
 
 import re
@@ -25,15 +24,15 @@ _TLS_ALERT = bytes((21, 3, 3, 0, 2, 2, 40))
 _SHOWN_BYTES = 24
 
 
-class Foreign(NamedTuple):
-    """What it is (a word for counting), what the log says, what to send before closing (maybe nothing)."""
+class OtherProtocol(NamedTuple):
+    """The protocol's name, the message for the log, and what to send before closing (may be empty)."""
 
     kind: str
     sentence: str
     answer: bytes = b""
 
 
-def recognise(first_bytes: bytes, *, listener: str, http_address: str | None) -> Foreign:
+def recognise(first_bytes: bytes, *, listener: str, http_address: str | None) -> OtherProtocol:
     """Name what begins with these bytes.
 
     `listener` is the host:port it came to; `http_address` that of the health page, None when there is none.
@@ -41,35 +40,37 @@ def recognise(first_bytes: bytes, *, listener: str, http_address: str | None) ->
     request = _HTTP_REQUEST.match(first_bytes)
     if request is not None:
         where = "" if http_address is None else f"; health and metrics are at http://{http_address}/"
-        return Foreign(
+        return OtherProtocol(
             "http",
             f"it speaks HTTP ({request[1].decode()}), and {listener} speaks the Kafka protocol{where}",
             _http_answer(request[1] == b"HEAD", listener, http_address),
         )
     if first_bytes.startswith(_HTTP2_PREFACE):
-        return Foreign("http2", f"it speaks HTTP/2 (or gRPC), and {listener} speaks the Kafka protocol")
+        return OtherProtocol("http2", f"it speaks HTTP/2 (or gRPC), and {listener} speaks the Kafka protocol")
     if len(first_bytes) >= 3 and first_bytes[0] == _TLS_HANDSHAKE and first_bytes[1] == 3:
-        return Foreign(
+        return OtherProtocol(
             "tls",
             f"it began a TLS handshake, and {listener} is a plaintext listener: set "
             "security.protocol=PLAINTEXT in the client, or connect it to a listener with TLS",
             _TLS_ALERT,
         )
     if first_bytes.startswith(b"SSH-"):
-        return Foreign("ssh", f"it speaks SSH, and {listener} speaks the Kafka protocol")
+        return OtherProtocol("ssh", f"it speaks SSH, and {listener} speaks the Kafka protocol")
     return _no_frame(first_bytes)
 
 
-def _no_frame(first_bytes: bytes) -> Foreign:
+def _no_frame(first_bytes: bytes) -> OtherProtocol:
     shown = _shown(first_bytes)
     if len(first_bytes) < 4:
-        return Foreign("short", f"what it sent is no Kafka request: {shown}")
+        return OtherProtocol("short", f"what it sent is no Kafka request: {shown}")
     (size_bytes,) = struct.unpack_from(">i", first_bytes)
     if size_bytes <= 0:
-        return Foreign("length", f"it sent a frame whose length is {size_bytes}, which cannot be: {shown}")
+        return OtherProtocol(
+            "length", f"it sent a frame whose length is {size_bytes}, which cannot be: {shown}"
+        )
     if all(32 <= byte < 127 or byte in b"\r\n\t" for byte in first_bytes):
-        return Foreign("text", f"it sent text, which is no Kafka request: {shown}")
-    return Foreign(
+        return OtherProtocol("text", f"it sent text, which is no Kafka request: {shown}")
+    return OtherProtocol(
         "length",
         f"it sent a frame that claims {size_bytes} bytes, more than socket.request.max.bytes: {shown}",
     )

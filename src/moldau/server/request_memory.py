@@ -7,11 +7,10 @@ in the order in which the frames began:
     frames, oldest first:   | held 16 MiB | held 1 MiB | waits | held 2 MiB | waits |
                               always goes on
 
-No deadlock: the oldest frame gets its memory in any case, so that many half frames that together fill the
-limit end one after the other; the limit is exceeded by one frame at most. A frame whose client sends next to
-nothing would stop that, so while somebody waits, such connections are closed. Counted, too, are frames that
-came behind an unfinished answer of their own connection, and large requests that are being handled (their
-bytes live on until they are answered).
+No deadlock: the oldest frame gets its memory in any case, so that frames that together fill the limit are
+completed one after the other; the limit is exceeded by one frame at most. A client that sends next to nothing
+would block the others, so while any frame waits, such connections are closed. Frames behind an unfinished
+answer of their own connection are counted too, and large requests that are being handled.
 
 As in Kafka, bytes are counted over all listeners. Other than there, a claimed length alone reserves nothing.
 """
@@ -115,7 +114,7 @@ class RequestMemory:
         self.used_bytes += size_bytes
 
     def end_handling(self, size_bytes: int) -> None:
-        """It is answered."""
+        """It is answered; its bytes are free."""
         self.used_bytes -= size_bytes
         self._serve()
 
@@ -182,7 +181,7 @@ class RequestMemory:
                 self._timer.cancel()
                 self._timer = None
 
-    # Closing who hinders
+    # Closing connections that block others
 
     def _look(self) -> None:
         """While somebody waits: close connections that hold memory and make no progress."""

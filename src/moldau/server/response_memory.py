@@ -9,8 +9,8 @@ parked behind an unfinished answer is. What that leads to:
     from half the limit on  connections that take next to nothing for ten seconds are closed
     at the limit            the slowest are closed at once, until an eighth is free
 
-So nobody who reads waits for those who do not. Kafka holds one answer a connection, and lets the kernel copy
-records from the file (sendfile): it needs no such limit for Fetch, and has none.
+So clients that read do not wait for those that do not. Kafka holds one response a connection, and the kernel
+copies records from the file (sendfile): it has no such limit, and needs none for Fetch.
 """
 
 import logging
@@ -108,7 +108,7 @@ class ResponseMemory:
                 entry.taken_seen_bytes, entry.looks = entry.taken_bytes, 0
             self._timer = self._timers.call_later(_LOOK_EVERY_MS, self._look)
 
-    # Closing who hinders
+    # Closing slow readers
 
     def _refresh(self) -> None:
         for connection, entry in self._unsent.items():
@@ -127,7 +127,8 @@ class ResponseMemory:
         self._changed()
 
     def _close_slowest(self) -> None:
-        """Free an eighth of the limit: first who has taken the least a second, then who has the most."""
+        """Free an eighth of the limit: first the connections that have taken the least a second, then those
+        with the most."""
         self._refresh()
         now_ms = self._clock.monotonic_ms()
 

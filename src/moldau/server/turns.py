@@ -1,12 +1,11 @@
 """Connections with many requests at once take turns: one of them goes on in a turn of the event loop.
 
-A client may send thousands of small requests without waiting for answers, and one read brings them all. A
-connection handles them for `TURN_SECONDS`, keeps the rest, and lines up here:
+A client may send thousands of small requests without waiting for answers, and one read receives them all. A
+connection handles them for `TURN_SECONDS`, keeps the rest, and queues here:
 
     loop turn   | sockets | connection A, 1 ms | sockets | connection B, 1 ms | sockets | A again ...
 
-However many do that, others wait for one such turn and no more. (The same for long work within one request:
-core/slow_lane.py.)
+So other connections wait for one such turn at most. (For long work within one request: core/slow_lane.py.)
 """
 
 from collections import deque
