@@ -18,7 +18,7 @@ OF_LATER_PARTS = re.compile(r"transaction\.state\.log\..*")  # what the topic is
 
 @pytest.fixture(scope="module")
 def source(pytestconfig):
-    """The code of the package without the tables themselves, and listeners.py, which reads some of them."""
+    """The code of the package without the tables, but with core/settings/listeners.py, which reads some."""
     root = pytestconfig.rootpath / "src" / "moldau"
     files = {str(path.relative_to(root)): path for path in sorted(root.rglob("*.py"))}
     text = [path.read_text() for name, path in files.items() if not name.startswith(NOT_EVIDENCE)]
