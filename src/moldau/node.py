@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.controller.controller import Controller
-from moldau.coordinator.election import ElectedCoordinator
+from moldau.coordinator.election import ElectedCoordinator, ElectedCoordinators
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.listeners import listeners
 from moldau.core.settings.sources import StaticSettings
@@ -40,7 +40,6 @@ from moldau.replication.high_watermark_checkpoint import HighWatermarkCheckpoint
 from moldau.replication.in_sync_changes import LocalInSyncChanges
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.markers import LocalMarkers
-from moldau.replication.partition import Partition
 from moldau.replication.producer_ids import ProducerIds
 from moldau.server.addresses import endpoints, shown
 from moldau.server.dispatch import Dispatch
@@ -50,12 +49,11 @@ from moldau.server.monitoring_port import MonitoringPort
 if TYPE_CHECKING:
     from moldau.coordinator.group.service import GroupCoordinator
     from moldau.coordinator.transaction.service import TransactionCoordinator
-    from moldau.log.compaction.cleaner import Cleaner
     from moldau.server.monitoring import Monitoring
 
 log = logging.getLogger("moldau.node")
 
-# Soon enough after the start, and late enough not to hold up the first clients with their imports.
+# Late enough not to hold up the first clients with imports.
 _COORDINATORS_DELAY_MS = 500
 _CLEANER_DELAY_MS = 1000
 
@@ -73,7 +71,6 @@ class Node:
         self.response_room = ResponseRoom()
         self._given_host = host
         self._settings = self.static.broker
-        self._cleaner: Cleaner | None = None
         self._clean = True
         self._stops: list[tuple[str, Callable[[], object]]] = []
 
@@ -122,8 +119,7 @@ class Node:
         self._build_housekeeping()
         self._build_coordinators()
         self.metadata.subscribe(self._apply)
-        for coordinator in self._coordinators:
-            self.metadata.subscribe(coordinator.metadata_changed)
+        self.metadata.subscribe(self.coordinators.metadata_changed)
         await self._serve_clients()
         self._enter("RUNNING")
 
@@ -195,7 +191,9 @@ class Node:
 
     def _build_replication(self) -> None:
         host = self.host
-        self.group_commit = GroupCommit(host.loop, host.workers, self._disk_failed)
+        self.group_commit = GroupCommit(
+            host.loop, host.workers, lambda partition, error: self.logs.storage_failed(partition.log, error)
+        )
         in_sync_changes = LocalInSyncChanges(self.node_id, self.controller, lambda: self.metadata.image)
         self.replicas = ReplicaManager(
             self.node_id, self.static.broker, self.logs, host.clock, self.group_commit, in_sync_changes
@@ -207,23 +205,18 @@ class Node:
         self.replicas.serve(self.slow_lane)
         self.replicas.set_strays_aside()
 
-    def _disk_failed(self, partition: Partition, error: OSError) -> None:
-        self.logs.storage_failed(partition.log, error)
-
     def _build_housekeeping(self) -> None:
         """What is done again and again: retention and flushes, compaction, checkpoints."""
-        timers = self.host.timers
         housekeeping = Housekeeping(self.logs, self.replicas.high_watermark_of)
         housekeeping.start()
         self._stops.append(("housekeeping", housekeeping.stop))
         if self._settings.log_cleaner_enable:
-            self._cleaner_timer = timers.call_later(_CLEANER_DELAY_MS, self._begin_compaction)
-            self._stops.append(("compaction", self._stop_compaction))
+            self._begin_later("compaction", _CLEANER_DELAY_MS, self._begin_compaction)
         checkpoint = HighWatermarkCheckpoint(
             self.replicas,
             self.logs,
             lambda: self.metadata.image,
-            timers,
+            self.host.timers,
             self.slow_lane,
             self._settings.replica_high_watermark_checkpoint_interval_ms,
         )
@@ -234,15 +227,14 @@ class Node:
         from moldau.log.compaction.cleaner import Cleaner
 
         host = self.host
-        self._cleaner = Cleaner(
-            self.logs, self.replicas.high_watermark_of, lambda: host.cleaning_worker(host)
-        )
-        self._cleaner.start()
+        cleaner = Cleaner(self.logs, self.replicas.high_watermark_of, lambda: host.cleaning_worker(host))
+        cleaner.start()
+        self._stops.append(("compaction", cleaner.stop))
 
-    def _stop_compaction(self) -> None:
-        self._cleaner_timer.cancel()
-        if self._cleaner is not None:
-            self._cleaner.stop()
+    def _begin_later(self, name: str, delay_ms: int, begin: Callable[[], None]) -> None:
+        """Begin a part when the first clients have been served: its imports take a while."""
+        timer = self.host.timers.call_later(delay_ms, begin)
+        self._stops.append((f"timer of {name}", timer.cancel))
 
     # Coordinators
 
@@ -251,16 +243,14 @@ class Node:
         made = self._show_parts
         self.groups = ElectedCoordinator(self.node_id, self._make_groups, made)
         self.transactions = ElectedCoordinator(self.node_id, self._make_transactions, made)
-        self._coordinators = (self.groups, self.transactions)
-        self._follow_leaders(self.metadata.image)
+        self.coordinators = ElectedCoordinators(self.groups, self.transactions)
+        self.coordinators.follow(self.metadata.image)
         self.producer_ids = ProducerIds(self.controller)
         self.markers = LocalMarkers(
             self.node_id, self.replicas, self.groups.get, self.host.clock, self.slow_lane
         )
-        self._coordinators_timer = self.host.timers.call_later(
-            _COORDINATORS_DELAY_MS, self._begin_coordinators
-        )
-        self._stops.append(("coordinators", self._stop_coordinators))
+        self._stops.append(("coordinators", self.coordinators.stop))
+        self._begin_later("coordinators", _COORDINATORS_DELAY_MS, self.coordinators.make_all)
 
     def _make_groups(self) -> "GroupCoordinator":
         from moldau.coordinator.group.service import GroupCoordinator
@@ -287,18 +277,6 @@ class Node:
             markers=self.markers,
         )
 
-    def _begin_coordinators(self) -> None:
-        """Coordinators have duties that nobody asks for: a transaction that was decided before the broker
-        stopped gets its markers now, and one that is open may be past its time.
-        """
-        for coordinator in self._coordinators:
-            coordinator.get()
-
-    def _stop_coordinators(self) -> None:
-        self._coordinators_timer.cancel()
-        for coordinator in reversed(self._coordinators):
-            coordinator.stop()
-
     # Metadata
 
     def _apply(self, old: Image, new: Image, changes: Sequence[Change]) -> asyncio.Future[None] | None:
@@ -310,15 +288,10 @@ class Node:
             self.listeners.change_limits(self._settings)
         pending = self.replicas.apply(old, new, changes)
         if pending is None:
-            self._follow_leaders(new)
+            self.coordinators.follow(new)
         else:
-            pending.add_done_callback(lambda _: self._follow_leaders(new))
+            pending.add_done_callback(lambda _: self.coordinators.follow(new))
         return pending
-
-    def _follow_leaders(self, image: Image) -> None:
-        if self.state != "stopping":
-            for coordinator in self._coordinators:
-                coordinator.follow(image)
 
     # Clients
 
@@ -367,19 +340,13 @@ class Node:
     def _make_monitoring(self) -> "Monitoring":
         from moldau.server.monitoring import Monitoring
 
-        host = self.host
         return Monitoring(
             node_id=self.node_id,
-            clock=host.clock,
-            timers=host.timers,
+            host=self.host,
             image=lambda: self.metadata.image,
             settings=self.settings,
             log_manager=self.logs,
             addresses=lambda: {each.name: f"{shown(each.host)}:{each.port}" for each in self.listeners.all},
-            process_id=host.process_id,
-            process_facts=host.process_facts,
-            thread_cpu_seconds=host.thread_cpu_seconds,
-            now_seconds=host.seconds,
         )
 
     def _show_parts(self) -> None:

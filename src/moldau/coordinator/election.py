@@ -8,7 +8,7 @@ Invariant: what a coordinator was told is what the last image says that `follow`
 """
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from moldau.coordinator.coordinator import Coordinator
 from moldau.metadata.changes import Change
@@ -49,7 +49,7 @@ class ElectedCoordinator(Generic[C]):
             self._tell(old, image)
 
     def metadata_changed(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
-        """Pass a change of the metadata on; a subscriber of the view."""
+        """Pass a change of the metadata on."""
         if self.made is not None:
             self.made.metadata_changed(old, new, changes)
 
@@ -80,3 +80,33 @@ class ElectedCoordinator(Generic[C]):
             for index, each in enumerate(topic.partitions)
             if each.leader == self._node_id
         }
+
+
+class ElectedCoordinators:
+    """The coordinators of one broker, as the broker treats them: all alike."""
+
+    def __init__(self, *rows: ElectedCoordinator[Any]) -> None:
+        """In the order in which they are told of anything; they stop in reverse."""
+        self._rows = rows
+
+    def make_all(self) -> None:
+        """Coordinators have duties that nobody asks for: a transaction that was decided before the broker
+        stopped gets its markers now, and one that is open may be past its time.
+        """
+        for row in self._rows:
+            row.get()
+
+    def follow(self, image: Image) -> None:
+        """The partitions are in step with this image."""
+        for row in self._rows:
+            row.follow(image)
+
+    def metadata_changed(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
+        """There is a new image; a subscriber of the view."""
+        for row in self._rows:
+            row.metadata_changed(old, new, changes)
+
+    def stop(self) -> None:
+        """End those that were made."""
+        for row in reversed(self._rows):
+            row.stop()

@@ -5,6 +5,7 @@ monitoring_port.py.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from moldau import __version__
 from moldau.core.clock import Clock
@@ -20,6 +21,20 @@ from moldau.monitor.sources import LogManagerSource, Sources
 from moldau.server.http import HttpServer
 
 
+class MonitoredHost(Protocol):
+    """What monitoring needs of the machine (moldau/host.py says what each is)."""
+
+    clock: Clock
+    timers: Timers
+    process_id: int
+
+    def process_facts(self) -> ProcessFacts: ...
+
+    def thread_cpu_seconds(self) -> float: ...
+
+    def seconds(self) -> float: ...
+
+
 class Monitoring:
     """Health and metrics of one broker, and the HTTP port that shows them."""
 
@@ -27,35 +42,30 @@ class Monitoring:
         self,
         *,
         node_id: int,
-        clock: Clock,
-        timers: Timers,
+        host: MonitoredHost,
         image: Callable[[], Image],
         settings: Callable[[], BrokerSettings],
         addresses: Callable[[], Mapping[str, str]],
         log_manager: LogManagerSource,
-        process_id: int,
-        process_facts: Callable[[], ProcessFacts],
-        thread_cpu_seconds: Callable[[], float],
-        now_seconds: Callable[[], float],
     ) -> None:
         self.sources = Sources(
             node_id=node_id,
             version=__version__,
             image=image,
             log_manager=log_manager,
-            process_facts=process_facts,
+            process_facts=host.process_facts,
             api_name=_api_name,
         )
         self._monitor = Monitor(
-            clock,
-            timers,
+            host.clock,
+            host.timers,
             self.sources,
             min_free_ratio=lambda: settings().moldau_health_disk_min_free_ratio,
             transaction_age_ms_max=lambda: settings().moldau_health_transaction_max_age_ms,
-            thread_cpu_seconds=thread_cpu_seconds,
-            facts=lambda: {"pid": process_id, "listeners": dict(addresses())},
+            thread_cpu_seconds=host.thread_cpu_seconds,
+            facts=lambda: {"pid": host.process_id, "listeners": dict(addresses())},
         )
-        self._server = HttpServer(self._monitor.routes(), clock, now_seconds)
+        self._server = HttpServer(self._monitor.routes(), host.clock, host.seconds)
 
     async def start(self, address: Address) -> None:
         """Begin to watch, and to answer on this address."""
