@@ -226,6 +226,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.trace.add(self._now, str(process), _name(handle._callback))  # type: ignore[attr-defined]
         self._at_work = process
         handle._run()
+        if process is not None and process.alive:
+            process.after_callback()
         return True
 
     # The rest of what asyncio asks of a loop

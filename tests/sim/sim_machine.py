@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sim_invariants import Invariants
 from sim_loop import VirtualLoop
 from sim_network import Network, ProcessNetwork
 from sim_process import Killed, Process
@@ -183,6 +184,8 @@ class Machine:
         self.starts += 1
         process = self.process = Process(self.name)
         process.before_callback = self._before_callback
+        self.node, invariants = None, Invariants()
+        process.after_callback = lambda: self.node is None or invariants.check(self.node)
         started: asyncio.Future[bool] = self._loop.create_future()
         process.on_kill.append(lambda: started.done() or started.set_result(False))
 

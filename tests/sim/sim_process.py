@@ -32,7 +32,9 @@ class Process:
         self.alive = True
         self.on_kill: list[Callable[[], None]] = []
         self.before_callback: Callable[[], None] = lambda: None
-        """Asked before each of its callbacks; it may kill the process."""
+        """Called before each of its callbacks; it may kill the process."""
+        self.after_callback: Callable[[], None] = lambda: None
+        """Called after each of its callbacks; an AssertionError fails the run."""
         self._context = contextvars.copy_context()
         self._context.run(_current.set, self)
 

@@ -112,6 +112,44 @@ async def settled_ends(
         await client.pause()
 
 
+class Witness:
+    """Reads all partitions from the first record on, through everything that happens meanwhile.
+
+    A broker that shows a record and later takes it back, or shows one later that belongs before what was read
+    already, differs from what is read afterwards.
+    """
+
+    def __init__(self, client: SimClient, topics: Mapping[str, int]) -> None:
+        self._readers = [
+            PartitionReader(client, (topic, one), 3000)
+            for topic, count in sorted(topics.items())
+            for one in range(count)
+        ]
+        self._client = client
+        self._ends: Mapping[Place, int] | None = None
+        self._work = client.spawn(self._run())
+
+    async def finish(self, ends: Mapping[Place, int]) -> tuple[list[Seen], list[str]]:
+        """All it has seen up to these ends, and what is wrong with the batches."""
+        self._ends = ends
+        await self._work
+        for reader in self._readers:
+            reader.must_be_closed()
+        seen = [one for reader in self._readers for one in reader.seen]
+        return seen, [line for reader in self._readers for line in reader.complaints]
+
+    async def _run(self) -> None:
+        while True:
+            read = False
+            for reader in self._readers:
+                read = await reader.step(wait_ms=1) or read
+            if self._ends is not None and not read:
+                if all(self._ends.get(each.place, 0) <= each.position for each in self._readers):
+                    return
+            elif not read:
+                await self._client.pause()
+
+
 class PartitionReader:
     """Where a reading of one partition stands, what it has seen, and which producers are being dropped."""
 
@@ -132,9 +170,9 @@ class PartitionReader:
         if self._open_since:
             self.complain(f"transactions without a marker: {self._open_since}")
 
-    async def step(self) -> bool:
+    async def step(self, wait_ms: int = 100) -> bool:
         """One Fetch; False when it leads no further."""
-        row = await fetch(self._client, self.place, self.position, max_bytes=self._max_bytes)
+        row = await fetch(self._client, self.place, self.position, max_bytes=self._max_bytes, wait_ms=wait_ms)
         if row.error_code:
             self.complain(f"Fetch at {self.position}: error {row.error_code}")
             return False

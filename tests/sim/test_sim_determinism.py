@@ -17,6 +17,7 @@ import pytest
 from sim_admin import committed_offsets, create_topics
 from sim_client import SimClient
 from sim_deaths import start_until_it_runs
+from sim_http import get
 from sim_load import Load, Plan
 from sim_producer import SimProducer
 from sim_reader import read, settled_ends
@@ -39,6 +40,7 @@ def two_nodes(seed: int, *, whole_trace: bool = False) -> Trace:
             moldau_durability="group",
             log_cleaner_backoff_ms="100",
             group_min_session_timeout_ms="500",
+            moldau_http_listener=f"{name}:9644",
         )
         await machine.start()
         client = SimClient(world, f"{name}/judge", machine.address)
@@ -66,7 +68,13 @@ def two_nodes(seed: int, *, whole_trace: bool = False) -> Trace:
         ]
         for one in (*loads, *workers):
             one.start()
+        pages = 0
         for power in (False, True):
+            await world.sleep_ms(400)  # the monitor begins 300 ms after the start
+            for path in ("/health", "/"):
+                status, body = await client.spawn(get(client, name, 9644, path))
+                assert status == 200, (path, status, body)
+                pages += 1
             await world.sleep_ms(world.random.random() * 400)
             machine.die_after(world.random.randint(1, 500), power=power)
             await world.until(lambda: not machine.runs, 600)
@@ -82,6 +90,7 @@ def two_nodes(seed: int, *, whole_trace: bool = False) -> Trace:
         assert not complaints, complaints[:20]
         for worker in workers:
             await client.spawn(committed_offsets(client, worker.group_id))
+        assert pages == 4
         await machine.stop()
 
     async def scenario(world: World) -> None:

@@ -14,7 +14,7 @@ from sim_client import SimClient
 from sim_deaths import torment
 from sim_load import Load, Plan
 from sim_machine import Machine
-from sim_reader import read, settled_ends
+from sim_reader import Witness, read, settled_ends
 from sim_world import World, simulate
 from torture.judge_transactions import differences, judge
 from torture.ledger import IDEMPOTENT, PLAIN, TRANSACTION
@@ -54,6 +54,7 @@ def transactions(seed: int, *, kill_clients: bool, power: bool) -> str:
         segment_bytes = str(world.random.choice((2000, 20_000, 1 << 30)))
         await client.spawn(create_topics(client, TOPICS, internal_segment_bytes=segment_bytes))
         producers = loads(world, machine, ghost=kill_clients)
+        witness = Witness(SimClient(world, "witness", machine.address), TOPICS)
         for one in producers:
             one.start()
         await torment(
@@ -74,6 +75,8 @@ def transactions(seed: int, *, kill_clients: bool, power: bool) -> str:
         seen, wrong = await client.spawn(read(client, ends))
         attempts = [attempt for each in producers for attempt in each.attempts]
         complaints += wrong + judge(attempts, seen)
+        witnessed, wrong = await witness.finish(ends)
+        complaints += wrong + differences("afterwards and all the while", seen, witnessed)
         for end_it in (machine.kill, machine.stop):
             ending = end_it()
             if ending is not None:
