@@ -9,7 +9,7 @@ import pytest
 
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.follower_append import FollowerAppended
+from moldau.log.follower_append import BATCHES_MAX, FollowerAppended
 from moldau.log.log import Log
 from moldau.log.recovery import open_log
 from moldau.log.transaction_index import AbortedTransaction
@@ -190,10 +190,15 @@ def test_segments_roll_within_an_answer() -> None:
         assert BatchView(data).base_offset == offset
 
 
-def test_more_batches_than_one_system_call_takes_buffers(follower: Follower) -> None:
-    sent = [batch(i, size=0) for i in range(3000)]
-    assert follower.take(*sent).size_bytes == len(b"".join(sent))
-    assert follower.stored() == b"".join(sent)
+def test_many_small_batches_are_taken_in_several_calls(follower: Follower) -> None:
+    sent = b"".join(batch(i, size=0) for i in range(2 * BATCHES_MAX + 5))
+    rest = sent
+    for end_offset in (BATCHES_MAX, 2 * BATCHES_MAX, 2 * BATCHES_MAX + 5):
+        result = follower.take(rest)
+        assert (result.error_code, result.end_offset) == (0, end_offset)
+        rest = rest[result.size_bytes :]
+    assert rest == b""
+    assert follower.stored() == sent
 
 
 def test_the_leaders_log_start_is_followed(follower: Follower) -> None:
