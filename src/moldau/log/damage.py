@@ -1,5 +1,4 @@
-"""Damage in a partition's files: where it is, whether records lie behind it, and what is kept of the bytes
-that have to be cut off.
+"""Finds whole batches behind damage, and keeps aside what has to be cut off.
 
 Bytes that recovery cuts off and that may hold records go to a file of their own, which the broker never reads
 again and never removes:

@@ -1,4 +1,4 @@
-"""A limit on open files: segments open theirs when needed, and the one unused for longest gives its own back.
+"""A limit on open files: segments open theirs when needed, and the least recently used one is closed.
 
 Ten thousand partitions have more files than a process may hold open. The order is that of opening, with a
 second chance for those used since (a flag is cheaper on the hot path than moving an entry at every use).

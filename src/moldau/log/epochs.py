@@ -1,4 +1,4 @@
-"""Leader epochs: which leader wrote which stretch of the log (KIP-101, KIP-320).
+"""The leader epoch cache: in which epoch each stretch of the log was written (KIP-101, KIP-320).
 
 A sorted list of (leader epoch, first offset written in it). Two replicas find where they agree by asking each
 other where an epoch ended, instead of trusting their high watermarks. The list lives in the file

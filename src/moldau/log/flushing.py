@@ -1,5 +1,4 @@
-"""Forcing a log to the disk without holding up the event loop: prepared on it, run in a thread, noted on it
-again.
+"""Forces a log to the disk without holding up the event loop: prepared on it, run in a thread, noted on it.
 
     job = log.fsync_job()          # loop: which files, up to which offset; None when all is on the disk
     await in_thread(job.run)       # thread: touches only its own descriptors

@@ -1,14 +1,16 @@
 """One partition's log: its parts, and the few operations that span them.
 
-    append ──> leader_append.py ───┐
-                                   ├──> writer.py ──> files (partition_files.py, segment.py)
-    append_as_follower ──> follower_append.py      │
-                                                   └──> producers.py, epochs.py
-    read ────> reader.py       transactions ──> transactions.py       fsync_job ──> flushing.py
+    append              leader_append.py ────┐
+                                             ├──> writer.py ──> partition_files.py, segment.py
+    append_as_follower  follower_append.py ──┘         └──────> producers.py, epochs.py
+    read                reader.py
+    transactions        transactions.py
+    fsync_job           flushing.py
+    truncate_to         truncation.py
 
-What one part does alone is called on it or handed through here; truncation, retention, compaction's
-replacements and closing concern several parts and are written out here. All of it runs on the event loop's
-thread; of fsync only the part in between does not.
+What one part does alone is called on it or handed through here; retention, compaction's replacements and
+closing concern several parts and are written out here. All of it runs on the event loop's thread; of fsync
+only the part in between does not.
 
 Invariants: log_start_offset <= flushed_end_offset <= written_end_offset <= log_end_offset once a turn has
 ended (the first may pass the second when records are deleted before they were flushed); a segment's base
@@ -32,11 +34,11 @@ from moldau.log.leader_append import CLIENT, LeaderAppend, Origin
 from moldau.log.partition_files import PartitionFiles
 from moldau.log.producers import Producers
 from moldau.log.reader import OffsetOutOfRange, Reader
-from moldau.log.rebuild import cut_segment, rebuild_producers
 from moldau.log.segment import LOG_SUFFIX, CorruptSegment, Segment
 from moldau.log.timestamps import Search as TimestampSearch
 from moldau.log.timestamps import TimestampAndOffset
 from moldau.log.transactions import Transactions
+from moldau.log.truncation import Truncation
 from moldau.log.verification import Verification
 from moldau.log.writer import Writer, is_disk_full
 from moldau.records.control import EndTransactionMarker
@@ -67,6 +69,7 @@ class Log:
         "_follower",
         "_leader",
         "_reader",
+        "_truncation",
         "_writer",
         "append",
         "epochs",
@@ -137,6 +140,9 @@ class Log:
         self._leader = LeaderAppend(self._writer, self._reader, producers, settings)
         self._follower = FollowerAppend(self._writer)
         self.transactions = Transactions(producers, self._reader)
+        self._truncation = Truncation(
+            self._files, self._reader, self._writer, self._flusher, epochs, producers
+        )
         # On the path of every request: bound once, so that they cost no call more than the part's own.
         self.append = self._leader.append
         self.read = self._reader.read
@@ -333,90 +339,12 @@ class Log:
     # -- cutting the end ---------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
-        """Drop everything from the batch that contains `offset` on; OSError when the disk refuses.
-
-        Below the first segment the log becomes empty and goes on at `offset`; below the log start offset that
-        falls with the end. A leader epoch that begins at the end or behind it goes too, also when no record
-        does: this replica led in it and wrote nothing. The cut is synced: what was cut off must not come back
-        after a power cut.
-        """
-        self._writer.flush_staged()
-        files = self._files
-        if offset >= self.log_end_offset:
-            self._truncate_epochs(offset)
-            return
-        if offset < files.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset)
-            return
-        try:
-            self._begin_cut()
-            if files.active.base_offset > offset:
-                while files.active.base_offset > offset:
-                    files.active.remove()
-                    files.segments.pop()
-                # Before the cut below: a power cut must not leave a hole with these segments behind it.
-                files.sync_directory()
-            segment = files.active
-            place = segment.find(offset)
-            if place is not None:
-                offset = min(offset, place.base_offset)
-                cut_segment(segment, place.position, offset)
-            segment.sync()
-            self._end_cut(offset)
-            rebuild_producers(
-                files.file_system,
-                files.directory,
-                files.snapshot_offsets,
-                files.segments,
-                self.producers,
-                offset,
-            )
-        except OSError as error:
-            self._report_error(error)
-            raise
+        """Drop everything from the batch that contains `offset` on, as `Truncation` says. OSError."""
+        self._truncation.to(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the log is empty and goes on at `offset`. OSError when the disk refuses."""
-        self._writer.flush_staged()
-        files = self._files
-        created_ms = files.active.created_ms
-        try:
-            self._begin_cut()
-            for segment in files.segments:
-                segment.remove()
-            files.segments[:] = [files.create_segment(offset, created_ms)]
-            self._reader.start_offset = offset
-            self.epochs.clear()
-            files.write_epochs(self.epochs)
-            # Also those below: with nothing in the log, the next start would load one at `offset`.
-            for snapshot in list(files.snapshot_offsets):
-                files.remove_snapshot(snapshot)
-            self._end_cut(offset)
-            self.producers.clear()
-        except OSError as error:
-            self._report_error(error)
-            raise
-
-    def _begin_cut(self) -> None:
-        self._reader.forget()
-        self._flusher.generation += 1
-
-    def _end_cut(self, offset: int) -> None:
-        """The segments end at `offset` now; bring everything else in line."""
-        files = self._files
-        self._reader.start_offset = min(self._reader.start_offset, offset)
-        self._flusher.end_was_cut(offset)
-        files.changes += 1
-        self._truncate_epochs(offset)
-        for stale in [snapshot for snapshot in files.snapshot_offsets if snapshot > offset]:
-            files.remove_snapshot(stale)
-        self._writer.restart(offset)
-        files.sync_directory()
-
-    def _truncate_epochs(self, offset: int) -> None:
-        if self.epochs.truncate_end(offset):
-            self._files.write_epochs(self.epochs)
-            self._writer.leader_epoch = self.epochs.latest()
+        self._truncation.fully(offset)
 
     # -- cutting the beginning ---------------------------------------------------------------------
 

@@ -1,5 +1,4 @@
-"""What a log remembers of the producers that write to it: epochs, sequence numbers, their last batches
-(KIP-98).
+"""Producer state of one log: epochs, sequence numbers, the last five batches, open transactions (KIP-98).
 
 An idempotent producer numbers its records per partition. The number expected next is accepted, a number seen
 among the last five batches is a repetition (answered with the first answer, not written again), anything else
@@ -56,7 +55,7 @@ class ProducerBatch(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """What is known of one producer. The order of the fields is relied upon in log.py."""
+    """What is known of one producer. The order of the fields is relied upon in leader_append.py."""
 
     producer_epoch: int
     last_sequence: int

@@ -1,4 +1,4 @@
-"""Reading a log by offset: whole batches, from the one that contains the offset asked for, up to a limit.
+"""Reads a log by offset: whole batches, from the one that contains the offset asked for, up to a limit.
 
 A consumer that reads on asks for the offset where its last read ended. So the place of every read's end is
 remembered (`_cursors`), and the next read neither searches an index nor walks. Where the end of a read must

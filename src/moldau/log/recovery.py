@@ -1,4 +1,4 @@
-"""Opening a partition's directory, after a clean stop or a crash.
+"""Opens a partition's directory, after a clean stop or a crash.
 
 After a clean stop sizes, indexes and snapshots are used as they are, if every segment ends with a whole batch
 and the log at its recovery point. After a crash, what lies below the recovery point is on the disk; from

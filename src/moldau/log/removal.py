@@ -3,8 +3,8 @@
     flights-0  ->  flights-0.<32 hex digits>-delete  ->  its line leaves the checkpoint files  ->  removed
 
 A folder is removed after a delay, thousands of them some at a time, and not before the checkpoint files were
-written without it: a topic of that name may be made again, and after a crash its lines are told from those of
-the one before by the folder that is still there (loading.py).
+written without it: a topic of that name may be made again, and after a crash its lines are distinguished
+from those of the one before by the folder that is still there (loading.py).
 
 Not here: who renames the folder (manager.py).
 """

@@ -1,4 +1,4 @@
-"""Finding records by time (ListOffsets): the sparse time index first, then headers, then one batch's records.
+"""Finds records by time (ListOffsets): the sparse time index first, then headers, then one batch's records.
 
 The time index holds (largest timestamp so far, offset of the batch that had it). The first record at or after
 a moment lies behind the last entry that is below that moment; from there on, batches are skipped by the

@@ -1,4 +1,4 @@
-"""Writing a cleaned segment: the log file with its three indexes, under names that nobody reads yet.
+"""Writes a cleaned segment: the log file with its three indexes, under names that the log does not use yet.
 
     00000000000000000042.log.cleaned   .index.cleaned   .timeindex.cleaned   .txnindex.cleaned (rarely)
 

@@ -145,7 +145,7 @@ class Cleaner:
         if log.recovery_point < segments[-1].base_offset:
             manager.sync(log)
         if log.generation != self._generations.get(key, 0):
-            # Cut, and perhaps grown again: nobody knows how much of it is clean.
+            # Cut, and perhaps grown again: how much of it is clean is unknown.
             manager.cleaned_offsets.pop(key, None)
             self._generations[key] = log.generation
         looked = examine(self._facts(log, segments, lag_matters), now_ms)

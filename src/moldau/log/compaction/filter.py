@@ -1,4 +1,4 @@
-"""Deciding what becomes of one batch: it stays as it is, loses records, stays as an empty shell, or goes.
+"""Decides for one batch whether it stays as it is, loses records, stays without records, or goes.
 
 | | records that go |
 | --- | --- |
@@ -7,14 +7,14 @@
 | control, below the map's end | a marker of whose transaction no batch is left, past its horizon |
 | anything from the map's end on | none: the next round looks at it, or it is not decided yet |
 
-A batch without records stays as a shell where its header is still needed: the last batch of a live producer
+A batch without records stays where its header is still needed: the last batch of a live producer
 holds the sequence number that must be expected next; the round's last batch holds the offset at which the log
 goes on. (Behind the map's end all stays also so that gaps lie only where the log is known to be clean.) A
 marker that is needed for one of these stays whole, because without its record it says nothing.
 
-A tombstone's horizon is set when the round that covers it is through with the batch: from now on nobody who
-begins at offset 0 finds an older value, and whoever began before has delete.retention.ms to come by. (Kafka
-also sets it on batches behind the map's end, which a reader may then be robbed of.)
+A tombstone's horizon is set when the round that covers it is through with the batch: from now on a consumer
+that begins at offset 0 finds no older value, and one that began before has delete.retention.ms to reach it.
+(Kafka also sets it on batches behind the map's end, which a reader may then miss.)
 """
 
 from moldau.core.files import Buffer

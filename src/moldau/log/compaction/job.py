@@ -1,5 +1,4 @@
-"""What the broker hands to whoever cleans a log, and what it gets back. Plain values only: they travel to a
-process of their own as JSON.
+"""A cleaning job and its result. Plain values only: both go to and from the worker process as JSON.
 
     log:    [segment 0   ][segment 400 ][segment 900 ][active 1300 ...
              cleaned before     | dirty, decided     | first_uncleanable_offset
@@ -76,7 +75,8 @@ class CleanJob:
     or a segment's beginning, and at most the last stable offset: whatever lies below it is decided. It may
     lie inside the last source; what is above it is copied as it stands. `aborted` are all aborted
     transactions that overlap the sources, from the first base offset to the last end offset
-    (`Log.aborted_in`), also those whose marker lies behind. `last_records` has one entry a live producer.
+    (`Transactions.aborted_in`), also those whose marker lies behind. `last_records` has one entry a live
+    producer.
     """
 
     directory: str

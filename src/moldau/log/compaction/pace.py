@@ -1,8 +1,8 @@
-"""How fast a job may read and write, how it is stopped, and how it tells where it is.
+"""Limits how fast a job reads and writes, stops it, and reports its progress.
 
 A token bucket: the bytes that a second allows come in steadily, up to a tenth of a second's worth is saved
-up, and who has taken more than there was sleeps the debt off. The sleep is cut into short pieces, so that a
-job can be stopped at any time.
+up, and a job that has taken more sleeps until it is made up for. The sleep is cut into short pieces, so that
+a job can be stopped at any time.
 """
 
 import math

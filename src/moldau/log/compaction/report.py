@@ -1,4 +1,4 @@
-"""What compaction says of itself: read by metrics, health and `moldau status`, written by the cleaner.
+"""Compaction's counters and state, written by the cleaner, read by metrics, health and `moldau status`.
 
 Times are the clock's monotonic milliseconds unless a name says otherwise. Totals only grow.
 """

@@ -1,4 +1,4 @@
-"""Making the batch that is left when records go: everything but the records stays.
+"""Builds the batch that is left when records go: all but the records stays.
 
     before   | base offset 40 | last delta 4 | base timestamp | codec, producer, sequence ... | 40 41 42 43 44
     after    | base offset 40 | last delta 4 | base timestamp | codec, producer, sequence ... |    41       44

@@ -32,7 +32,7 @@ class ClosedSegment(NamedTuple):
     newest_ms: int
     """The largest timestamp, or when the file was last written if its records carry none."""
     first_ms: int
-    """The first batch's largest timestamp; -1 when it has none or nobody asks."""
+    """The first batch's largest timestamp; -1 when it has none or the value is not needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Reading a segment batch by batch, whole and checked, at a steady pace.
+"""Reads a segment batch by batch, checks each crc, at a limited rate.
 
 A batch is handed on as `(header, data, start, end)`: `data[start:end]` are its bytes inside a larger piece of
 the file, so that nothing is copied and Python's fast indexing of `bytes` is kept. Every batch's crc is
-checked, also that of a batch which will be copied as it stands: damage must not travel on unseen.
+checked, also that of a batch which will be copied as it stands: damage must not be copied unnoticed.
 """
 
 from collections.abc import Iterator

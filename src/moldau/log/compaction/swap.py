@@ -1,4 +1,4 @@
-"""Putting cleaned segments in the place of their sources; a crash at any step leaves the old or the new.
+"""Puts cleaned segments in the place of their sources; a crash at any step leaves the old or the new.
 
 A group of sources becomes one segment in four steps, all of them renames, one group after the other from the
 oldest on:
@@ -19,10 +19,10 @@ not committed and finishes what is:
 
 It cannot see the sources behind the cleaned segment's last batch, which therefore may stay. They do no harm:
 that is the log as if the group had ended before them. Which is also why the oldest come first, since a later
-group may have lost a tombstone of which an older one held the victim.
+group may have lost a tombstone of which an older one held the deleted value.
 
-A `.cleaned` file that nobody commits would make recovery believe that the swaps above it are not committed
-(Kafka's rule, which we keep since it may be Kafka's left-overs that we find), so strays go first.
+A `.cleaned` file that is never committed would make recovery believe that the swaps above it are not
+committed (Kafka's rule, which we keep since it may be Kafka's left-overs that we find), so strays go first.
 
 Not here: which sources, and whether they still are the log's (cleaner.py); writing the files (clean.py).
 """

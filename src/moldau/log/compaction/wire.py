@@ -1,9 +1,9 @@
-"""What broker and worker process say to each other: JSON, each message with its length before it.
+"""The messages between broker and worker process: JSON, each with its length before it.
 
     | length 4 | {"job": {...}} or {"cancel": true}                                           to the worker
     | length 4 | {"progress": [...]}, {"result": {...}} or {"failure": {"kind": ...}}         from it
 
-JSON, because nothing that is read may run: a damaged or foreign pipe gives an error and no more.
+JSON and not pickle, so that a damaged pipe gives an error and never runs code.
 """
 
 import dataclasses

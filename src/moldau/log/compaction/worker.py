@@ -2,15 +2,15 @@
 
 The broker starts one with its own interpreter (`python -m moldau.log.compaction.worker`) when there is work.
 A process and not a thread, because the interpreter runs one thread at a time: cleaning in a thread would
-delay every request of the broker by up to 5 ms at every turn. It runs at a lower priority, and offers itself
-to the kernel when memory runs out, so that the broker is not the one to be killed.
+delay every request of the broker by up to 5 ms at every turn. It runs at a lower priority, and with a high
+OOM score, so that the kernel kills it before the broker when memory runs out.
 
 It must not outlive the broker, however that ends: a thread waits at the standard input, whose end says that
-the broker is gone, and looks once a second whether the parent still is the same (a stranger may have
+the broker is gone, and looks once a second whether the parent still is the same (another process may have
 inherited the pipe). Then the process ends on the spot. What it has written by then is swept when the log is
 opened or cleaned again.
 
-Not here: the broker's end of the pipes (process.py), what is said (wire.py).
+Not here: the broker's end of the pipes (process.py), the messages (wire.py).
 """
 
 import contextlib
