@@ -128,7 +128,7 @@ def _through_the_broker(node: Node) -> dict[str, float]:
     partition = node.replicas.partition(TOPIC, 0)
     assert partition is not None
     log, batch = partition.log, memoryview(bytearray(frame[-168:]))
-    now_ms = node.clock.now_ms()
+    now_ms = node.host.clock.now_ms()
 
     def appends(count: int) -> None:
         for number in range(count):

@@ -4,6 +4,7 @@ only while it is what it was.
 
 import asyncio
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from moldau.handlers.session import ANONYMOUS, Session
 from moldau.node import Node
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.server.connection import Connection
+from moldau.server.dispatch import Dispatch
 
 PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
 NULL = struct.pack(">h", -1)
@@ -37,6 +40,14 @@ def renamed(produce: bytes, client: bytes) -> bytes:
     """The same Produce request (of the client `load`) from another client id."""
     content = produce[4:12] + client + produce[12 + len(field("load")) :]
     return struct.pack(">i", len(content)) + content
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(5000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it never happened")
 
 
 class Seen:
@@ -115,6 +126,49 @@ def test_a_repeated_request_is_remembered_for_as_long_as_its_session_stays_the_s
         assert isinstance(client.connection.shortcut, RepeatedProduce)
         rows = [row for answer in client.answers() for row in partition_rows(answer)]
         assert [(row.error_code, row.base_offset) for row in rows] == [(0, offset) for offset in range(9)]
+
+    on_a_node(scene, tmp_path)
+
+
+def test_every_request_passes_one_function_also_one_that_repeats(
+    tmp_path: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(node: Node) -> None:
+        passed: list[Session] = []
+        request = Dispatch.request
+
+        def counted(
+            self: Dispatch, connection: Connection, view: memoryview, position: int, end: int
+        ) -> AnswerFrame | None:
+            passed.append(connection.session)
+            return request(self, connection, view, position, end)
+
+        monkeypatch.setattr(Dispatch, "request", counted)
+        client = Client(node)
+        metadata = frame(METADATA, 9, field("load"), MetadataRequest(topics=None).encode(9), flexible=True)
+        large = produce_frame("a", *[100_000, 100_000])
+        for each in (produce_frame("a", 100), produce_frame("a", 100), metadata, large):
+            client.feed(each)
+            await asyncio.sleep(0.01)
+        assert seen.keys() == [PRODUCE, METADATA, PRODUCE]
+        assert passed == [client.connection.session] * 4
+
+    on_a_node(scene, tmp_path)
+
+
+def test_a_connection_that_is_accepted_has_a_session_of_its_listener(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        listener = node.listeners.all[0]
+        writers = [(await asyncio.open_connection("127.0.0.1", listener.port))[1] for _ in range(2)]
+        await until(lambda: len(listener.connections) == 2)
+        sessions = [connection.session for connection in listener.connections]
+        for session, writer, index in zip(sessions, writers, range(2), strict=True):
+            port = writer.get_extra_info("sockname")[1]
+            assert (session.listener, session.security_protocol) == ("PLAINTEXT", "PLAINTEXT")
+            assert (session.client_host, session.client_port) == ("127.0.0.1", port)
+            assert session.connection_id == f"127.0.0.1:{listener.port}-127.0.0.1:{port}-0-{index}"
+            assert (session.principal, session.authenticated_ms) == (ANONYMOUS, None)
+            writer.close()
 
     on_a_node(scene, tmp_path)
 
