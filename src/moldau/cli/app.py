@@ -1,8 +1,8 @@
-"""The typer application behind every command except a running `serve`.
+"""The typer application for every command except a running `serve`.
 
 `COMMANDS` is the table of all commands. A command's module has `register(root)`, which adds it to the
-application. Only the module of the command that was named is imported; all of them for help and completion.
-A `CommandError` becomes one sentence on standard error and an exit code, never a traceback.
+application. Only the module of the command that was named is imported; all of them for help and completion. A
+`CommandError` becomes one sentence on standard error and an exit code, never a traceback.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EPILOG = (
 
 
 def build(names: Sequence[str]) -> typer.Typer:
-    """Give the application with the commands in `names`."""
+    """Return the application with the commands in `names`."""
     root = typer.Typer(
         name="moldau",
         help="Kafka, installable with pip: a broker for every Kafka client, and the commands around it.",
@@ -60,7 +60,7 @@ def build(names: Sequence[str]) -> typer.Typer:
 
 
 def without_flag_types(command: Any) -> Any:
-    """The command, whose help shows a flag by its name alone, and not as an option with a value <bool>."""
+    """Make help show flags without a value type (<bool>)."""
     listed = command.get_params
 
     def get_params(context: Any) -> Any:
@@ -77,7 +77,7 @@ def without_flag_types(command: Any) -> Any:
 
 
 def _say_version(wanted: bool) -> None:
-    """Answer --version at once, before anything asks for a command."""
+    """Handle --version before any command is required."""
     if wanted:
         import moldau
 
@@ -91,7 +91,7 @@ def _global_options(
         typer.Option("--version", is_eager=True, callback=_say_version, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Hold what stands before a command; --version answers by itself."""
+    """Options before the command's name; --version is handled by its callback."""
 
 
 def run(words: Sequence[str]) -> int:

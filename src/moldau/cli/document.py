@@ -1,6 +1,6 @@
-"""docs/commands.md, made from the commands themselves: `python -m moldau.cli.document > docs/commands.md`.
+"""Generates docs/commands.md from the commands: `python -m moldau.cli.document > docs/commands.md`.
 
-A test compares the file with what this gives, so that no command or option is without its documentation.
+A test compares the file with this output, so every command and option is documented.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ topics and groups that the broker has.
 
 
 def document() -> str:
-    """Give the whole page."""
+    """Return the whole page."""
     import typer
 
     from moldau.cli.app import COMMANDS, build
@@ -63,7 +63,7 @@ def _sections(path: str, command: Any, level: int) -> Iterator[str]:
 
 
 def _fenced(text: str) -> str:
-    """Show example lines as a block of code, and prose as prose."""
+    """Put example lines into a code block, and leave prose as it is."""
     blocks = []
     for paragraph in text.split("\n\n"):
         if paragraph.startswith("* "):

@@ -1,4 +1,4 @@
-"""`moldau version`: which Moldau, Python and client library this is, and which C kernels are missing."""
+"""`moldau version`: the versions of Moldau, Python and librdkafka, and missing C kernels."""
 
 from __future__ import annotations
 

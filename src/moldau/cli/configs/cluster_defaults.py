@@ -1,7 +1,8 @@
-"""The settings that hold for every broker: DescribeConfigs and IncrementalAlterConfigs of the broker "".
+"""Cluster-wide default settings: DescribeConfigs and IncrementalAlterConfigs of the broker with the empty
+name.
 
-librdkafka refuses a resource whose name is empty, so these two requests are our own (raw_request.py). The
-answer has the shape that confluent-kafka's has.
+librdkafka refuses an empty resource name, so both requests are sent with our own codec
+(shared/raw_request.py). The result has the shape of confluent-kafka's.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ALTER_VERSION = 0
 
 
 def describe_default(connection: Connection) -> dict[str, SimpleNamespace]:
-    """Give what is set for every broker: name of the setting -> entry."""
+    """Return the cluster-wide defaults: name of the setting -> entry."""
     resource = DescribeConfigsResource(resource_type=BROKER, resource_name="", configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
     body = ask(
@@ -62,7 +63,7 @@ def describe_default(connection: Connection) -> dict[str, SimpleNamespace]:
 
 
 def alter_default(connection: Connection, set_: Mapping[str, str], unset: Iterable[str]) -> None:
-    """Set and unset settings for every broker; CommandError if they are refused."""
+    """Set and unset cluster-wide defaults. Raises CommandError if the broker refuses them."""
     changes = [
         *(AlterableConfig(name=name, config_operation=SET, value=value) for name, value in set_.items()),
         *(AlterableConfig(name=name, config_operation=DELETE, value=None) for name in unset),

@@ -1,6 +1,5 @@
-"""`moldau configs`.
-
-Show and change the settings of topics, brokers and groups, with where each value comes from.
+"""`moldau configs`: shows and changes settings of topics, brokers and groups, with the source of each
+value.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def describe(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Show settings: what was set, or with --all everything."""
+    """Show the settings that were set; with --all, every setting."""
     from moldau.cli.shared.admin import describe_configs
     from moldau.cli.shared.connection import Connection
 
@@ -136,7 +135,7 @@ def alter(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Set settings, or put them back to their defaults."""
+    """Set settings, or reset them to their defaults."""
     from moldau.cli.shared.admin import alter_configs
     from moldau.cli.shared.connection import Connection
 
@@ -180,7 +179,7 @@ def _name(kind: Any, name: str) -> str:
 
 
 def _require_broker(admin: Any, connection: Connection, kind: Any, name: str) -> None:
-    """Refuse a broker that is not there: a client would wait for it until its time is up."""
+    """Raise CommandError for an unknown broker id: librdkafka would wait for it until its timeout."""
     from confluent_kafka.admin import ResourceType
 
     if kind == ResourceType.BROKER:
@@ -190,7 +189,7 @@ def _require_broker(admin: Any, connection: Connection, kind: Any, name: str) ->
 
 
 def _names(admin: Any, connection: Connection, kind: Any) -> list[str]:
-    """Give everything of a kind: all topics, all brokers with their common defaults, all groups."""
+    """Return all resources of a kind: topics, brokers and their cluster-wide defaults, or groups."""
     from confluent_kafka.admin import ResourceType
 
     from moldau.cli.shared.admin import topic_names, wait

@@ -1,13 +1,13 @@
-"""What the demo's flows must give, computed by plain pandas from the tables, and how the topics differ from
-it.
+"""The demo's expected results, computed by pandas from the source tables, and their comparison with the
+output topics.
 
-Nothing here is shared with the flows or with the producer: pandas reads the package's own files and never
-sees a record. Delays are whole minutes, so sums are exact and means are the same in any order of adding:
-values are compared as they are, without a tolerance.
+Independent of the flows and the producer: pandas reads the package's own files, not the topics. Delays are
+whole minutes, so sums are exact and means do not depend on the order of adding; values are compared for
+equality, without a tolerance.
 
-The checks, for the hours: each hour of each airport stands in its topic once, no more and no less; its
-record key names it; flights, mean delay and the joined weather are right. For the airlines: the last row of
-each is right, and its rows count upwards, so that no older state was written over a newer one.
+Checked for the hours: each hour of each airport is in its topic exactly once, its record key matches it, and
+flights, mean delay and joined weather are right. Checked for the airlines: the last row of each is right, and
+its counts only increase, so no older state overwrote a newer one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Expected:
-    """What pandas found: rows by their keys."""
+    """What pandas computed: rows by key."""
 
     hours: Mapping[Key, Row]
     carriers: Mapping[Key, Row]
@@ -49,7 +49,7 @@ class Written:
 
 
 def computed_by_pandas(flight_count: int) -> Expected:
-    """The same results from the first `flight_count` departures."""
+    """The expected results for the first `flight_count` departures."""
     import pandas
 
     flights = pandas.read_csv(find_table(FLIGHTS_FILE), usecols=_COLUMNS_READ)
@@ -84,7 +84,7 @@ def _by_key(table: DataFrame, *key: str) -> dict[Key, Row]:
 
 
 def faults(expected: Expected, hours: Sequence[Written], carriers: Sequence[Written]) -> list[str]:
-    """What is wrong in the output topics; nothing if everything is right."""
+    """The differences between the output topics and what is expected; empty if there are none."""
     return [*_hour_faults(expected, hours), *_carrier_faults(expected, carriers)]
 
 
@@ -147,6 +147,6 @@ def _differences(topic: str, expected: Mapping[Key, Row], rows: Mapping[Key, Row
 
 
 def same(value: Any, expected: Any) -> bool:
-    """Whether a value of a record is what pandas has: equal, or null and not a number."""
+    """Whether a record's value equals that of pandas; NaN equals null."""
     nothing = expected is None or (isinstance(expected, float) and math.isnan(expected))
     return value is None if nothing else bool(value == expected)

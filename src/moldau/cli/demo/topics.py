@@ -1,7 +1,8 @@
-"""The demo's topics: made where there are none, and never touched where somebody's records are.
+"""The demo's topics: created if missing, refused if they hold records.
 
-The demo judges every record of its topics, so it can only use topics that are empty. On a broker that runs
-already (`--bootstrap-server`), or in a folder that was used before (`--data`), it says so and ends.
+The demo checks every record of its topics, so it needs empty ones. With a broker that runs already
+(`--bootstrap-server`) or a folder that was used before (`--data`) they may not be; then it ends with an
+error.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ TIMEOUT_SECONDS = 15.0
 
 
 def make_topics(bootstrap_servers: str) -> None:
-    """Make what the demo's producer writes to; CommandError if a topic of the demo holds records."""
+    """Create the topics that the demo's producer writes to. CommandError if a topic of the demo holds
+    records.
+    """
     from confluent_kafka.admin import AdminClient, NewTopic
 
     existing = _empty_topics(bootstrap_servers)
@@ -33,7 +36,7 @@ def make_topics(bootstrap_servers: str) -> None:
 
 
 def _empty_topics(bootstrap_servers: str) -> set[str]:
-    """Those of the demo's topics that are there; CommandError if one is not empty, or nobody answers."""
+    """The demo's topics that exist. CommandError if one is not empty, or no broker answers."""
     from moldau.client.cluster import Cluster
     from moldau.client.errors import ClientError
 

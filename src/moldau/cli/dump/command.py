@@ -1,7 +1,7 @@
-"""`moldau dump-log FILE...`: prints what stands in the files of a data directory, of Moldau or of Kafka.
+"""`moldau dump-log FILE...`: prints the contents of the files of a data directory, of Moldau or of Kafka.
 
-Files are recognised by name: segments (.log), indexes, producer snapshots, checkpoints. Nothing is changed,
-and a running broker's files may be read. The lines are those of `kafka-dump-log`; --json gives an object a
+Files are recognised by name: segments (.log), indexes, producer snapshots, checkpoints. Files are only read,
+so a running broker's files may be dumped. The lines are those of `kafka-dump-log`; --json prints an object a
 line.
 """
 

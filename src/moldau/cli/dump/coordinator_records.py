@@ -1,9 +1,8 @@
-"""Shows the records of the coordinators: which group, member, offset or transactional id a key names, and
-what its value says.
+"""Decodes the records of `__consumer_offsets` and `__transaction_state`.
 
-The record type stands in the first two bytes of the key, the value's version in the first two of the value;
-both select among the declarations of protocol/messages/coordinator_records.py (`__consumer_offsets`) or
-transaction_records.py (`__transaction_state`). What is not known is shown as bytes.
+The first two bytes of the key are the record type, the first two of the value its version; both select a
+declaration of protocol/messages/coordinator_records.py or transaction_records.py. Unknown types are shown as
+bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _PREFIX = struct.Struct(">h")
 
 
 class _Declared:
-    """The keys and values of one topic, by the number in the key."""
+    """The declared keys and values of one topic, by record type."""
 
     def __init__(self, module: ModuleType) -> None:
         self.by_name: dict[str, type[Message]] = {
@@ -44,12 +43,14 @@ _TRANSACTIONS = _Declared(transaction_records)
 
 
 def decode_offsets_record(record: Record) -> dict[str, Any]:
-    """Give `key` and `payload` as plain values; a null payload deletes what the key names."""
+    """Return key and value of a record of `__consumer_offsets` as plain values; a null value is a
+    tombstone.
+    """
     return _decode(record, _OFFSETS)
 
 
 def decode_transaction_record(record: Record) -> dict[str, Any]:
-    """Give a record of `__transaction_state` so, with the state's name beside its number."""
+    """Return key and value of a record of `__transaction_state` as plain values, with the state's name."""
     shown = _decode(record, _TRANSACTIONS)
     payload = shown["payload"]
     if isinstance(payload, dict):
@@ -79,7 +80,7 @@ def _decode(record: Record, declared: _Declared) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Turn a message into dictionaries and lists; bytes that are not text into hexadecimal."""
+    """Convert a message into dictionaries and lists; bytes that are not UTF-8 into hexadecimal."""
     if isinstance(value, Message | Struct):
         return {name: _plain(getattr(value, name)) for name in type(value).__dict__["__slots__"]}
     if isinstance(value, list):

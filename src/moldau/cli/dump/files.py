@@ -1,7 +1,7 @@
-"""Reads the files of a data directory into rows that command.py prints; one reader for each kind of file.
+"""Reads the files of a data directory into rows, which command.py prints; one reader for each kind of file.
 
-A segment is mapped, not read, so its size does not matter. Reading goes on behind a batch whose crc is
-wrong, and stops where the length of a batch cannot be right: from there on nothing can be told.
+A segment is mapped, so its size does not matter. Reading continues after a batch with a wrong crc, and stops
+at a batch whose length is impossible: the start of the next one is then unknown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Decoder = Callable[[Record], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """How much of the records is wanted."""
+    """How much of the records to read."""
 
     records: bool = False
     payload: bool = False
@@ -46,19 +46,19 @@ class Row:
 
 
 def is_known(path: Path) -> bool:
-    """Tell whether the name is one that a data directory has."""
+    """Whether files of this name are in data directories."""
     # Moldau's metadata is framed in its own way: read as a segment, it would look damaged.
     return (path.suffix in _BY_SUFFIX or path.name in _BY_NAME) and path.name != METADATA_NAME
 
 
 def dump_file(path: Path, content: Content) -> Iterator[Row]:
-    """Give the rows of one file. OSError comes through."""
+    """Return the rows of one file. Raises OSError."""
     reader = _BY_NAME.get(path.name) or _BY_SUFFIX[path.suffix]
     return reader(path, content)
 
 
 def dump_segment(path: Path, content: Content) -> Iterator[Row]:
-    """Give a row for each batch of a segment, followed by its records if they are wanted."""
+    """Yield a row for each batch of a segment, followed by its records if they are wanted."""
     yield Row("segment", {"Log starting offset": _base_offset(path)})
     if path.stat().st_size == 0:
         return
@@ -153,7 +153,7 @@ def _record_fields(batch: BatchView, record: Record, content: Content) -> dict[s
 
 
 def _control_fields(record: Record) -> dict[str, Any]:
-    """Give what a marker says; of other control records their type."""
+    """Return what a transaction marker holds; of other control records their type."""
     try:
         marker = parse_end_transaction_marker(record)
         if marker is None:
@@ -164,7 +164,7 @@ def _control_fields(record: Record) -> dict[str, Any]:
 
 
 def dump_offset_index(path: Path, content: Content) -> Iterator[Row]:
-    """Give the entries of an offset index, each checked against the segment beside it."""
+    """Yield the entries of an offset index, each checked against the segment beside it."""
     base_offset = _base_offset(path)
     batches = _batch_places(path.with_suffix(".log"))
     for index, (relative, position) in enumerate(
@@ -181,7 +181,7 @@ def dump_offset_index(path: Path, content: Content) -> Iterator[Row]:
 
 
 def dump_time_index(path: Path, content: Content) -> Iterator[Row]:
-    """Give the entries of a time index."""
+    """Yield the entries of a time index."""
     base_offset = _base_offset(path)
     for index, (timestamp_ms, relative) in enumerate(
         TIME_INDEX_ENTRY.iter_unpack(_whole(path, TIME_INDEX_ENTRY))
@@ -192,7 +192,7 @@ def dump_time_index(path: Path, content: Content) -> Iterator[Row]:
 
 
 def dump_transaction_index(path: Path, content: Content) -> Iterator[Row]:
-    """Give the aborted transactions of a segment."""
+    """Yield the aborted transactions of a segment."""
     for version, producer_id, first, last, stable in TRANSACTION_INDEX_ENTRY.iter_unpack(
         _whole(path, TRANSACTION_INDEX_ENTRY)
     ):
@@ -209,7 +209,7 @@ def dump_transaction_index(path: Path, content: Content) -> Iterator[Row]:
 
 
 def dump_snapshot(path: Path, content: Content) -> Iterator[Row]:
-    """Give the producers of a snapshot."""
+    """Yield the producers of a snapshot."""
     try:
         states = decode_snapshot(path.read_bytes())
     except ValueError as problem:
@@ -231,7 +231,7 @@ def dump_snapshot(path: Path, content: Content) -> Iterator[Row]:
 
 
 def dump_text(path: Path, content: Content) -> Iterator[Row]:
-    """Give the lines of a checkpoint or property file, as they are."""
+    """Yield the lines of a checkpoint or property file."""
     for number, line in enumerate(path.read_text("utf-8", "backslashreplace").splitlines(), start=1):
         yield Row("checkpoint", {f"line {number}": line})
 
@@ -241,13 +241,13 @@ def _base_offset(path: Path) -> int:
 
 
 def _whole(path: Path, entry: struct.Struct) -> bytes:
-    """Give a file's bytes without an unfinished entry at its end."""
+    """Return a file's bytes without an incomplete entry at its end."""
     data = path.read_bytes()
     return data[: len(data) - len(data) % entry.size]
 
 
 def _batch_places(path: Path) -> dict[int, range] | None:
-    """Give where the batches of a segment begin and which offsets each holds; None without the segment."""
+    """Return the position of each batch in a segment and its offsets; None without the segment."""
     if not path.exists():
         return None
     return {

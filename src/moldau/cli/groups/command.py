@@ -81,7 +81,7 @@ def describe(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Show committed offsets, ends and lag of each partition, and who reads it."""
+    """Show committed offset, log end offset, lag and member of each partition."""
     from moldau.cli.groups.description import describe_groups, offset_rows
     from moldau.cli.shared.connection import Connection
 
@@ -119,7 +119,7 @@ def members(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Show the members of groups and how many partitions each has."""
+    """Show the members of groups and the number of their partitions."""
     from moldau.cli.groups.description import describe_groups
     from moldau.cli.shared.connection import Connection
 
@@ -199,7 +199,7 @@ def delete(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Delete groups and their committed offsets. They must have no members."""
+    """Delete groups and their committed offsets. The groups must have no members."""
     from moldau.cli.groups.description import list_groups
     from moldau.cli.shared.admin import select_names, wait_for_each
     from moldau.cli.shared.connection import Connection
@@ -230,7 +230,7 @@ def delete_offsets(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Delete a group's committed offsets of topics that no member reads."""
+    """Delete a group's committed offsets of topics that no member is subscribed to."""
     from moldau.cli.groups.description import expand_topics
     from moldau.cli.groups.offset_delete import delete_group_offsets
     from moldau.cli.shared.connection import Connection

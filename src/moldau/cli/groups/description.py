@@ -1,4 +1,4 @@
-"""What `moldau groups` knows of groups: gathered through the admin client, in plain dataclasses."""
+"""Groups for `moldau groups`: asked through the admin client, returned as dataclasses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of a group, with the partitions it has."""
+    """One member of a group, with its partitions."""
 
     member_id: str
     instance_id: str | None
@@ -61,7 +61,7 @@ def _words(enum: Any) -> str:
 def list_groups(
     connection: Connection, states: Sequence[str] | None = None, kinds: Sequence[str] | None = None
 ) -> list[GroupListing]:
-    """List groups by name, of all states and types unless some are named."""
+    """List groups by name: of all states and types unless some are given."""
     from confluent_kafka import KafkaException
 
     answer = wait(
@@ -84,7 +84,7 @@ def list_groups(
 
 
 def describe_groups(connection: Connection, patterns: Sequence[str] | None) -> list[GroupDescription]:
-    """Describe the groups that match (all without patterns), by name."""
+    """Describe the groups that match `patterns` (None: all), by name."""
     names = [each.name for each in list_groups(connection)]
     if patterns:
         names = select_names(patterns, names, what="group")
@@ -123,14 +123,16 @@ def _describe(description: Any) -> GroupDescription:
 
 
 class Committed(NamedTuple):
-    """A committed offset. Where it is `ledger`, it is the number of a sink's micro-batch, and no place."""
+    """A committed offset; with `ledger`, a Spark sink's micro-batch number instead of a position in the
+    topic.
+    """
 
     offset: int
     ledger: bool = False
 
 
 def committed_offsets(connection: Connection, group: str) -> dict[Place, Committed]:
-    """Give the committed offsets of a group; empty for one that has none or does not exist."""
+    """Return the committed offsets of a group; empty if it has none or does not exist."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     futures = connection.admin().list_consumer_group_offsets(
@@ -153,7 +155,7 @@ def _metadata(at: TopicPartition) -> str | None:
 
 
 def end_offsets(connection: Connection, places: Iterable[Place]) -> dict[Place, int]:
-    """Give the next offset of each partition; those that no longer exist are left out."""
+    """Return the log end offset of each partition; partitions that do not exist are left out."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
@@ -175,7 +177,9 @@ def end_offsets(connection: Connection, places: Iterable[Place]) -> dict[Place, 
 
 
 def offset_rows(connection: Connection, group: GroupDescription) -> list[dict[str, Any]]:
-    """Give a row for each partition that the group committed or reads: offset, end, lag and reader."""
+    """Return a row for each partition that the group committed or is assigned: offset, log end, lag,
+    member.
+    """
     committed = committed_offsets(connection, group.name)
     readers = {place: member for member in group.members for place in member.partitions}
     places = sorted(set(committed) | set(readers))
@@ -203,7 +207,7 @@ def offset_rows(connection: Connection, group: GroupDescription) -> list[dict[st
 
 
 def expand_topics(connection: Connection, words: Sequence[str]) -> list[Place]:
-    """Turn TOPIC and TOPIC:0,1 into partitions; CommandError for what does not exist."""
+    """Turn TOPIC and TOPIC:0,1 into partitions. CommandError for a topic or partition that does not exist."""
     known = connection.admin().list_topics(timeout=connection.timeout_seconds).topics
     places: list[Place] = []
     for word in words:

@@ -1,8 +1,7 @@
-"""`moldau groups reset-offsets`: moves what groups will read next. Dry run first: only --execute changes
-anything.
+"""`moldau groups reset-offsets`: changes committed offsets. A dry run unless --execute is given.
 
-The plan is a pure function of the committed offsets and the partitions' bounds (`planned_offset`); an
-offset outside of what the partition holds is brought to its nearest end, as Kafka's own tool does.
+The plan is a pure function of the committed offsets and the partitions' log start and end offsets
+(`planned_offset`); an offset outside of the log is moved to the nearer end, as Kafka's tool does.
 """
 
 from __future__ import annotations
@@ -157,7 +156,7 @@ def choose_target(
     from_file: bool = False,
     now_ms: int,
 ) -> Bound:
-    """Turn the options into one target; UsageError unless exactly one was given."""
+    """Turn the options into one target. UsageError unless exactly one was given."""
     targets = [
         Bound("start") if to_earliest else None,
         Bound("end") if to_latest else None,
@@ -250,10 +249,10 @@ def _movable(connection: Connection, group: str) -> dict[Place, Committed]:
 
 
 def planned_offset(target: Bound, wanted: int, committed: int | None, low: int, high: int) -> tuple[int, int]:
-    """Decide the new offset of one partition: the one asked for, and what that is within [low, high].
+    """Return the new offset of one partition, and the same within [low, high].
 
-    `wanted` is the offset that the target names. A partition without a committed offset goes to its end by
-    --to-current, as Kafka's tool has it, and cannot be shifted.
+    `wanted` is the offset that the target names. For a partition without a committed offset, --to-current
+    means its log end offset, as in Kafka's tool, and --shift-by is an error.
     """
     if target.kind == "start":
         wanted = low

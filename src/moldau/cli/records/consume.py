@@ -1,8 +1,8 @@
 r"""`moldau consume TOPIC...`: prints records.
 
-Without a group, partitions are assigned by hand from the offsets of `-o` and nothing is committed. With
-`--group`, the group decides which partitions come here, and what was printed is committed on the way out.
-`--exit` (or an end in `-o`) stops when every partition has been read to its end; reading goes on otherwise.
+Without a group, partitions are assigned from the offsets of `-o`, and nothing is committed. With `--group`,
+the group assigns partitions, and the offsets of what was printed are committed at the end. `--exit` (or an
+end in `-o`) stops at the end of every partition; otherwise reading goes on.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def consume(
 
 
 def _resolve_topics(consumer: Consumer, topics: list[str], regex: bool, connection: Connection) -> list[str]:
-    """Give the names that exist; with `regex`, those that match."""
+    """Return the names that exist; with `regex`, those that match."""
     existing = consumer.list_topics(timeout=connection.timeout_seconds).topics
     if not regex:
         for topic in topics:
@@ -153,7 +153,7 @@ def _resolve_topics(consumer: Consumer, topics: list[str], regex: bool, connecti
 
 
 class _Reader:
-    """Reads from a consumer and prints, until the count, the ends or the patience is reached."""
+    """Consumes and prints until the count, the end offsets or the timeout is reached."""
 
     def __init__(
         self, consumer: Consumer, renderer: Renderer, count: int, idle_seconds: float, stop_at_end: bool
@@ -171,7 +171,7 @@ class _Reader:
     def assign(
         self, topics: list[str], only: list[int] | None, wanted: OffsetRange, connection: Connection
     ) -> None:
-        """Take all (or the named) partitions of `topics` from their start offsets."""
+        """Assign all (or the named) partitions of `topics` at their start offsets."""
         from confluent_kafka import TopicPartition
 
         from moldau.cli.shared.offset_range import Bound, resolve
@@ -202,7 +202,7 @@ class _Reader:
         return chosen
 
     def subscribe(self, topics: list[str]) -> None:
-        """Join the group; which partitions come is known when they come."""
+        """Join the group; the partitions are known after the rebalance."""
         self._grouped = True
 
         def assigned(_: Consumer, partitions: list[Any]) -> None:

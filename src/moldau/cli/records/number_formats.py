@@ -1,5 +1,4 @@
-"""The forms a number may take in a `-f` template, for printing and for reading: ascii, hexN, bigN, littleN,
-byte, bool.
+"""Number formats of a `-f` template, for printing and parsing: ascii, hexN, bigN, littleN, byte, bool.
 
 Numbers that do not fit are cut to their lowest bits, as a C cast does.
 """
@@ -27,7 +26,7 @@ NUMBER_FORMS = ("ascii", *HEX_DIGITS, *FIXED, "bool")
 
 
 def render_number(number: int, form: str) -> bytes:
-    """Give `number` in the form named; KeyError for a form that is none."""
+    """Return `number` in the named format. KeyError for an unknown one."""
     if form in ("", "ascii", "number"):
         return b"%d" % number
     if form == "bool":
@@ -40,14 +39,14 @@ def render_number(number: int, form: str) -> bytes:
 
 
 def parse_fixed_number(data: bytes, form: str) -> int:
-    """Read a number back from exactly the bytes that `form` takes."""
+    """Parse a number from exactly the bytes of its format."""
     if form in HEX_DIGITS:
         return int(data, 16)
     return int.from_bytes(data, "big" if FIXED[form][1] == "big" else "little")
 
 
 def fixed_size(form: str) -> int | None:
-    """Tell how many input bytes a form takes; None for a form that ends where its digits end."""
+    """Return the size in bytes of a format; None for one that ends with its digits."""
     if form in HEX_DIGITS:
         return HEX_DIGITS[form]
     return FIXED[form][0] if form in FIXED else None

@@ -1,8 +1,8 @@
 r"""`moldau produce TOPIC [FILE...]`: sends records from files or standard input.
 
-Records are cut from the input by a `-f` template (record_reader.py), one a line unless told otherwise, and
-handed to librdkafka, whose queue bounds what is held. Delivery failures are counted and the first is shown;
-the exit code is 0 only if every record was acknowledged.
+Records are read from the input by a `-f` template (record_reader.py), one a line by default, and passed to
+librdkafka, whose queue bounds memory. Delivery failures are counted and the first one is shown; the exit code
+is 0 only if every record was acknowledged.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def produce(
 
 @contextmanager
 def _transaction(producer: Any, timeout_seconds: float) -> Iterator[None]:
-    """Commit what is sent meanwhile, or abort it when anything goes wrong (Ctrl-C too)."""
+    """Commit what is sent inside, or abort on any error (and on Ctrl-C)."""
     producer.init_transactions(timeout_seconds)
     producer.begin_transaction()
     try:
@@ -183,7 +183,7 @@ def _transaction(producer: Any, timeout_seconds: float) -> Iterator[None]:
 
 
 def _input(paths: list[Path], form: str, *, lone_tombstone: bool) -> Iterator[tuple[InputRecord, int]]:
-    """Give the records of all files in turn, each with how many input bytes have been read so far."""
+    """Yield the records of all files, each with the number of input bytes read so far."""
     from moldau.cli.records.record_reader import ByteStream, InputRecord, read_records
 
     if not paths:
@@ -217,7 +217,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 class _Sender:
-    """Fills in what a record lacks, hands it over, and keeps count of what came back."""
+    """Completes records, queues them in librdkafka, and counts deliveries."""
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class _Sender:
         self._producer.poll(0)
 
     def finish(self, timeout_seconds: float) -> None:
-        """Wait for the answers to everything that is queued."""
+        """Wait for the delivery of everything that is queued."""
         while self._producer.flush(timeout_seconds) and self.acknowledged + self.failed < self.sent:
             pass
 

@@ -1,11 +1,11 @@
-r"""Reads records from a stream of bytes by a `-f` template: what `moldau produce` sends.
+r"""Reads records from a byte stream by a `-f` template, for `moldau produce`.
 
-A field is read by its size, where the template gave one before it (`%V{big32}%v`, `%K{3}%k`, `%V %v\n`),
-else up to the literal text that follows it (`%k %v\n`: the key ends at the first space, the value at the
-end of the line). The last field of a template without a following text takes the rest of the input.
+A field is read by its size, if the template has one before it (`%V{big32}%v`, `%K{3}%k`, `%V %v\n`),
+otherwise up to the literal text that follows it (`%k %v\n`: the key ends at the first space, the value at the
+end of the line). A last field without following text takes the rest of the input.
 
-The invariant: the stream is read in pieces of bounded size and a record's bytes are held once. A last line
-without its newline is a record too.
+The stream is read in pieces of bounded size, and a record's bytes are in memory once. A last line without a
+newline is a record too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECORD_BYTES_MAX = 256 * 1024 * 1024
 
 @dataclass(slots=True)
 class InputRecord:
-    """One record as it was read; None is what the template did not mention."""
+    """One record of the input; None for what the template does not mention."""
 
     topic: str | None = None
     key: bytes | None = None
@@ -38,11 +38,11 @@ class InputRecord:
 
 
 class _Ended(Exception):
-    """The input ended before the part that was to be read."""
+    """The input ended inside a record."""
 
 
 class ByteStream:
-    """Bytes of a file with look-ahead: exact sizes and delimiters, never more than one record held."""
+    """A byte stream with look-ahead: reads exact sizes or up to delimiters, and holds one record at most."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -70,18 +70,18 @@ class ByteStream:
         return True
 
     def at_end(self) -> bool:
-        """Tell whether nothing is left."""
+        """Whether nothing is left."""
         return len(self._held) == self._start and not self._fill()
 
     def take(self, size: int) -> bytes:
-        """Take exactly `size` bytes."""
+        """Read exactly `size` bytes."""
         while len(self._held) - self._start < size:
             if not self._fill():
                 raise _Ended
         return self._advance(size)
 
     def take_until(self, delimiter: bytes, *, end_will_do: bool) -> bytes:
-        """Take up to the delimiter and drop that; the end of the input counts as one where `end_will_do`."""
+        """Read up to the delimiter and drop it; with `end_will_do`, the end of the input counts as one."""
         searched = 0
         while True:
             found = self._held.find(delimiter, self._start + searched)
@@ -96,7 +96,7 @@ class ByteStream:
                 return self._advance(len(self._held) - self._start)
 
     def take_digits(self) -> bytes:
-        """Take decimal digits (and a sign) up to whatever follows them."""
+        """Read decimal digits and a sign."""
         size = 0
         while True:
             while len(self._held) - self._start <= size:
@@ -109,9 +109,8 @@ class ByteStream:
             size += 1
 
     def take_lines(self) -> list[bytes]:
-        """Take all whole lines that have been read, at least one.
-
-        At the end a line without its newline too, then none.
+        """Read all complete lines in the buffer, at least one. At the end a last line without newline,
+        then nothing.
         """
         while (end := self._held.rfind(b"\n", self._start)) < 0:
             if not self._fill():
@@ -122,7 +121,7 @@ class ByteStream:
         return lines
 
     def take_rest(self) -> bytes:
-        """Take all that is left."""
+        """Read all that is left."""
         while self._fill():
             pass
         return self._advance(len(self._held) - self._start)
@@ -135,9 +134,8 @@ class ByteStream:
 
 
 def read_records(source: ByteStream, template: str) -> Iterator[InputRecord]:
-    """Give one record for every time the template fits.
-
-    Raises CommandError where it does not, with the place.
+    """Yield the records of a stream. CommandError, with the position, where it does not match the
+    template.
     """
     parts = parse_template(template)
     _check_readable(parts)
@@ -167,7 +165,7 @@ def read_records(source: ByteStream, template: str) -> Iterator[InputRecord]:
 
 
 def _read_values(source: ByteStream) -> Iterator[InputRecord]:
-    """Read a value a line: what most input is, taken many lines at a time."""
+    """Read a value a line, many lines at a time: the usual input."""
     while lines := source.take_lines():
         for line in lines:
             yield InputRecord(value=line)

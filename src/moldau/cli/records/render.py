@@ -1,7 +1,7 @@
 """Prints consumed records by a `-f` template, or as one JSON object a line.
 
-A template is compiled once to a list of small functions from a record to bytes, so the cost of a record is
-one call a field. Values are bytes and stay bytes: `%v` writes exactly what was produced.
+A template is compiled once to a list of functions from a record to bytes: one call a field and record. Values
+stay bytes: `%v` writes exactly what was produced.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moldau.cli.shared.errors import UsageError
 
 
 class ConsumedRecord(Protocol):
-    """What is printed of a record: confluent-kafka's Message has this form."""
+    """The part of confluent-kafka's Message that is printed."""
 
     def topic(self) -> str | None: ...
     def partition(self) -> int | None: ...
@@ -36,7 +36,7 @@ Renderer = Callable[[ConsumedRecord, int], bytes]
 
 
 def compile_renderer(template: str) -> Renderer:
-    """Compile a template; raises UsageError where it is wrong."""
+    """Compile a template. Raises UsageError."""
     pieces = [_piece(part) for part in parse_template(template)]
 
     def render(record: ConsumedRecord, count: int) -> bytes:
@@ -91,7 +91,7 @@ _NUMBERS: dict[str, Callable[[ConsumedRecord, int], int]] = {
 
 
 def text_converter(modifier: str) -> Callable[[bytes], bytes]:
-    """Give the function behind %v{modifier}: how bytes are shown."""
+    """Return the function of %v{modifier}, which converts bytes for printing."""
     if not modifier:
         return lambda data: data
     simple: dict[str, Callable[[bytes], bytes]] = {
@@ -110,7 +110,7 @@ def text_converter(modifier: str) -> Callable[[bytes], bytes]:
 
 
 def _compact_json(data: bytes) -> bytes:
-    """Write JSON on one line; what is not JSON stays as it is."""
+    """Write JSON on one line; leave what is not JSON unchanged."""
     try:
         return json.dumps(json.loads(data), separators=(",", ":"), ensure_ascii=False).encode()
     except ValueError:
@@ -118,7 +118,7 @@ def _compact_json(data: bytes) -> bytes:
 
 
 def unpack_text(codes: str, data: bytes) -> bytes:
-    """Show binary data by letters.
+    """Show binary data by format letters.
 
     < > byte order, b B h H i I q Q numbers, c or . a byte, s the rest, $ the end.
     """
@@ -158,7 +158,7 @@ def _timestamp(modifier: str) -> Renderer | None:
 
 
 def as_datetime(timestamp_ms: int) -> datetime:
-    """Give a timestamp as UTC; the epoch itself where there is none."""
+    """Return a timestamp in UTC; 1970-01-01 for a missing one."""
     return datetime.fromtimestamp(max(timestamp_ms, 0) / 1000, UTC)
 
 
@@ -192,7 +192,7 @@ def _header_piece(part: Part) -> Callable[[str, bytes], bytes]:
 
 
 def render_json(record: ConsumedRecord, count: int) -> bytes:
-    """Give a record as one line of JSON; bytes that are not UTF-8 are written as {"base64": "..."}."""
+    """Return a record as one line of JSON; bytes that are not UTF-8 become {"base64": "..."}."""
     kind, timestamp_ms = record.timestamp()
     headers: Sequence[tuple[str, bytes | None]] = record.headers() or ()
     shown: dict[str, Any] = {

@@ -41,7 +41,7 @@ Part = bytes | Field
 
 
 def parse_template(text: str) -> tuple[Part, ...]:
-    """Parse a template; raises UsageError that names the place."""
+    """Parse a template. UsageError with the position."""
     parts: list[Part] = []
     literal = bytearray()
     position = 0
@@ -106,7 +106,7 @@ def _field(text: str, position: int) -> tuple[Field, int]:
 
 
 def _closing_brace(text: str, start: int) -> int:
-    """Find the brace that closes the one at `start`.
+    """Return the position of the brace that closes the one at `start`.
 
     Nested braces count, those within brackets or #...# do not.
     """
@@ -132,9 +132,9 @@ def _closing_brace(text: str, start: int) -> int:
 
 
 def bracketed(modifier: str, name: str) -> str | None:
-    """Give what stands between the brackets of `name[...]`, None when the modifier is another one.
+    """Return the text between the brackets of `name[...]`; None for another modifier.
 
-    Any of [] () <> or a run of # may enclose it; ## ... ## lets the inside contain brackets.
+    The brackets may be [] () <> or a run of #; within ## ... ## the text may contain brackets.
     """
     rest = modifier[len(name) :]
     if not modifier.startswith(name) or not rest:

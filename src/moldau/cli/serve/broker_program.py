@@ -1,7 +1,7 @@
-"""A broker as a program: its event loop, its signals, its ready line, and its exit code.
+"""The broker as a program: event loop, signals, ready line, exit code.
 
-The ready line goes to standard output once clients are served; everything else goes to the log on standard
-error. What keeps a broker from starting is one sentence there, never a traceback.
+The ready line goes to standard output once clients are served; all else goes to the log on standard error. A
+failed start is one sentence there, without a traceback.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ log = logging.getLogger("moldau.node")
 
 
 def run(settings: StaticSettings, *, as_json: bool = False) -> int:
-    """Run a broker until SIGTERM or SIGINT; prints a ready line to standard output. Gives the exit code."""
+    """Run a broker until SIGTERM or SIGINT; prints the ready line. Returns the exit code."""
     set_up(os.environ.get("MOLDAU_LOG_LEVEL", "INFO"), as_json=os.environ.get("MOLDAU_LOG_FORMAT") == "json")
     _raise_descriptor_limit()
     try:
@@ -88,7 +88,7 @@ def _say_ready(node: Node, as_json: bool) -> None:
 
 
 def _new_event_loop_run(main: Coroutine[Any, Any, int]) -> int:
-    """Run on uvloop where there is one, else on asyncio's own loop."""
+    """Run on uvloop if installed, else on asyncio's event loop."""
     try:
         import uvloop
     except ImportError:
@@ -98,7 +98,7 @@ def _new_event_loop_run(main: Coroutine[Any, Any, int]) -> int:
 
 
 def _raise_descriptor_limit() -> None:
-    """Connections and segments need descriptors: take as many as the system grants without asking."""
+    """Raise the limit of file descriptors (connections, segments) to the hard limit."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,8 +1,8 @@
 """`moldau serve`: runs a broker until SIGTERM or SIGINT.
 
-The only command whose start-up time counts, so this module is lean: its options are a table (`OPTIONS`)
-read by a parser of its own here, and by help.py, which shows the same table in the style of the other
-commands. Not here: what a broker is made of (moldau/node.py), what settings mean (core/settings).
+The only command whose start time counts: the options are a table (`OPTIONS`) with a parser of its own here;
+help.py shows the same table in the style of the other commands. Not here: the broker's parts
+(moldau/node.py), settings (core/settings).
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ MISUSED = 2
 
 
 class Option(NamedTuple):
-    """One option.
-
-    Its names, the name of its value ("" for a flag), whether it may be repeated, and what it does.
+    """One option: its names, the name of its value ("" for a flag), whether it may be repeated, and its
+    effect.
     """
 
     names: tuple[str, ...]
@@ -55,7 +54,7 @@ OPTIONS = (
 
 
 class Mistake(Exception):
-    """The broker cannot start; the text says why and what to do about it."""
+    """The broker cannot start. The text is the reason and what to do."""
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
@@ -63,14 +62,14 @@ class Mistake(Exception):
 
 
 class Arguments(NamedTuple):
-    """The command line, taken apart: values by the option's first name."""
+    """The parsed command line: values by the option's first name."""
 
     single: Mapping[str, str]
     repeated: Mapping[str, Sequence[str]]
 
 
 def parse(words: Sequence[str]) -> Arguments:
-    """Take the words after `serve` apart; raises Mistake for what is not an option."""
+    """Parse the words after `serve`. Raises Mistake for an unknown option."""
     by_name = {name: option for option in OPTIONS for name in option.names}
     single: dict[str, str] = {}
     repeated: dict[str, list[str]] = {option.names[0]: [] for option in OPTIONS if option.repeatable}
@@ -95,7 +94,7 @@ def parse(words: Sequence[str]) -> Arguments:
 
 
 def overrides(arguments: Arguments) -> list[str]:
-    """Give the `name=value` settings that the options stand for; --set comes last and wins."""
+    """Return the `name=value` settings that the options stand for; --set comes last and wins."""
     given = arguments.single
     settings = []
     if "--data" in given:
@@ -109,7 +108,7 @@ def overrides(arguments: Arguments) -> list[str]:
 
 
 def split_address(text: str, port: str) -> tuple[str, int]:
-    """Take HOST, HOST:PORT, :PORT or [IPv6]:PORT apart; `port` holds where the text names none."""
+    """Parse HOST, HOST:PORT, :PORT or [IPv6]:PORT; `port` is the default."""
     host, colon, named = text.rpartition(":")
     if not colon or (host.count(":") and not host.endswith("]")):
         host, named = text, port
@@ -121,7 +120,7 @@ def split_address(text: str, port: str) -> tuple[str, int]:
 
 
 def serve(words: Sequence[str]) -> int:
-    """Run a broker by the command line; gives the exit code."""
+    """Run a broker by the command line. Returns the exit code."""
     try:
         arguments = parse(words)
         gc.disable()  # until the broker is ready: importing makes no garbage worth collecting

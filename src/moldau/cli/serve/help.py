@@ -1,8 +1,7 @@
-"""The help and completion of `moldau serve`, made from the table in
-command.py.
+"""The help and completion of `moldau serve`, built from the option table in command.py.
 
-The command that is built here never runs a broker: main.py hands a `serve` without --help to command.py
-before typer is ever imported. Calling it all the same does the same thing, later.
+It does not run a broker: main.py passes `serve` without --help to command.py before typer is imported. If it
+is called all the same, it does the same, with a slower start.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def _identifier(option: Option) -> str:
 
 
 def _words(values: dict[str, Any]) -> list[str]:
-    """Turn parsed values back into the words that command.py understands."""
+    """Turn parsed values back into the words that command.py parses."""
     words = []
     for option in OPTIONS:
         given = values[_identifier(option)]

@@ -1,6 +1,7 @@
-"""What the client commands ask a cluster, in plain Python: thin functions over confluent-kafka's AdminClient.
+"""Thin functions over confluent-kafka's AdminClient, shared by the commands.
 
-Each waits for the answer and raises KafkaException as librdkafka does; app.py turns that into a sentence.
+Each waits for the response and raises KafkaException as librdkafka does; cli/app.py turns that into a
+sentence.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ SOURCES = {
 
 
 def wait(future: Future[Any], connection: Connection) -> Any:
-    """Wait for one answer.
+    """Wait for one result.
 
-    Librdkafka itself gives up after the request's timeout, this is the net below it.
+    librdkafka has its own timeout; this one is slightly longer.
     """
     return future.result(timeout=connection.timeout_seconds + 5)
 
 
 def wait_for_each(futures: dict[Key, Future[Any]], connection: Connection, done: str) -> bool:
-    """Wait for several answers.
+    """Wait for several results.
 
-    Say `done` (with {}) or what failed for each, and tell whether all went well.
+    Print `done` (with {}) or the error for each; return whether all succeeded.
     """
     well = True
     for key, future in futures.items():
@@ -63,15 +64,14 @@ def wait_for_each(futures: dict[Key, Future[Any]], connection: Connection, done:
 
 
 def topic_names(admin: AdminClient, connection: Connection, *, internal: bool) -> list[str]:
-    """Give the names of all topics, sorted; Kafka's own (those that begin with __) only if asked."""
+    """Return the names of all topics, sorted; internal ones (that begin with __) only on request."""
     known = admin.list_topics(timeout=connection.timeout_seconds).topics
     return sorted(name for name in known if internal or not name.startswith("__"))
 
 
 def select_names(patterns: Iterable[str], names: list[str], *, what: str, regex: bool = True) -> list[str]:
-    """Give the names that are one of `patterns` or match one as a regular expression.
-
-    CommandError if none does.
+    """Return the names that equal one of `patterns` or match one as a regular expression. CommandError
+    if none does.
     """
     chosen: list[str] = []
     for pattern in patterns:
@@ -93,9 +93,8 @@ def select_names(patterns: Iterable[str], names: list[str], *, what: str, regex:
 def describe_configs(
     admin: AdminClient, connection: Connection, kind: Any, names: Iterable[str]
 ) -> dict[str, dict[str, Any]]:
-    """Give every setting of the resources `names` of one kind.
-
-    Name of the resource -> name of the setting -> entry.
+    """Return every setting of the resources `names` of one kind: name of the resource -> name of the
+    setting -> entry.
     """
     from confluent_kafka.admin import ConfigResource
 
@@ -109,7 +108,7 @@ def describe_configs(
 def alter_configs(
     connection: Connection, kind: Any, names: Iterable[str], set_: dict[str, str], unset: Iterable[str]
 ) -> bool:
-    """Set and unset settings of the resources `names`; say what happened and tell whether all went well."""
+    """Set and unset settings of the resources `names`; print the results, return whether all succeeded."""
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
     operations = [

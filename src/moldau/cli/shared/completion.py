@@ -1,11 +1,10 @@
-"""What the shell offers for a topic, a group, and the name of what has settings.
+"""Shell completion of topics, groups, and resources with settings.
 
-A person who presses Tab waits: so a broker that does not accept at once is given up after a moment, and an
-answer after little more. Whatever goes wrong, nothing is offered and nothing is printed: a message would
-land in the middle of the line that is being typed.
+Tab must answer fast: a broker that does not accept a connection at once is given up, and so is a slow
+response. On any failure nothing is offered and nothing is printed: a message would land in the line being
+typed.
 
-The broker is that of the line being typed: its --bootstrap-server and -X, else MOLDAU_BOOTSTRAP, else the
-usual one.
+The broker comes from the line being typed (--bootstrap-server, -X), else MOLDAU_BOOTSTRAP, else the default.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ INTERNAL = "__"
 
 
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of topics that begin with what is typed."""
+    """Topics that begin with what is typed."""
     return _offered(ctx, incomplete, _topics)
 
 
 def topics_to_reset(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The same where partitions may follow the name (`orders:0,1`)."""
+    """The same, with partitions after the name (`orders:0,1`)."""
     return [] if ":" in incomplete else topics(ctx, incomplete)
 
 
 def groups(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of consumer groups that begin with what is typed."""
+    """Consumer groups that begin with what is typed."""
     return _offered(ctx, incomplete, _groups)
 
 
 def kinds(incomplete: str) -> list[str]:
-    """The kinds of things that have settings."""
+    """The kinds of resources that have settings."""
     return [kind for kind in ("topic", "broker", "group") if kind.startswith(incomplete)]
 
 
 def named_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
-    """What has settings, of the kind that stands before it."""
+    """Resources of the kind that was typed before."""
     kind = str(ctx.params.get("kind") or "").rstrip("s")
     asked = {"topic": _topics, "group": _groups, "broker": _brokers}.get(kind)
     return _offered(ctx, incomplete, asked) if asked else []
@@ -82,7 +81,7 @@ def _admin(ctx: typer.Context) -> AdminClient:
 
 
 def _require_listener(addresses: list[tuple[str, int]]) -> None:
-    """Return when one of the addresses accepts; else OSError. librdkafka would go on trying."""
+    """Return when one of the addresses accepts a connection, else raise OSError. librdkafka would retry."""
     refused: OSError = OSError("no address")
     for address in addresses:
         try:

@@ -1,10 +1,9 @@
-"""The way from a client command to the cluster: settings, a first look whether anybody answers, and the
-clients.
+"""A command's connection to the cluster: client settings, a first connection attempt, and the clients.
 
-librdkafka retries a refused connection quietly until its own time is up, which leaves a person looking at
-nothing for a minute. So each bootstrap address is first tried with a plain TCP connection (microseconds
-where a broker runs); if none answers, the command says so at once. Its log lines are kept back: the
-sentence of errors.py says the same.
+librdkafka retries a refused connection silently until its timeout, a minute of nothing for the user. So each
+bootstrap address is first tried with a plain TCP connection (microseconds where a broker runs); if none
+accepts, the command fails at once. librdkafka's log lines are suppressed: the message from errors.py says the
+same.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ _CONNECT_TIMEOUT_SECONDS = 3.0
 
 
 class Connection:
-    """A cluster's address with the client settings for it.
-
-    Making one raises CommandError when nobody answers.
-    """
+    """A cluster's address and client settings. The constructor raises CommandError if no broker answers."""
 
     def __init__(
         self,
@@ -46,7 +42,9 @@ class Connection:
         require_listener(self.addresses)
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Give librdkafka's settings: ours, then `more` (underscores become dots), then the person's own."""
+        """Return librdkafka's settings: defaults, then `more` (underscores become dots), then the
+        user's -X.
+        """
         return {
             "bootstrap.servers": self.bootstrap,
             "client.id": "moldau-cli",
@@ -56,20 +54,17 @@ class Connection:
         }
 
     def admin(self) -> AdminClient:
-        """Give the admin client, one for the whole command.
-
-        An answer dies with the client it was asked through.
-        """
+        """Return the admin client, one for the whole command: a result becomes invalid with its client."""
         if self._admin is None:
             self._admin = AdminClient(self.settings())
         return self._admin
 
     def producer(self, **more: Any) -> Producer:
-        """Give a producer with the settings `more`, named with underscores for dots."""
+        """Return a producer with the settings `more`, named with underscores for dots."""
         return Producer(self.settings(**more))
 
     def consumer(self, **more: Any) -> Consumer:
-        """Give a consumer; without a `group_id` it has a name nobody uses and commits nothing."""
+        """Return a consumer; without a `group_id` it gets a random one and commits nothing."""
         defaults = {
             "group_id": "moldau-cli",
             "enable_auto_commit": False,
@@ -92,10 +87,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def require_listener(addresses: list[tuple[str, int]]) -> None:
-    """Return when one of the addresses accepts a connection.
-
-    Otherwise raise the sentence that says what to do.
-    """
+    """Return when one of the addresses accepts a connection; else raise CommandError with advice."""
     if not addresses:
         raise UsageError("the bootstrap address is empty: write HOST:PORT, such as 127.0.0.1:9092")
     reason = ""

@@ -1,7 +1,7 @@
-"""What can go wrong for the person at the terminal, said in one sentence that ends with what to do.
+"""Errors shown to the user: one sentence that ends with what to do.
 
-`CommandError` is raised by commands; `explain_kafka_failure` translates what confluent-kafka raises.
-Kafka's error names stay in the sentence, since that is what a search finds.
+`CommandError` is raised by commands; `explain_kafka_failure` translates what confluent-kafka raises. The
+sentence includes Kafka's error name, since that is what people search for.
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ MISUSED = 2
 
 
 class CommandError(Exception):
-    """A command cannot go on.
-
-    The text is the whole message; `exit_code` is 1 (failed) or 2 (called wrongly).
-    """
+    """The command failed. The text is the whole message; `exit_code` is 1 (failed) or 2 (wrong usage)."""
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
@@ -22,7 +19,7 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    """The command line itself makes no sense."""
+    """The command line is wrong."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, MISUSED)
@@ -44,7 +41,7 @@ ADVICE: dict[str, str] = {
 
 
 def explain_kafka_failure(failure: BaseException) -> str | None:
-    """Give the sentence for a failure that confluent-kafka raised; None for anything else."""
+    """Return the message for an exception of confluent-kafka; None for any other."""
     from confluent_kafka import KafkaError, KafkaException
 
     if isinstance(failure, KafkaException) and failure.args and isinstance(failure.args[0], KafkaError):
@@ -55,9 +52,8 @@ def explain_kafka_failure(failure: BaseException) -> str | None:
 
 
 def explain_kafka_error(error: object) -> str:
-    """Give the sentence for one KafkaError.
-
-    What the broker (or librdkafka) says, its name, and what to do.
+    """Return the message for one KafkaError: the broker's (or librdkafka's) text, the error's name, and
+    what to do.
     """
     name = error.name()  # type: ignore[attr-defined]
     text = (error.str() or "").strip().rstrip(".")  # type: ignore[attr-defined]

@@ -1,11 +1,11 @@
-"""`-o`: from which offset to which a topic is read.
+"""`-o`: the offsets from which and to which a topic is read.
 
-    start  beginning  earliest      from the first record           end  latest   only what comes from now on
+    start  beginning  earliest      from the first record           end  latest   only new records
     100    +5    -5                 an offset; 5 after the first; 5 before the end
-    @1h    @2026-02-14              from a moment on (timestamps.py)
+    @1h    @2026-02-14              from a timestamp on (timestamps.py)
     FROM:TO   :end   100:200   @-2h:-1h    the same with an end, which is not included; reading stops there
 
-`OffsetRange` is what was written; `resolve` asks the cluster and gives numbers.
+`OffsetRange` is the parsed text; `resolve` asks the cluster for the offsets.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Where reading begins, and where it stops (None: never)."""
+    """Where reading starts, and where it stops (None: never)."""
 
     start: Bound
     stop: Bound | None = None
 
 
 def parse_offset_range(text: str, now_ms: int) -> OffsetRange:
-    """Parse the word after -o; raises UsageError that shows what is possible."""
+    """Parse the word after -o. The UsageError shows the possible forms."""
     if text.startswith("@"):
         first, second = _split_moments(text[1:], now_ms)
         start = Bound("moment", parse_moment_ms(first, now_ms)) if first else Bound("start")
@@ -56,10 +56,7 @@ def parse_offset_range(text: str, now_ms: int) -> OffsetRange:
 
 
 def _split_moments(text: str, now_ms: int) -> tuple[str, str | None]:
-    """Split T1:T2, where the colons of times of day do not count.
-
-    The first split where both sides parse wins.
-    """
+    """Split T1:T2, where T1 and T2 may contain colons: the first split where both sides parse."""
     candidates = [index for index, character in enumerate(text) if character == ":"]
     for index in candidates:
         first, second = text[:index], text[index + 1 :].removeprefix("@")

@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they read alike everywhere."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -57,9 +57,8 @@ def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, s
 
 
 def teach(text: str) -> str:
-    """Join the lines of each paragraph of a help text, as typer prints line ends.
-
-    Examples (`* ...`) keep theirs.
+    """Join the lines of each paragraph of a help text, since typer prints its line ends. Examples (`*
+    ...`) keep theirs.
     """
     paragraphs = text.strip().split("\n\n")
     return "\n\n".join(each if each.startswith("* ") else " ".join(each.split("\n")) for each in paragraphs)

@@ -1,7 +1,7 @@
-"""How commands print: a rich table on a terminal, aligned plain text when piped, JSON for programs.
+"""Output of commands: a rich table on a terminal, aligned plain text in a pipe, JSON with --json.
 
-Plain headings are those of Kafka's own tools (GROUP TOPIC PARTITION CURRENT-OFFSET ...), so scripts that
-cut columns from their output keep working. Rich is imported only where a terminal looks.
+Plain headings are those of Kafka's tools (GROUP TOPIC PARTITION CURRENT-OFFSET ...), so scripts that cut
+columns from their output keep working. Rich is imported only for a terminal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 
 def on_terminal() -> bool:
-    """Tell whether standard output is a terminal, where colour and tables are welcome."""
+    """Whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -26,9 +26,8 @@ def print_json(value: object) -> None:
 
 
 def print_table(rows: Sequence[Row], columns: Mapping[str, str], *, title: str = "", empty: str = "") -> None:
-    """Print `rows`.
-
-    `columns` maps a row's key to its heading, in order. `empty` is said when there is no row.
+    """Print `rows`. `columns` maps a row's key to its heading, in order; `empty` is printed if there is
+    no row.
     """
     if not rows:
         note(empty)
@@ -40,7 +39,7 @@ def print_table(rows: Sequence[Row], columns: Mapping[str, str], *, title: str =
 
 
 def plain_table(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
-    """Lay `rows` out with spaces: the headings, then a line a row; what is absent is a dash."""
+    """Align `rows` with spaces: the headings, then a line a row; a missing value is a dash."""
     lines = [list(columns.values()), *([_cell(row.get(key)) or "-" for key in columns] for row in rows)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     return "\n".join(
@@ -65,7 +64,7 @@ def _print_rich_table(rows: Sequence[Row], columns: Mapping[str, str], title: st
 
 
 def words_of(heading: str) -> str:
-    """Write LOG-END-OFFSET and TransactionalId as words, which a terminal has room to break."""
+    """Write LOG-END-OFFSET and TransactionalId as words, which a terminal can wrap."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", heading).lower().replace("-", " ")
 
 
@@ -80,6 +79,6 @@ def _cell(value: object) -> str:
 
 
 def note(text: str) -> None:
-    """Say something to the person that is not the command's output (standard error)."""
+    """Print a message that is not the command's output, to standard error."""
     if text:
         print(text, file=sys.stderr)

@@ -1,7 +1,6 @@
-"""A progress line on standard error for long work: a bar where the total is known, a count and a rate where
-not.
+"""A progress line on standard error: a bar where the total is known, else a count and a rate.
 
-Nothing is shown where standard error is no terminal, and rich is imported only where something is.
+Nothing is shown if standard error is no terminal; rich is imported only if it is.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 
 
 class Progress:
-    """A context manager; call `show` from time to time with how far the work is."""
+    """A context manager; call `show` with the progress from time to time."""
 
     def __init__(self, verb: str, total_bytes: int = 0) -> None:
         self._verb = verb
@@ -48,7 +47,7 @@ class Progress:
         return self
 
     def show(self, count: int, done_bytes: int) -> None:
-        """Say that `count` records and `done_bytes` bytes are done."""
+        """Show that `count` records and `done_bytes` bytes are done."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done_bytes, description=f"{self._verb} {count:,} records")
 

@@ -1,10 +1,9 @@
-"""One request on our own codec over a plain socket, for what no call of confluent-kafka reaches.
+"""One request with our own codec over a plain socket, for APIs that confluent-kafka does not offer.
 
     | api key 2 | version 2 | correlation id 4 | client id | tags |      tags (none: one byte of zero) only
                                                                          in the flexible versions of an API
 
-The person who calls chooses the version: one that every broker they may meet still answers. Not here: SASL
-and TLS.
+The caller chooses a version that all brokers still in use support. Not here: SASL and TLS.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _CODES = {int(code): code for code in ErrorCode}
 
 
 def error_words(error_code: int) -> str:
-    """Give Kafka's sentence and name for an error code; "" for none."""
+    """Return Kafka's message and name for an error code; "" for none."""
     if not error_code:
         return ""
     code = _CODES.get(error_code)
@@ -34,7 +33,7 @@ def error_words(error_code: int) -> str:
 
 
 def ask_message(address: tuple[str, int], request: Message, version: int, timeout_seconds: float) -> Any:
-    """Send a request as it is declared and give its response. CommandError if no sense comes back."""
+    """Send a request and return its response. CommandError if the response is malformed or missing."""
     key, flexible = type(request).KEY, request.is_flexible(version)
     body = ask(address, key, version, request.encode(version), timeout_seconds, flexible=flexible)
     try:
@@ -55,7 +54,7 @@ def ask(
     *,
     flexible: bool = False,
 ) -> bytes:
-    """Send one request and give the body of its answer."""
+    """Send one request and return the body of its response."""
     header = struct.pack(">hhih", key, version, 0, len(_CLIENT_ID)) + _CLIENT_ID
     frame = header + (b"\0" if flexible else b"") + body
     try:

@@ -1,8 +1,8 @@
-"""Moments and durations as people write them, turned into milliseconds.
+"""Timestamps and durations as users write them, parsed to milliseconds.
 
 1700000000000  1700000000        milliseconds (13 digits) or seconds (9 or 10 digits) since 1970
-2026-02-14  2026-02-14T09:30  2026-02-14T09:30:00.250+01:00      UTC unless a zone is given 1h30m  90s
-3ms  7d  P1DT2H      durations; as a moment: that long before now, with or without a minus sign
+2026-02-14  2026-02-14T09:30  2026-02-14T09:30:00.250+01:00      UTC unless a zone is given
+1h30m  90s  3ms  7d  P1DT2H      durations; as a timestamp: that long ago, with or without a minus sign
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ISO = re.compile(
 
 
 def parse_duration_ms(text: str) -> int:
-    """Parse `1h30m`, `250ms` or ISO 8601's `PT1H30M`; raises UsageError."""
+    """Parse `1h30m`, `250ms` or ISO 8601's `PT1H30M`. Raises UsageError."""
     words = text.strip()
     if (iso := _ISO.fullmatch(words)) and any(iso.groups()):
         return round(
@@ -33,7 +33,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_moment_ms(text: str, now_ms: int) -> int:
-    """Parse a moment (see the module's table) to milliseconds since 1970; raises UsageError."""
+    """Parse a timestamp (see the module's table) to milliseconds since 1970. Raises UsageError."""
     words = text.strip()
     if words == "now":
         return now_ms

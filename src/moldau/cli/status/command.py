@@ -1,9 +1,7 @@
-"""`moldau status`: is it well? The broker's own verdict over HTTP, and the cluster's facts over the Kafka
-protocol.
+"""`moldau status`: the broker's health over HTTP, and the cluster's state over the Kafka protocol.
 
-The exit code tells a script: 0 ok, 1 degraded, 2 failing or gone. Against brokers without our HTTP port
-(Apache Kafka), the verdict is made of what the protocol tells: partitions without a leader, partitions with
-a copy out of sync, transactions that nobody will end.
+Exit code: 0 ok, 1 degraded, 2 failing or unreachable. For brokers without our HTTP port (Apache Kafka) health
+is derived from the protocol: partitions without a leader, under-replicated partitions, hanging transactions.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ The exit code is 0 for ok, 1 for degraded, 2 for failing or not there.
 
 @dataclass(slots=True)
 class Cluster:
-    """The facts of a cluster, as its metadata tells them."""
+    """A cluster according to its metadata."""
 
     cluster_id: str = ""
     controller: int | None = None
@@ -67,7 +65,7 @@ class Cluster:
 
     @property
     def severity(self) -> int:
-        """Give 0 ok, 1 degraded, 2 failing."""
+        """Return 0 ok, 1 degraded, 2 failing."""
         return 2 if self.offline else 1 if self.under_replicated or self.hanging else 0
 
 
@@ -91,7 +89,7 @@ def status(
     client_settings: ClientSettings = None,
     timeout: Timeout = 5.0,
 ) -> None:
-    """Tell whether the broker and its cluster are well (see HELP)."""
+    """Show whether the broker and its cluster are healthy (see HELP)."""
     from confluent_kafka import KafkaException
 
     from moldau.cli.shared.connection import Connection
@@ -120,7 +118,7 @@ def status(
 
 
 def ask_health(http: str) -> dict[str, Any] | None:
-    """Give the health document of the broker at `http`; None when nothing of the kind answers there."""
+    """Return the health document of the broker at `http`; None if there is none."""
     try:
         # The path is fixed and the scheme is ours: no other kind of address can be meant.
         with urllib.request.urlopen(f"http://{http}/health", timeout=HTTP_TIMEOUT_SECONDS) as answer:
@@ -137,7 +135,7 @@ def ask_health(http: str) -> dict[str, Any] | None:
 
 
 def load_cluster(connection: Connection) -> Cluster:
-    """Ask the cluster for its facts."""
+    """Read the cluster's metadata."""
     from moldau.cli.groups.description import list_groups
     from moldau.cli.shared.admin import wait
 
@@ -171,9 +169,9 @@ def load_cluster(connection: Connection) -> Cluster:
 
 
 def load_transactions(cluster: Cluster, connection: Connection, *, search: bool) -> None:
-    """Count the open transactions, and `search` for hanging ones where no health page names them.
+    """Count the open transactions, and `search` for hanging ones if no health document lists them.
 
-    What is refused (an old broker, no plaintext, no permission) is left out: it is no verdict.
+    Refused requests (old broker, TLS, no permission) are left out; they are no verdict on health.
     """
     from moldau.cli.transactions.description import list_transactions
     from moldau.cli.transactions.hanging import LONGEST_TIMEOUT_MS, choose_places, find_hanging

@@ -1,4 +1,4 @@
-"""The lines of `moldau status` about compaction: what runs, what waits, how the last clean ended."""
+"""The compaction part of `moldau status`: running, waiting, and the result of the last run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MEGABYTE = 1_000_000
 
 
 def show_compaction(document: Mapping[str, Any] | None) -> None:
-    """Print what the health page says of compaction; nothing when it says nothing, or there is nothing."""
+    """Print the compaction state of the health document, if it has one."""
     for line in compaction_lines(document or {}):
         print(line)
 

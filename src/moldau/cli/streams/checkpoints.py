@@ -1,8 +1,7 @@
-"""`moldau streams list`, `describe` and `reset`: what flows there are, where they stand, and making them
-forget it.
+"""`moldau streams list`, `describe` and `reset`: flows, their positions, and removing their checkpoints.
 
-All three work without Spark. The cluster is asked where it answers; without it, what the checkpoints say is
-shown without ends and lag.
+All three work without Spark. If the cluster does not answer, the checkpoints are shown without log ends and
+lag.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ def _row(flow: FlowDescription, connection: Connection | None, now: float) -> di
 def show_description(
     root: Folder, app: str, flows: Sequence[str], connection: Connection | None, as_json: bool
 ) -> None:
-    """Print where each flow stands, partition by partition."""
+    """Print the position of each flow by partition."""
     found = require_flows(root, app, flows)
     now = now_seconds()
     documents = [_document(each, connection, now) for each in found]
@@ -159,7 +158,7 @@ def _moment(timestamp_ms: int) -> str | None:
 
 
 def require_flows(root: Folder, app: str, flows: Sequence[str]) -> list[FlowDescription]:
-    """The app's flows, or those that are named; CommandError if one is not there."""
+    """Return the app's flows, or those that are named. CommandError if one does not exist."""
     found = known_flows(root, app, flows)
     missing = sorted(set(flows) - {each.flow for each in found})
     if not found or missing:
@@ -179,7 +178,7 @@ def require_stopped(flows: Sequence[FlowDescription]) -> None:
 
 
 def forget(root: Folder, flows: Sequence[FlowDescription], connection: Connection | None) -> None:
-    """Remove the checkpoints of flows, and the offsets of their groups."""
+    """Remove the checkpoints of flows, and the committed offsets of their groups."""
     require_stopped(flows)
     for each in flows:
         if each.folder is not None:

@@ -1,7 +1,7 @@
 """`moldau streams`: run, list, describe, reset.
 
-What runs an app is `moldau.streams`; here are options, tables and pictures. PySpark is imported only by what
-needs it: `list`, `describe` and `reset` read checkpoints and ask the cluster, without a session.
+The app itself is run by `moldau.streams`; here are options and output. `list`, `describe` and `reset` read
+checkpoints and ask the cluster; they do not import PySpark.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def list_(
 ) -> None:
     """List apps and flows: those with checkpoints in the folder, and those whose groups the cluster knows.
 
-    The latter are `elsewhere`: their checkpoints are in some other folder, or gone.
+    The latter are `elsewhere`: their checkpoints are in another folder, or gone.
     """
     from moldau.cli.streams.checkpoints import show_list
 
@@ -176,10 +176,10 @@ def describe(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Show where an app's flows stand: topics, micro-batch, watermark, and position and lag by partition.
+    """Show the state of an app's flows: topics, micro-batch, watermark, and position and lag by partition.
 
-    POSITION is the checkpoint's: where the flow goes on when it is started. GROUP-OFFSET is what other tools
-    see of it. A LAG without end means that no broker answered.
+    POSITION is the checkpoint's: the flow continues there. GROUP-OFFSET is what Kafka's tools show. No LAG
+    means that no broker answered.
     """
     from moldau.cli.streams.checkpoints import show_description
 
@@ -198,10 +198,10 @@ def reset(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Make flows forget where they were: remove their checkpoints, state and group offsets.
+    """Make flows start over: remove their checkpoints, state and group offsets.
 
-    Started again they begin anew, at the beginning of their topics unless the app says otherwise, and write
-    again what they wrote. What is in topics stays. The app must be stopped.
+    The next run starts at the beginning of the input topics unless the app says otherwise, and writes its
+    output again. Records in topics stay. The app must be stopped.
     """
     from moldau.cli.streams.checkpoints import forget, require_flows, require_stopped
 
@@ -224,7 +224,7 @@ def _root(checkpoints: str | None) -> Folder:
 def _connection(
     bootstrap: str | None, client_settings: list[str] | None, timeout: float
 ) -> Connection | None:
-    """The cluster; None, said so, if nobody answers there."""
+    """The cluster; None, with a note, if no broker answers."""
     from moldau.cli.shared.connection import Connection
 
     servers = bootstrap or os.environ.get("MOLDAU_BOOTSTRAP") or DEFAULT_BOOTSTRAP
@@ -241,7 +241,7 @@ def _connection(
 
 @contextmanager
 def said_as_sentences() -> Iterator[None]:
-    """Errors of moldau.streams as errors of a command."""
+    """Turn errors of moldau.streams into CommandError."""
     from moldau.streams import AppError, StreamsError
 
     try:

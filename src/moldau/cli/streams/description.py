@@ -1,9 +1,8 @@
-"""What is known of apps and flows without running them: from their checkpoints, their groups, and the
-cluster.
+"""Apps and flows that are not running here: from their checkpoints, their groups, and the cluster.
 
-A flow's position is that of its checkpoint; the group only shows it to others, and follows a moment later.
-So where the checkpoints are at hand they are believed, and where they are not (an app that runs on another
-machine) the groups `streams.APP.FLOW` tell that the flow exists, and its lag.
+A flow's position is that of its checkpoint; its group's offsets are a copy for Kafka's tools, committed a
+moment later. So the checkpoint is used where it is at hand. Where it is not (an app on another machine), the
+group `streams.APP.FLOW` shows that the flow exists, and its lag.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class FlowDescription:
-    """What is known of a flow."""
+    """A flow's position, state and group."""
 
     app: str
     flow: str
@@ -44,14 +43,14 @@ class FlowDescription:
         return group_of(self.app, self.flow)
 
     def state(self, now: float) -> str:
-        """running, stopped, or unknown where only its group is seen."""
+        """running, stopped, or unknown if only its group is known."""
         if self.owner is None:
             return "elsewhere"
         return "running" if self.driver is not None and self.driver.is_fresh(now) else "stopped"
 
 
 def known_flows(root: Folder, app: str | None = None, flows: Iterable[str] = ()) -> list[FlowDescription]:
-    """The flows whose checkpoints are in a folder."""
+    """The flows with checkpoints in a folder."""
     wanted = set(flows)
     return [
         FlowDescription(
@@ -63,7 +62,7 @@ def known_flows(root: Folder, app: str | None = None, flows: Iterable[str] = ())
 
 
 def flows_by_groups(connection: Connection) -> list[FlowDescription]:
-    """The flows that consumer groups tell of."""
+    """The flows that have a consumer group."""
     answer = connection.admin().list_consumer_groups(request_timeout=connection.timeout_seconds).result()
     found = []
     for group in answer.valid:
@@ -74,7 +73,7 @@ def flows_by_groups(connection: Connection) -> list[FlowDescription]:
 
 
 def committed(connection: Connection, group: str) -> dict[Place, int]:
-    """The offsets of a group."""
+    """The committed offsets of a group."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     (answer,) = (
@@ -92,7 +91,7 @@ def committed(connection: Connection, group: str) -> dict[Place, int]:
 
 
 def log_ends(connection: Connection, places: Iterable[Place]) -> dict[Place, int]:
-    """Where partitions end; those that are gone are left out."""
+    """The log end offsets of partitions; partitions that do not exist are left out."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
@@ -110,7 +109,7 @@ def log_ends(connection: Connection, places: Iterable[Place]) -> dict[Place, int
 
 
 def lag(positions: Mapping[Place, int], ends: Mapping[Place, int]) -> int | None:
-    """How many records are still to be read; None if nothing is known."""
+    """The number of records still to be read; None if unknown."""
     known = [ends[place] - offset for place, offset in positions.items() if place in ends]
     return sum(max(each, 0) for each in known) if known else None
 

@@ -1,4 +1,4 @@
-"""`moldau streams run`: options over what the app says, live progress, and the exit code."""
+"""`moldau streams run`: command-line options over the app's own, live progress, exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What was asked for on the command line; None: as the app says."""
+    """Options of the command line; None: as the app says."""
 
     master: str | None = None
     once: bool = False
@@ -34,7 +34,7 @@ class RunOptions:
 
 
 def run_file(file: Path, options: RunOptions) -> None:
-    """Load the file's app and run it; CommandError is the sentence if it cannot, or a flow has failed."""
+    """Load the file's app and run it. CommandError if it cannot run, or a flow has failed."""
     from moldau.cli.streams.command import said_as_sentences
     from moldau.streams import App
     from moldau.streams.errors import require_spark
@@ -74,7 +74,7 @@ def run_file(file: Path, options: RunOptions) -> None:
 
 @contextmanager
 def kept_if_it_fails(name: str) -> Iterator[SparkLog]:
-    """A file for Spark's messages: removed after all went well, else named in the error."""
+    """A file for Spark's messages: removed after success, named in the error after a failure."""
     from moldau.streams.errors import AppError, StreamsError
     from moldau.streams.spark_log import SparkLog
 
@@ -98,7 +98,7 @@ def kept_if_it_fails(name: str) -> Iterator[SparkLog]:
 
 
 def override(app: App, options: RunOptions) -> None:
-    """Let the command line hold over what the app says."""
+    """Apply the command line's options to the app."""
     from moldau.streams.app import DELIVERIES
 
     if options.bootstrap:

@@ -1,5 +1,5 @@
-"""What `moldau streams run` shows: a live table on a terminal; in a pipe a line, or a JSON document, of a
-flow that has moved, at most one in some seconds.
+"""The output of `moldau streams run`: a live table on a terminal; in a pipe a line (or a JSON document) for a
+flow that made progress, at most one every few seconds.
 
     flow          state    batch  rows in  rows out  lag  batch ms  rows/s
     late_flights  running     12  336,776     9,712    0       143  41,250
@@ -51,14 +51,14 @@ class StreamsScreen:
             self._live.stop()
 
     def say(self, text: str) -> None:
-        """Say a sentence, beside the table or above it."""
+        """Print a message above the table."""
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
             print(text, file=sys.stderr, flush=True)
 
     def show(self, runner: Runner) -> None:
-        """Show where the flows are."""
+        """Update the table."""
         if self._live is not None:
             self._live.update(table_of(runner, self._live.console.width))
             return
@@ -73,7 +73,7 @@ class StreamsScreen:
 
 
 def row_of(running: RunningFlow) -> tuple[object, ...]:
-    """A flow's numbers, as COLUMNS names them."""
+    """A flow's numbers by column."""
     numbers = running.numbers
     return (
         running.flow.name,
@@ -88,7 +88,7 @@ def row_of(running: RunningFlow) -> tuple[object, ...]:
 
 
 def line_of(row: tuple[object, ...]) -> str:
-    """A flow's numbers in a line for a log."""
+    """A flow's numbers as a log line."""
     name, state, batch, rows_in, rows_out, lag, batch_ms, rate = row
     if batch is None:
         return f"{name} {state}"
@@ -99,7 +99,7 @@ def line_of(row: tuple[object, ...]) -> str:
 
 
 def document_of(running: RunningFlow) -> dict[str, object]:
-    """A flow's numbers for a program."""
+    """A flow's numbers as JSON."""
     numbers = running.numbers
     return {
         "flow": running.flow.name,
@@ -119,9 +119,9 @@ def document_of(running: RunningFlow) -> dict[str, object]:
 
 
 def table_of(runner: Runner, width: int) -> Any:
-    """The flows as a table of at most `width` columns of characters.
+    """The flows as a table of at most `width` characters.
 
-    Numbers are never cut: where it is narrow, columns are left out, and then names are shortened.
+    Numbers are never cut: a narrow terminal gets fewer columns, then shorter names.
     """
     from rich import box
     from rich.table import Table

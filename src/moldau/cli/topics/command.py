@@ -323,7 +323,7 @@ def trim(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Delete the records before an offset or a moment."""
+    """Delete the records before an offset or a timestamp."""
     import time
 
     from confluent_kafka import TopicPartition

@@ -1,5 +1,4 @@
-"""What `moldau topics` shows of a topic: gathered from Metadata, DescribeConfigs and ListOffsets, filtered,
-laid out.
+"""Topics for `moldau topics`: from Metadata, DescribeConfigs and ListOffsets; filtered and formatted.
 
 `kafka_lines` writes exactly the lines of `kafka-topics --describe`, which scripts parse.
 """
@@ -19,9 +18,8 @@ DESCRIBE_TOPICS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which partitions (and topics) to keep.
-
-    Several together keep what satisfies any, as Kafka's tool does.
+    """Which partitions and topics to show. Several filters keep what matches any of them, as in Kafka's
+    tool.
     """
 
     under_replicated: bool = False
@@ -32,11 +30,11 @@ class Filter:
 
     @property
     def by_partition(self) -> bool:
-        """Tell whether partitions are judged at all."""
+        """Whether a partition filter is set."""
         return self.under_replicated or self.unavailable or self.under_min_isr or self.at_min_isr
 
     def keeps(self, partition: PartitionDescription, min_insync_replicas: int) -> bool:
-        """Judge one partition."""
+        """Whether a partition passes."""
         return (
             (self.under_replicated and len(partition.isr) < len(partition.replicas))
             or (self.unavailable and partition.leader is None)
@@ -47,7 +45,7 @@ class Filter:
 
 @dataclass(slots=True)
 class PartitionDescription:
-    """One partition: brokers by id, and its first and next offset where they were asked for."""
+    """One partition: brokers by id, and its log start and end offsets if they were requested."""
 
     index: int
     leader: int | None
@@ -57,7 +55,7 @@ class PartitionDescription:
     end_offset: int | None = None
 
     def as_row(self) -> dict[str, Any]:
-        """Give the row of a table, and of --json."""
+        """Return the row of a table, and of --json."""
         return {
             "partition": self.index,
             "leader": self.leader,
@@ -79,16 +77,16 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """Give the number of copies of the first partition."""
+        """Return the number of replicas of the first partition."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
     @property
     def overrides(self) -> dict[str, str | None]:
-        """Give the settings that the topic itself has."""
+        """Return the settings of the topic itself."""
         return {name: value for name, (value, source) in self.settings.items() if source == 1}
 
     def shown_settings(self, with_defaults: bool) -> list[dict[str, Any]]:
-        """Give settings as rows: those of the topic, or all."""
+        """Return settings as rows: the topic's own, or all."""
         return [
             {"name": name, "value": value, "source": SOURCES.get(source, str(source))}
             for name, (value, source) in sorted(self.settings.items())
@@ -96,7 +94,7 @@ class TopicDescription:
         ]
 
     def as_json(self, with_defaults: bool) -> dict[str, Any]:
-        """Give the document of --json."""
+        """Return the document of --json."""
         return {
             "topic": self.name,
             "topic_id": self.topic_id,
@@ -115,7 +113,7 @@ def load_topics(
     wanted: Filter,
     offsets: bool = False,
 ) -> list[TopicDescription]:
-    """Gather the topics that match, with only the partitions that `wanted` keeps."""
+    """Return the topics that match, with only the partitions that `wanted` keeps."""
     from confluent_kafka import TopicCollection
     from confluent_kafka.admin import ResourceType
 
@@ -182,7 +180,7 @@ def _add_offsets(admin: Any, connection: Connection, topics: list[TopicDescripti
 
 
 def kafka_lines(topic: TopicDescription, all_settings: bool) -> str:
-    """Write a topic as `kafka-topics --describe` does: a line for the topic, one for each partition."""
+    """Format a topic as `kafka-topics --describe` does: a line for the topic, one for each partition."""
     settings = ",".join(f"{row['name']}={row['value']}" for row in topic.shown_settings(all_settings))
     lines = [
         f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}"

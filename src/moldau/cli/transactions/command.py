@@ -127,7 +127,7 @@ def describe(
 ) -> None:
     """Show what the coordinator knows: producer id and epoch, state, timeout, age, partitions.
 
-    The partitions are those that take part; once the end is decided, those that do not know it yet.
+    The partitions are those of the transaction; once it is ending, those whose marker is not written yet.
     """
     from moldau.cli.transactions.description import describe_transactions, list_transactions, refusal
 
@@ -186,7 +186,7 @@ def describe_producers_(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Show the producers that a partition knows, and where their open transactions begin."""
+    """Show the producers of a partition, and the start offsets of their open transactions."""
     from moldau.cli.transactions.description import describe_producers
 
     place = (topic, partition)
@@ -240,7 +240,7 @@ def find_hanging_(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Find open transactions that no coordinator will end, so that read_committed readers wait for ever."""
+    """Find open transactions that no coordinator will end: read_committed consumers would wait for ever."""
     from moldau.cli.transactions.hanging import MS_A_MINUTE, choose_places, find_hanging
 
     if partition is not None and topic is None:
@@ -303,9 +303,9 @@ def abort(
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
-    """Abort a hanging transaction in one partition, so that read_committed readers go on.
+    """Abort a hanging transaction in one partition, so that read_committed consumers go on.
 
-    A transaction that its coordinator knows is ended as a whole: see `terminate`.
+    A transaction that its coordinator knows is ended in all partitions by `terminate`.
     """
     from moldau.cli.transactions.hanging import abort_hanging, producer_at
 
@@ -337,7 +337,7 @@ def terminate(
 ) -> None:
     """Abort the open transaction of a transactional id in all partitions, and fence its producer.
 
-    The producer that had it gets PRODUCER_FENCED and must begin anew; a new one may take the id at once.
+    The old producer gets PRODUCER_FENCED; a new one may use the id at once.
     """
     from moldau.cli.transactions.description import require_description
     from moldau.cli.transactions.ending import fence

@@ -1,11 +1,10 @@
-"""What `moldau transactions` knows: the questions behind it, and their answers as plain dataclasses.
+"""Transactions for `moldau transactions`, from both sources.
 
-Two parties know of a transaction, and they are asked apart. The coordinator knows which partitions take part
-and what is decided; the leader of a partition knows which producers have written there and at which offset
-an open transaction begins. Where the leader has one open of which the coordinator knows nothing, it is
-hanging (hanging.py). What changes something is in ending.py.
+The coordinator knows a transaction's partitions and state. The leader of a partition knows its producers and
+the start offset of an open transaction. An open transaction in a partition that no coordinator knows is
+hanging (hanging.py). What changes transactions is in ending.py.
 
-Versions are the lowest that say what is wanted, so that brokers of some years are understood too.
+Request versions are the lowest that have the needed fields, so that older brokers work too.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ class Listing:
 class Description:
     """A transactional id as its coordinator describes it.
 
-    `start_ms` is None when no transaction is open. `partitions` are those that take part; of a decided
-    transaction, those whose marker is not written yet.
+    `start_ms` is None without an open transaction. `partitions` are the transaction's; once it is ending,
+    those whose marker is not written yet.
     """
 
     coordinator: int
@@ -71,7 +70,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """A producer as a partition knows it; `start_offset` is where its open transaction begins, if any."""
+    """A producer of a partition; `start_offset` is where its open transaction begins, if it has one."""
 
     producer_id: int
     producer_epoch: int
@@ -89,7 +88,7 @@ def list_transactions(
     duration_ms: int = NONE,
     pattern: str = "",
 ) -> list[Listing]:
-    """Give the transactional ids of all coordinators that pass every filter, sorted."""
+    """Return the transactional ids of all coordinators that pass every filter, sorted."""
     request = ListTransactionsRequest(
         state_filters=list(states),
         producer_id_filters=list(producer_ids),
@@ -99,7 +98,7 @@ def list_transactions(
     version = 2 if pattern else 1 if duration_ms >= 0 else 0
     found = []
     for broker_id in sorted(routing.brokers):
-        answer = routing.until_there(
+        answer = routing.retry(
             partial(routing.ask, broker_id, request, version), lambda answer: [answer.error_code]
         )
         if answer.unknown_state_filters:
@@ -119,9 +118,9 @@ def list_transactions(
 def describe_transactions(
     routing: Routing, transactional_ids: Iterable[str], coordinators: dict[str, int] | None = None
 ) -> tuple[list[Description], dict[str, int]]:
-    """Ask the coordinators; gives the descriptions, and the error codes of the ids that have none.
+    """Ask the coordinators. Returns the descriptions, and the error codes of the other ids.
 
-    `coordinators` saves looking up those that are known.
+    `coordinators` holds known coordinators, which need no lookup.
     """
     of_broker: dict[int, list[str]] = defaultdict(list)
     for transactional_id in transactional_ids:
@@ -140,7 +139,7 @@ def describe_transactions(
 
 def _describe(routing: Routing, broker_id: int, names: list[str]) -> list[Any]:
     request = DescribeTransactionsRequest(transactional_ids=names)
-    answer = routing.until_there(
+    answer = routing.retry(
         lambda: routing.ask(broker_id, request, DESCRIBE_TRANSACTIONS_VERSION),
         lambda answer: [row.error_code for row in answer.transaction_states],
     )
@@ -162,7 +161,7 @@ def _description(broker_id: int, row: Any) -> Description:
 
 
 def require_description(routing: Routing, transactional_id: str) -> Description:
-    """Describe one id. CommandError if there is none."""
+    """Describe one id. CommandError if it does not exist."""
     described, refused = describe_transactions(routing, [transactional_id])
     if refused:
         raise CommandError(refusal(transactional_id, refused[transactional_id]))
@@ -170,7 +169,7 @@ def require_description(routing: Routing, transactional_id: str) -> Description:
 
 
 def refusal(transactional_id: str, error_code: int) -> str:
-    """Give the sentence for an id that is not described."""
+    """Return the message for an id that cannot be described."""
     if error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return (
             f"there is no transactional id {transactional_id!r} (TRANSACTIONAL_ID_NOT_FOUND): "
@@ -182,7 +181,7 @@ def refusal(transactional_id: str, error_code: int) -> str:
 def describe_producers(
     routing: Routing, places: Iterable[Place], broker_id: int | None = None
 ) -> dict[Place, list[Producer]]:
-    """Ask the leaders of `places` (or the one broker named) for the producers they know."""
+    """Ask the leaders of `places` (or the one broker named) for their producers."""
     of_broker: dict[int, list[Place]] = defaultdict(list)
     for place in sorted(places):
         leader = routing.leader(place)
@@ -225,7 +224,7 @@ def _producer(row: Any) -> Producer:
 
 
 def coordinated(routing: Routing, producer_ids: Iterable[int]) -> Iterator[tuple[int, Description]]:
-    """Give, for each producer id that a coordinator knows, the transaction as it describes it."""
+    """Return the transaction of each producer id that a coordinator knows."""
     wanted = sorted(set(producer_ids))
     if not wanted:
         return

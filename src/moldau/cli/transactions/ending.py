@@ -1,8 +1,8 @@
-"""Ends a transaction without its producer: an abort marker in one partition, or its id taken over.
+"""Ends a transaction without its producer: an abort marker in one partition, or fencing its transactional id.
 
-The marker is what a coordinator would write; the leader takes it from whoever may alter the cluster, if its
-producer epoch and coordinator epoch are not behind what the leader knows. Taking an id over is what a new
-producer does when it begins: the coordinator aborts what is open everywhere, and fences the old one.
+The marker is what a coordinator would write (WriteTxnMarkers); the leader accepts it if producer epoch and
+coordinator epoch are not lower than those it knows. Fencing is an InitProducerId, as by a new producer: the
+coordinator aborts the open transaction in all partitions and raises the epoch.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ INIT_PRODUCER_ID_VERSION = 4
 def write_abort_marker(
     routing: Routing, place: Place, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
-    """Have the leader end the producer's transaction in one partition with an abort marker.
+    """Have the leader write an abort marker for the producer in one partition.
 
-    A producer that has never ended one here is known with coordinator epoch -1; 0 is not above any.
+    A producer without an earlier marker has coordinator epoch -1 there; so 0 is never too low.
     """
     marker = WritableTxnMarker(
         producer_id=producer_id,
@@ -46,9 +46,10 @@ def write_abort_marker(
 
 
 def fence(routing: Routing, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
-    """Take the transactional id over, which aborts what is open and fences whoever had it (KIP-98).
+    """Call InitProducerId for the transactional id, which aborts what is open and fences its producer
+    (KIP-98).
 
-    Gives the new producer id and epoch, once everything that was open is aborted.
+    Returns the new producer id and epoch once the abort is complete.
     """
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
     coordinator = routing.coordinator(transactional_id)
@@ -57,7 +58,7 @@ def fence(routing: Routing, transactional_id: str, timeout_ms: int) -> tuple[int
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     )
-    answer = routing.until_there(
+    answer = routing.retry(
         lambda: routing.ask(coordinator, request, INIT_PRODUCER_ID_VERSION),
         lambda answer: [answer.error_code],
         soon,

@@ -1,11 +1,12 @@
-"""Finds transactions that nobody will ever end, and refuses to tear apart those that somebody will.
+"""Finds hanging transactions: open in a partition, but not known to any coordinator (KIP-664).
 
     the leader of a partition      "producer 7 has a transaction open here since offset 120"
     the coordinators               "producer 7? Nothing open", or "yes, but not in that partition"
 
-Then no marker will come, and read_committed consumers wait at offset 120 for ever (KIP-664). The two are
-asked one after the other, so a young transaction may be seen by one only; that is why such as are younger
-than the longest timeout are left out.
+No marker will come then, and read_committed consumers wait at offset 120 for ever. Leaders and coordinators
+are asked one after the other, so a young transaction may be known to one only; hence transactions younger
+than the longest timeout are left out. Aborting one that a coordinator knows is refused: it would be half
+aborted.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ LONGEST_TIMEOUT_MS = LONGEST_TIMEOUT_MINUTES * MS_A_MINUTE
 
 @dataclass(frozen=True, slots=True)
 class Hanging:
-    """A transaction that is open in one partition and has no coordinator."""
+    """A transaction that is open in one partition and unknown to the coordinators."""
 
     place: Place
     producer: Producer
 
     def minutes(self, now_ms: int) -> int:
-        """How long ago its producer last wrote."""
+        """Minutes since its producer last wrote."""
         return (now_ms - self.producer.last_timestamp_ms) // MS_A_MINUTE
 
     @property
     def remedy(self) -> str:
-        """The command that frees the partition."""
+        """The command that ends it."""
         topic, index = self.place
         offset = self.producer.start_offset
         return f"moldau transactions abort --topic {topic} --partition {index} --start-offset {offset}"
@@ -51,7 +52,7 @@ class Hanging:
 def choose_places(
     routing: Routing, topic: str | None, partition: int | None, broker_id: int | None
 ) -> list[Place]:
-    """Give the partitions to look at; CommandError where the topic or the partition does not exist."""
+    """Return the partitions to check. CommandError if the topic or the partition does not exist."""
     if topic is not None:
         routing.leader((topic, partition or 0))
     return [
@@ -67,7 +68,7 @@ def choose_places(
 def find_hanging(
     routing: Routing, places: Iterable[Place], older_than_ms: int, now_ms: int, broker_id: int | None = None
 ) -> list[Hanging]:
-    """Give those whose producer has written nothing for `older_than_ms` and which no coordinator knows."""
+    """Return those whose producer wrote nothing for `older_than_ms` and which no coordinator knows."""
     candidates = [
         Hanging(place, producer)
         for place, producers in describe_producers(routing, places, broker_id).items()
@@ -79,7 +80,7 @@ def find_hanging(
 
 
 def _will_end(owner: Description | None, place: Place) -> bool:
-    """Whether the coordinator will have a marker written there."""
+    """Whether the coordinator will write a marker there."""
     return owner is not None and place in owner.partitions
 
 
@@ -94,7 +95,8 @@ def abort_hanging(
 ) -> None:
     """End it with an abort marker.
 
-    Without `force`, CommandError if its coordinator knows it: a marker in one partition only would tear it.
+    Without `force`, CommandError if its coordinator knows it: a marker in one partition would abort only a
+    part.
     """
     if not force:
         owner = dict(coordinated(routing, [producer_id])).get(producer_id)
@@ -108,7 +110,7 @@ def abort_hanging(
 
 
 def producer_at(routing: Routing, place: Place, start_offset: int) -> Producer:
-    """Give the producer whose open transaction begins at this offset."""
+    """Return the producer whose open transaction begins at this offset."""
     for producer in describe_producers(routing, [place])[place]:
         if producer.start_offset == start_offset:
             return producer

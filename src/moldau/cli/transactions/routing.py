@@ -1,8 +1,8 @@
-"""Who is to be asked: a cluster's brokers, the leaders of its partitions, the coordinator of a transactional
-id; and the asking, for requests that no call of confluent-kafka reaches (raw_request.py).
+"""Request routing: a cluster's brokers, partition leaders and transaction coordinators; and sending requests
+that confluent-kafka does not offer (shared/raw_request.py).
 
-The map is made once, for one command. Not here: what to do when a leader has moved meanwhile; the answer then
-says so (NOT_LEADER_OR_FOLLOWER), and the command is run again.
+The metadata is read once for a command. Not here: moved leaders; the response is then NOT_LEADER_OR_FOLLOWER,
+and the user runs the command again.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _SOON = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LO
 
 
 class Copies(NamedTuple):
-    """Where a partition lies: the leader's node id (-1: none) and those of all replicas."""
+    """The replicas of a partition: the leader's node id (-1: none) and those of all replicas."""
 
     leader: int
     replicas: tuple[int, ...]
 
 
 class Routing:
-    """A cluster as its metadata show it."""
+    """A cluster's metadata."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Routing:
         self._ask = ask
 
     def ask(self, broker_id: int, request: Message, version: int) -> Any:
-        """Ask one broker."""
+        """Send a request to one broker."""
         address = self.brokers.get(broker_id)
         if address is None:
             known = ", ".join(str(each) for each in sorted(self.brokers))
@@ -64,7 +64,7 @@ class Routing:
         return self._ask(address, request, version, self.timeout_seconds)
 
     def leader(self, place: Place) -> int:
-        """Give the node id of a partition's leader."""
+        """Return the node id of a partition's leader."""
         topic, index = place
         copies = self.partitions.get(place)
         if copies is None:
@@ -76,23 +76,23 @@ class Routing:
         return copies.leader
 
     def coordinator(self, transactional_id: str) -> int:
-        """Give the node id of the broker that coordinates a transactional id, which may take a moment."""
+        """Return the node id of a transactional id's coordinator; waits while it is not available."""
         request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION_KEY)
         somebody = next(iter(self.brokers))
-        found = self.until_there(
+        found = self.retry(
             lambda: self.ask(somebody, request, FIND_COORDINATOR_VERSION), lambda answer: [answer.error_code]
         )
         if found.error_code:
             raise CommandError(f"transactional id {transactional_id!r}: {error_words(found.error_code)}")
         return int(found.node_id)
 
-    def until_there(
+    def retry(
         self,
         question: Callable[[], Any],
         error_codes: Callable[[Any], Iterable[int]],
         soon: Iterable[int] = _SOON,
     ) -> Any:
-        """Put a question again while the answer says in part that it is too early, up to the timeout."""
+        """Repeat a request while its response has a retriable error, up to the timeout."""
         too_early = frozenset(soon)
         attempts = max(1, int(self.timeout_seconds / RETRY_SECONDS))
         for _ in range(attempts - 1):
@@ -104,7 +104,7 @@ class Routing:
 
 
 def routing_of(connection: Connection) -> Routing:
-    """Ask the cluster for its map."""
+    """Read the cluster's metadata."""
     if any("protocol" in name for name in connection.extra_settings):
         raise UsageError("this command speaks plaintext only: the client library has no call for it")
     metadata = connection.admin().list_topics(timeout=connection.timeout_seconds)
