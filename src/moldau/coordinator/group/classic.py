@@ -13,7 +13,8 @@ Not here: the states (classic_state.py), what a decision changes (classic_draft.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.coordinator.group import classic_rebalance
@@ -156,13 +157,10 @@ class ClassicGroup:
     def tombstones(self) -> list[Record]:
         return [group_metadata_tombstone(self.group_id)]
 
-    def restart_session(self, member_id: str, now_ms: int) -> Result[None]:
-        """A member gave a sign of life, such as a commit: its session starts again."""
-        draft = Draft(self)
-        member = self.members.get(member_id)
-        if member is not None:
-            draft.touch(member, now_ms)
-        return draft.result()
+    def session_restart(self, member: ClassicMember, now_ms: int) -> Callable[[], None]:
+        """The effect of a heartbeat or a commit, which needs no draft: the member's session starts again."""
+        key = (self.group_id, "session", member.member_id)
+        return partial(self.shard.deadlines.set, key, now_ms + member.session_timeout_ms)
 
     def on_deadline(self, name: str, member_id: str, now_ms: int) -> Result[None]:
         draft = Draft(self)

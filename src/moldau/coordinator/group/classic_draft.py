@@ -5,6 +5,7 @@
     apply:   `Draft.apply`, called by the shard as it replays the records
 
 Until then the group is as it was: a decision that raises, or whose result is thrown away, changes nothing.
+(Heartbeats and commits only extend a session; their effect is `ClassicGroup.session_restart`.)
 
 What a rebalance holds in memory (who has joined, deadlines) is not in the log, as in Kafka: after a crash the
 clients begin it again. So a failed append does not undo it; where it has to be repaired, the result's
@@ -51,8 +52,7 @@ class Draft:
 
     @property
     def now(self) -> Membership:
-        """The group's membership as it is to become. Copied when it is first asked for: a heartbeat needs
-        none."""
+        """The group's membership as it is to become; copied when it is first asked for."""
         if self._now is None:
             self._now = self.group.membership.copy()
         return self._now

@@ -174,10 +174,10 @@ class ClassicGroups:
             error_code = ErrorCode.ILLEGAL_GENERATION
         if error_code:
             return Result(HeartbeatResponse(error_code=error_code))
-        draft = Draft(group)
-        draft.touch(group.members[request.member_id], now_ms)
-        rejoin = group.state is ClassicState.PREPARING_REBALANCE
-        return draft.result(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if rejoin else 0))
+        if group.state is ClassicState.PREPARING_REBALANCE:
+            error_code = ErrorCode.REBALANCE_IN_PROGRESS
+        restart = group.session_restart(group.members[request.member_id], now_ms)
+        return Result(HeartbeatResponse(error_code=error_code), effects=[restart])
 
     def leave(self, request: LeaveGroupRequest, now_ms: int) -> Result[LeaveGroupResponse]:
         """Members leave, or an administrator removes them; each has its own outcome."""

@@ -141,8 +141,9 @@ class Offsets:
             )
         result = Result(OffsetCommitResponse(topics=topics), records)
         group = self.shard.groups.get(group_id)
-        if isinstance(group, ClassicGroup):  # where a commit counts as a heartbeat
-            group.restart_session(request.member_id, now_ms).add_to(result)
+        member = group.members.get(request.member_id) if isinstance(group, ClassicGroup) else None
+        if isinstance(group, ClassicGroup) and member is not None:  # a commit counts as a heartbeat
+            result.effects.append(group.session_restart(member, now_ms))
         return result
 
     def _check_commit(self, request: OffsetCommitRequest, api_version: int) -> int:
