@@ -71,3 +71,31 @@ class Deadlines:
         self._noted[key] = at_ms
         self._order += 1
         heapq.heappush(self._heap, (at_ms, self._order, key))
+
+
+class DeadlineChanges:
+    """Changes that a decision makes to deadlines: read as if made, made by `apply`."""
+
+    __slots__ = ("_changes", "_deadlines")
+
+    def __init__(self, deadlines: Deadlines) -> None:
+        self._deadlines = deadlines
+        self._changes: dict[Key, int | None] = {}
+
+    def set(self, key: Key, at_ms: int) -> None:
+        self._changes.pop(key, None)
+        self._changes[key] = at_ms
+
+    def cancel(self, key: Key) -> None:
+        self._changes[key] = None
+
+    def get(self, key: Key) -> int | None:
+        return self._changes[key] if key in self._changes else self._deadlines.get(key)
+
+    def apply(self) -> None:
+        """Make the changes, in the order of the calls."""
+        for key, at_ms in self._changes.items():
+            if at_ms is None:
+                self._deadlines.cancel(key)
+            else:
+                self._deadlines.set(key, at_ms)

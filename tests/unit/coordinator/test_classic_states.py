@@ -142,6 +142,6 @@ def test_the_watch_over_decisions_notices_one_that_changes_something(world: Worl
         shard.deadlines.set((GROUP, "session", leader), 1)
         return Result("done")
 
-    for operation, message in ((moves, "moved a deadline"), (removes, "changed a classic group")):
+    for operation, message in ((moves, "moved a deadline"), (removes, "changed a group")):
         with pytest.raises(AssertionError, match=message):
             world.coordinator.runtime.decide(0, operation, str)

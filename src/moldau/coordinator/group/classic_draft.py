@@ -17,6 +17,7 @@ clients begin it again. So a failed append does not undo it; where it has to be 
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from moldau.coordinator.deadlines import DeadlineChanges
 from moldau.coordinator.group.classic_member import ClassicMember
 from moldau.coordinator.group.classic_membership import Membership
 from moldau.coordinator.result import ParkedAnswer, Result
@@ -24,7 +25,6 @@ from moldau.protocol.messages.join_group import JoinGroupResponse
 from moldau.protocol.messages.sync_group import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from moldau.coordinator.deadlines import Key
     from moldau.coordinator.group.classic import ClassicGroup
 
 R = TypeVar("R")
@@ -46,8 +46,7 @@ class Draft:
         self._now: Membership | None = None
         self.records: list[Any] = []
         self.answers: list[ParkedAnswer] = []
-        self.deadlines: dict[Key, int | None] = {}
-        """New deadlines in milliseconds; None cancels."""
+        self.deadlines = DeadlineChanges(group.shard.deadlines)
         self.removals: list[Removal] = []
 
     @property
@@ -61,12 +60,7 @@ class Draft:
         """Make the group what the draft says."""
         if self._now is not None:
             self.group.membership = self._now
-        deadlines = self.group.shard.deadlines
-        for key, at_ms in self.deadlines.items():
-            if at_ms is None:
-                deadlines.cancel(key)
-            else:
-                deadlines.set(key, at_ms)
+        self.deadlines.apply()
         for removal in self.removals:
             self.group.shard.removals.removed(self.group.group_id, *removal)
 
@@ -77,12 +71,10 @@ class Draft:
     # Deadlines.
 
     def set_deadline(self, name: str, at_ms: int, member_id: str = "") -> None:
-        key = (self.group.group_id, name, member_id)
-        self.deadlines.pop(key, None)
-        self.deadlines[key] = at_ms
+        self.deadlines.set((self.group.group_id, name, member_id), at_ms)
 
     def cancel_deadline(self, name: str, member_id: str = "") -> None:
-        self.deadlines[self.group.group_id, name, member_id] = None
+        self.deadlines.cancel((self.group.group_id, name, member_id))
 
     def touch(self, member: ClassicMember, now_ms: int) -> None:
         """The member gave a sign of life: its session starts again."""

@@ -21,9 +21,10 @@ Not here: the steps (consumer_heartbeat.py), classic groups (classic_requests.py
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from moldau.coordinator.deadlines import Key
+from moldau.coordinator.deadlines import DeadlineChanges, Key
 from moldau.coordinator.group import downgrade
 from moldau.coordinator.group.classic_answers import join_response
 from moldau.coordinator.group.classic_member import protocols_of
@@ -37,6 +38,7 @@ from moldau.coordinator.group.consumer_heartbeat import (
 from moldau.coordinator.group.consumer_member import ClassicSide, ConsumerMember, MemberState
 from moldau.coordinator.group.consumer_reconcile import Owned
 from moldau.coordinator.group.consumer_requests import Admitted
+from moldau.coordinator.group.consumer_timers import MemberTimers
 from moldau.coordinator.group.consumer_topics import metadata_hash
 from moldau.coordinator.group.embedded_protocol import (
     Malformed,
@@ -152,13 +154,14 @@ class ClassicMembers:
 
     def _joined(self, decision: Decision, admitted: Admitted, now_ms: int) -> Result[JoinGroupResponse]:
         group, member = decision.group, decision.member
-        ids = {member.member_id} | ({admitted.replaces.member_id} if admitted.replaces else set())
-        taken = self._timers.taken(group.group_id, ids)
-        if admitted.replaces is not None:
-            self._timers.cancel(group, admitted.replaces.member_id)
-        self._timers.restart_session(group, member, decision.around.limits, now_ms)
-        self._timers.joined(group, member, now_ms)
-        self._groups.looked_at_topics(decision, now_ms)
+        replaced_ids = [] if admitted.replaces is None else [admitted.replaces.member_id]
+        taken = self._timers.taken(group.group_id, dict.fromkeys([member.member_id, *replaced_ids]))
+        changes = DeadlineChanges(self._shard.deadlines)
+        timers = MemberTimers(changes)
+        for replaced_id in replaced_ids:
+            timers.cancel(group, replaced_id)
+        timers.restart_session(group, member, decision.around.limits, now_ms)
+        timers.joined(group, member, now_ms)
         if admitted.replaces is not None or member.member_id not in group.members:
             _log.info(
                 "group %s: member %s joins using the classic protocol", group.group_id, member.member_id
@@ -167,6 +170,7 @@ class ClassicMembers:
             _join_response(member),
             decision.records,
             on_failure=self._repair_after_failure(group.group_id, taken, now_ms),
+            effects=[changes.apply, partial(self._groups.looked_at_topics, decision, now_ms)],
         )
 
     def _repair_after_failure(
@@ -227,13 +231,17 @@ class ClassicMembers:
         if group.assignment_epoch > member.member_epoch and not revokes:
             # Checked before the names: a member that joined when the group was classic may know another
             # protocol name, and must not be refused for that. (Kafka refuses it.)
-            self._timers.must_rejoin(group, member, now_ms)
-            return Result(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+            changes = DeadlineChanges(self._shard.deadlines)
+            MemberTimers(changes).must_rejoin(group, member, now_ms)
+            rebalance = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+            return Result(rebalance, effects=[changes.apply])
         types, names = (None, group.protocol_type), (None, side.protocol_name)
         if request.protocol_type not in types or request.protocol_name not in names:
             return Result(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-        self._timers.synced(group, member)
-        self._timers.restart_session(group, member, self._groups.limits_of(group.group_id), now_ms)
+        changes = DeadlineChanges(self._shard.deadlines)
+        timers = MemberTimers(changes)
+        timers.synced(group, member)
+        timers.restart_session(group, member, self._groups.limits_of(group.group_id), now_ms)
         partitions = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}
         version = subscription_version(side.subscription)
         response = SyncGroupResponse(
@@ -241,7 +249,7 @@ class ClassicMembers:
             protocol_name=request.protocol_name,
             assignment=write_assignment(partitions, self._shard.image(), version),
         )
-        return Result(response)
+        return Result(response, effects=[changes.apply])
 
     def heartbeat(
         self, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int
@@ -252,27 +260,31 @@ class ClassicMembers:
         )
         if isinstance(member, int):
             return Result(HeartbeatResponse(error_code=member))
-        self._timers.restart_session(group, member, self._groups.limits_of(group.group_id), now_ms)
-        if not self._must_rejoin(group, member):
-            return Result(HeartbeatResponse())
-        self._timers.must_rejoin(group, member, now_ms)
-        return Result(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        changes = DeadlineChanges(self._shard.deadlines)
+        timers = MemberTimers(changes)
+        timers.restart_session(group, member, self._groups.limits_of(group.group_id), now_ms)
+        result = Result(HeartbeatResponse(), effects=[changes.apply])
+        if self._must_rejoin(group, member, result):
+            timers.must_rejoin(group, member, now_ms)
+            result.response = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+        return result
 
-    def _must_rejoin(self, group: ConsumerGroup, member: ConsumerMember) -> bool:
+    def _must_rejoin(self, group: ConsumerGroup, member: ConsumerMember, result: Result[Any]) -> bool:
         if member.member_epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
             return True
         if member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member):
             return True
-        return self._target_is_outdated(group) and group.only_classic_speak()
+        return self._target_is_outdated(group, result) and group.only_classic_speak()
 
-    def _target_is_outdated(self, group: ConsumerGroup) -> bool:
+    def _target_is_outdated(self, group: ConsumerGroup, result: Result[Any]) -> bool:
         if group.assignment_epoch < group.group_epoch:
             return True
         if not group.topics_changed:
             return False
         names = all_topic_names(group.members.values(), group.resolved_topics())
-        group.topics_changed = metadata_hash(names, self._shard.image()) != group.metadata_hash
-        return group.topics_changed
+        changed = metadata_hash(names, self._shard.image()) != group.metadata_hash
+        result.effects.append(partial(setattr, group, "topics_changed", changed))
+        return changed
 
     def _current_member(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int

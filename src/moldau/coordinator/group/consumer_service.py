@@ -8,9 +8,11 @@ Not here: what a heartbeat decides (consumer_heartbeat.py), members that speak t
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from moldau.coordinator.deadlines import DeadlineChanges
 from moldau.coordinator.group import classic_rebalance, downgrade
 from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.classic_draft import Draft
@@ -99,22 +101,25 @@ class ConsumerGroups:
             return Result(admitted.response())
         around = self.around(group.group_id, now_ms)
         decision, response = decide_heartbeat(group, admitted, member_id, request, client, around)
+        changes = DeadlineChanges(self.shard.deadlines)
+        timers = MemberTimers(changes)
         if admitted.replaces is not None and admitted.replaces.member_id != member_id:
-            self.timers.cancel(group, admitted.replaces.member_id)
-        self.timers.restart_session(group, decision.member, limits, now_ms)
-        self.timers.stepped(group, decision.member, now_ms)
-        self.looked_at_topics(decision, now_ms)
+            timers.cancel(group, admitted.replaces.member_id)
+        timers.restart_session(group, decision.member, limits, now_ms)
+        timers.stepped(group, decision.member, now_ms)
+        effects: list[Callable[[], None]] = [changes.apply, partial(self.looked_at_topics, decision, now_ms)]
         if not decision.records:
-            return Result(response)
+            return Result(response, effects=effects)
         if request.member_epoch == JOIN_EPOCH:
             _log.info("group %s: member %s joins", group.group_id, member_id)
         result = Result(
             response,
             [*conversion, *decision.records],
             on_failure=self.repair_after_failure(group.group_id, now_ms),
+            effects=effects,
         )
         if conversion:
-            self._converted(group, result, limits, now_ms)
+            self._converted(group, result, timers, limits, now_ms)
         return result
 
     def _group_for(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup, list[Any]] | Refused:
@@ -145,7 +150,12 @@ class ConsumerGroups:
         return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
 
     def _converted(
-        self, group: ConsumerGroup, result: Result[Any], limits: ConsumerLimits, now_ms: int
+        self,
+        group: ConsumerGroup,
+        result: Result[Any],
+        timers: MemberTimers,
+        limits: ConsumerLimits,
+        now_ms: int,
     ) -> None:
         """The classic group of this name becomes `group` with this result: its members' sessions go on, and
         those who wait for its rebalance are told to join again."""
@@ -168,7 +178,7 @@ class ConsumerGroups:
 
             result.on_failure = repair
         for member in group.members.values():
-            self.timers.restart_session(group, member, limits, now_ms)
+            timers.restart_session(group, member, limits, now_ms)
 
     def _leave(
         self, request: ConsumerGroupHeartbeatRequest, now_ms: int
@@ -184,9 +194,14 @@ class ConsumerGroups:
             member_id=member.member_id, member_epoch=request.member_epoch
         )
         if request.member_epoch == STATIC_LEAVE_EPOCH:
-            self.timers.away(group, member.member_id)
-            records = leave_for_a_moment(group, member)
-            return Result(response, records, on_failure=self.repair_after_failure(group.group_id, now_ms))
+            changes = DeadlineChanges(self.shard.deadlines)
+            MemberTimers(changes).away(group, member.member_id)
+            return Result(
+                response,
+                leave_for_a_moment(group, member),
+                on_failure=self.repair_after_failure(group.group_id, now_ms),
+                effects=[changes.apply],
+            )
         _log.info("group %s: member %s leaves", group.group_id, member.member_id)
         return self.remove(group, {member.member_id: member}, response, now_ms)
 
@@ -234,8 +249,7 @@ class ConsumerGroups:
             classic = downgrade.classic_group(self.shard, group, leaving, now_ms)
             self.become_classic(group, classic, result, now_ms, rebalances=True)
             return result
-        for member_id in leaving:
-            self.timers.cancel(group, member_id)
+        result.effects.append(self._cancelled(group, leaving))
         result.records = fence(group, leaving, self.shard.image())
         result.on_failure = self.repair_after_failure(group.group_id, now_ms)
         return result
@@ -267,14 +281,20 @@ class ConsumerGroups:
         result.records += downgrade.records_of(group, classic, rebalances=rebalances)
         result.on_failure = repair
         result.effects.append(lambda: self.shard.classic.adopt(classic))
-        for member_id in group.members:
-            self.timers.cancel(group, member_id)
+        result.effects.append(self._cancelled(group, group.members))
         draft = Draft(classic)
         for member in classic.members.values():
             draft.touch(member, now_ms)
         if rebalances:
             classic_rebalance.prepare_rebalance(draft, now_ms)
         draft.result().add_to(result)
+
+    def _cancelled(self, group: ConsumerGroup, member_ids: Iterable[str]) -> Callable[[], None]:
+        """The effect that cancels all timers of these members."""
+        changes = DeadlineChanges(self.shard.deadlines)
+        for member_id in member_ids:
+            MemberTimers(changes).cancel(group, member_id)
+        return changes.apply
 
     # Time.
 
@@ -289,8 +309,10 @@ class ConsumerGroups:
         cause = None if member is None else why_removed(member, name, limits)
         if member is None or cause is None:
             return Result()
-        self.shard.removals.removed(group.group_id, member_id, member.client_host, cause)
-        return self.remove(group, {member_id: member}, None, now_ms)
+        result: Result[None] = self.remove(group, {member_id: member}, None, now_ms)
+        removed = self.shard.removals.removed
+        result.effects.append(partial(removed, group.group_id, member_id, member.client_host, cause))
+        return result
 
     def repair_after_failure(self, group_id: str, now_ms: int) -> Callable[[int], None]:
         """What to do when the records of a decision could not be written: make what is in memory only fit the
@@ -310,10 +332,17 @@ class ConsumerGroups:
         """Groups whose topics may have changed compare them again with their next heartbeat."""
         groups = [group for group in self.shard.groups.values() if isinstance(group, ConsumerGroup)]
         changed = _latest_change.between(old_image, new_image) if groups else frozenset()
-        for group in groups if changed else []:
-            if not group.topics_changed:
-                group.topics_changed = bool(group.regexes) or group.reads_any(changed)
-        return Result()
+        stale = [
+            group
+            for group in groups
+            if changed and not group.topics_changed and (group.regexes or group.reads_any(changed))
+        ]
+
+        def mark() -> None:
+            for group in stale:
+                group.topics_changed = True
+
+        return Result(effects=[mark])
 
 
 def _pattern_refused(request: ConsumerGroupHeartbeatRequest) -> Refused | None:

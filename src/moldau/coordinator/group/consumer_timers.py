@@ -12,7 +12,7 @@ again when the shard is loaded, and again when a failed append took back the dec
 
 from collections.abc import Iterable
 
-from moldau.coordinator.deadlines import Deadlines, Key
+from moldau.coordinator.deadlines import DeadlineChanges, Deadlines, Key
 from moldau.coordinator.group.consumer_group import ConsumerGroup
 from moldau.coordinator.group.consumer_limits import ConsumerLimits
 from moldau.coordinator.group.consumer_member import JOIN_EPOCH, ConsumerMember, MemberState
@@ -29,9 +29,10 @@ _CAUSES = {
 
 
 class MemberTimers:
-    """The timers of all consumer groups of a shard."""
+    """The timers of all consumer groups of a shard. A decision makes one on `DeadlineChanges`, which its
+    result applies."""
 
-    def __init__(self, deadlines: Deadlines) -> None:
+    def __init__(self, deadlines: Deadlines | DeadlineChanges) -> None:
         self._deadlines = deadlines
 
     def restart_session(

@@ -13,6 +13,7 @@ deadline; every Prepare is in the delivery, or its record is not committed yet.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -105,7 +106,7 @@ class TransactionShard:
         (transactional_id,) = key
         transaction = self.transactions.get(transactional_id)
         if transaction is not None and not is_overdue(transaction, now_ms):
-            self._set_deadline(transactional_id, now_ms)
+            return Result(effects=[partial(self._set_deadline, transactional_id, now_ms)])
         return self.abort_overdue(transactional_id, None, now_ms)
 
     # Requests.
@@ -182,8 +183,7 @@ class TransactionShard:
             return Result()
         outcome = init_producer.fence(transaction, new_producer_id, self._server_version(), now_ms)
         if outcome.needs_producer_id:
-            self._replace_producer(transactional_id)
-            return Result()
+            return Result(effects=[partial(self._replace_producer, transactional_id)])
         return self._result(outcome, lambda _: None, now_ms, "timed-out")
 
     def expire(self, expiration_ms: int, now_ms: int, more: Callable[[], None]) -> Result[None]:
