@@ -147,8 +147,9 @@ class Node:
     async def _open_metadata(self) -> None:
         host, broker = self.host, self.static.broker
         store = host.metadata_store(host, broker, self.slow_lane)
+        self.metadata.timers = host.timers
         self.controller = Controller(
-            self.node_id, store, self.metadata, self.static, host.random, self.slow_lane
+            self.node_id, store, self.metadata, self.static, host.random, self.slow_lane, host.timers
         )
         self._stops.append(("metadata", self.controller.close))
         await self.controller.open(told_cluster_id(host.files, broker.data_directories))
@@ -167,8 +168,11 @@ class Node:
             descriptor_limit=segment_descriptors(host.open_files_max),
         )
 
+    def _close_logs(self) -> None:
+        self.logs.close(clean=self._clean, broker_epoch=self.controller.broker_epoch)
+
     async def _open_logs(self) -> None:
-        self._stops.append(("logs", lambda: self.logs.close(clean=self._clean)))
+        self._stops.append(("logs", self._close_logs))
         self.logs.settings = self._settings
         self._enter("RECOVERY")
         image = self.metadata.image
@@ -322,7 +326,7 @@ class Node:
         self.broker.verifications = Verifications(self.broker)
         self._stops.append(("listeners", self._close_listeners))
         found_at = endpoints(self.listeners.all, self.static.broker, host.network.name)
-        await self.controller.register(found_at, settings.broker_rack)
+        await self.controller.register(found_at, settings.broker_rack, self.logs.previous_broker_epoch)
         await self.listeners.serve(settings, Dispatch(self.broker))
 
     async def _close_listeners(self) -> None:
@@ -344,6 +348,7 @@ class Node:
             node_id=self.node_id,
             host=self.host,
             image=lambda: self.metadata.image,
+            metadata_behind=self.metadata.behind,
             settings=self.settings,
             log_manager=self.logs,
             addresses=lambda: {each.name: f"{shown(each.host)}:{each.port}" for each in self.listeners.all},

@@ -14,6 +14,7 @@ Not here: the partitions (manager.py).
 """
 
 import errno
+import json
 import logging
 from collections.abc import Mapping
 
@@ -55,6 +56,8 @@ class LogDirectory:
         self.path = path
         self.directory_id = bytes(16)
         self.was_clean = False
+        self.previous_broker_epoch = -1
+        """The broker epoch of the life that ended cleanly; -1: it did not, or did not say."""
         self.log_count = 0
         self.full = False
         self.failure: OSError | None = None
@@ -78,7 +81,9 @@ class LogDirectory:
         self._lock()
         try:
             self._identify(cluster_id, node_id, fresh_id)
-            self.was_clean = read_small_file(self.files, f"{self.path}/{CLEAN_SHUTDOWN_NAME}") is not None
+            mark = read_small_file(self.files, f"{self.path}/{CLEAN_SHUTDOWN_NAME}")
+            self.was_clean = mark is not None
+            self.previous_broker_epoch = -1 if mark is None else _broker_epoch(mark)
         except BaseException:
             self.release()
             raise
@@ -137,9 +142,9 @@ class LogDirectory:
             self.files.remove(f"{self.path}/{CLEAN_SHUTDOWN_NAME}")
             self.files.sync_directory(self.path)
 
-    def set_clean_mark(self) -> None:
-        """Everything is closed and on the disk."""
-        content = b'{"version":0,"brokerEpoch":-1}'
+    def set_clean_mark(self, broker_epoch: int) -> None:
+        """Everything that the broker had under this epoch is closed and on the disk."""
+        content = b'{"version":0,"brokerEpoch":%d}' % broker_epoch
         write_atomically(self.files, f"{self.path}/{CLEAN_SHUTDOWN_NAME}", content)
 
     # -- checkpoints -------------------------------------------------------------------------------
@@ -215,3 +220,11 @@ __all__ = [
     "DirectoryUnusable",
     "LogDirectory",
 ]
+
+
+def _broker_epoch(mark: bytes) -> int:
+    """What the mark says; -1 for one without, which Kafka wrote before KIP-966."""
+    try:
+        return int(json.loads(mark)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return -1

@@ -298,8 +298,15 @@ class LogManager:
         self._homes[key] = directory
         directory.log_count += 1
 
-    def close(self, *, clean: bool = True) -> None:
-        """Close every log; after a clean close the next start recovers nothing."""
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The broker epoch of the last life, if every directory knows that it ended cleanly; else -1."""
+        epochs = {directory.previous_broker_epoch for directory in self._directories}
+        return epochs.pop() if len(epochs) == 1 else -1
+
+    def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
+        """Close every log; after a clean close the next start recovers nothing. `broker_epoch`: that of this
+        life."""
         failed: set[LogDirectory] = {directory for directory in self._directories if directory.offline}
         logs = [(log, self._homes[key]) for key, log in self._logs.items()]
         if clean:
@@ -318,7 +325,7 @@ class LogManager:
                         sums[RECOVERY_POINT_NAME, 0] = directory.checkpoint_checksum(RECOVERY_POINT_NAME)
                         directory.write_checkpoint(ABORTED_TRANSACTIONS_NAME, sums)
                     if directory not in unopened:
-                        directory.set_clean_mark()
+                        directory.set_clean_mark(broker_epoch)
                 except OSError as error:
                     self._report(directory, error)
             directory.release()

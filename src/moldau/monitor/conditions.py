@@ -90,6 +90,13 @@ CONDITIONS: dict[str, Kind] = {
         "The message has the cause. On a full disk make room: it is tried again by itself. Of a damaged log "
         "restore the files, or move its folder away if its records may be lost, and restart the broker.",
     ),
+    "metadata-behind": Kind(
+        _FAIL,
+        "A part of the broker failed to follow a change of the metadata: topics, partitions or settings are "
+        "not as the metadata says.",
+        "It is tried again every second; the log has the change and the error. If it stays, restart the "
+        "broker, and report the error.",
+    ),
     "under-min-isr": Kind(
         _FAIL,
         "Partitions have fewer in-sync replicas than min.insync.replicas: writes with acks=all are refused.",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from moldau.core.clock import Clock
 from moldau.metadata.image import NO_LEADER, Image
+from moldau.metadata.view import Behind
 from moldau.monitor.conditions import Condition, condition
 from moldau.monitor.health import Probe
 from moldau.monitor.loop_lag import LoopLag
@@ -244,6 +245,16 @@ def _of_image(image: Image) -> Found:
         yield condition("under-replicated", f"with missing in-sync replicas: {_some(under)}")
 
 
+def metadata_behind(behind: Callable[[], Sequence[Behind]]) -> Probe:
+    """metadata-behind, for each part of the broker that failed to follow the metadata."""
+
+    def probe() -> Found:
+        for each in behind():
+            yield condition("metadata-behind", f"{each.name}, at version {each.version}; {each.error}")
+
+    return probe
+
+
 def listeners_down(down: Callable[[], Sequence[str]]) -> Probe:
     """listener-down, for each listener of which `down` gives a sentence."""
 
@@ -262,6 +273,7 @@ def standard_probes(
         recovery(lambda: sources.log_manager),
         disk_nearly_full(lambda: sources.log_manager, min_free_ratio),
         partitions(sources.image, lambda: sources.replicas),
+        metadata_behind(sources.metadata_behind),
         appends_waiting(lambda: sources.replicas),
         connection_memory(lambda: sources.requests, lambda: sources.responses),
         slow_fsync(lambda: sources.fsyncs, clock),

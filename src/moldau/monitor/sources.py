@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.metadata.image import EMPTY_IMAGE, Image
+from moldau.metadata.view import Behind
 from moldau.monitor.request_times import RequestTimes
 
 if TYPE_CHECKING:
@@ -309,6 +310,7 @@ class Sources:
     node_id: int = -1
     version: str = ""
     image: Callable[[], Image] = field(default=lambda: EMPTY_IMAGE)
+    metadata_behind: Callable[[], Sequence[Behind]] = tuple
     log_manager: LogManagerSource | None = None
     process_facts: "Callable[[], ProcessFacts] | None" = None
     replicas: ReplicasSource | None = None

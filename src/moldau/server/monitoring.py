@@ -4,7 +4,7 @@
 monitoring_port.py.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from moldau import __version__
@@ -14,6 +14,7 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import Timers
 from moldau.handlers.registry import TABLE
 from moldau.metadata.image import Image
+from moldau.metadata.view import Behind
 from moldau.monitor.health import Phase
 from moldau.monitor.monitor import Monitor
 from moldau.monitor.process import ProcessFacts
@@ -44,6 +45,7 @@ class Monitoring:
         node_id: int,
         host: MonitoredHost,
         image: Callable[[], Image],
+        metadata_behind: Callable[[], Sequence[Behind]],
         settings: Callable[[], BrokerSettings],
         addresses: Callable[[], Mapping[str, str]],
         log_manager: LogManagerSource,
@@ -52,6 +54,7 @@ class Monitoring:
             node_id=node_id,
             version=__version__,
             image=image,
+            metadata_behind=metadata_behind,
             log_manager=log_manager,
             process_facts=host.process_facts,
             api_name=_api_name,

@@ -8,6 +8,7 @@ from moldau.core.timers import ManualTimers
 from moldau.log.compaction.job import Progress
 from moldau.log.compaction.report import CompactionReport, Running
 from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
+from moldau.metadata.view import Behind
 from moldau.monitor.health import Phase
 from moldau.monitor.monitor import Monitor
 from moldau.monitor.process import read
@@ -237,6 +238,7 @@ class World:
         self.timers = ManualTimers(self.clock)
         self.image = image_of(topic_of("orders"))
         self.manager = FakeLogManager([FakeDirectory("/")])
+        self.metadata_behind: list[Behind] = []
         self.replicas = FakeReplicas([FakePartition("orders", 0)], {"orders": FakeStats()})
         self.groups = FakeGroups()
         self.transactions = FakeTransactions()
@@ -250,6 +252,7 @@ class World:
             node_id=1,
             version="0.1.0",
             image=lambda: self.image,
+            metadata_behind=lambda: self.metadata_behind,
             log_manager=self.manager,
             replicas=self.replicas,
             groups=self.groups,

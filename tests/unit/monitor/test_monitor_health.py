@@ -6,6 +6,7 @@ import pytest
 from monitor_world import FakeDirectory, FakePartition, World, image_of, topic_of
 
 from moldau.metadata.image import NO_LEADER, PartitionState
+from moldau.metadata.view import Behind
 from moldau.monitor import probes
 from moldau.monitor.conditions import CONDITIONS
 from moldau.monitor.health import Phase
@@ -101,6 +102,17 @@ def test_partitions_here_that_are_offline_or_under_min_isr(world: World) -> None
     assert world.names() == ["offline-partitions"], "all replicas that there are, are enough"
     world.replicas.all[1].replicas = (1, 2)
     assert world.names() == ["offline-partitions", "under-min-isr"]
+
+
+def test_a_part_that_does_not_follow_the_metadata(world: World) -> None:
+    world.metadata_behind = [Behind("partitions", 7, "version 8: OSError: disk")]
+    (cause,) = world.health.verdict().causes
+    assert (cause.name, cause.message) == (
+        "metadata-behind",
+        "partitions, at version 7; version 8: OSError: disk",
+    )
+    world.metadata_behind = []
+    assert world.names() == []
 
 
 def test_appends_that_pile_up(world: World) -> None:
