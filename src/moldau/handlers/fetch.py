@@ -126,20 +126,20 @@ class OneFetch:
         read = partition.read(
             target.offset,
             min(target.limit_bytes, left_bytes),
-            committed=self.read_committed,
-            first=first,
-            leader_epoch=target.leader_epoch,
-            last_fetched_epoch=target.last_fetched_epoch,
-            replica_id=self.replica_id,
-            broker_epoch=self.broker_epoch,
+            self.read_committed,
+            first,
+            target.leader_epoch,
+            target.last_fetched_epoch,
+            self.replica_id,
+            self.broker_epoch,
         )
-        if read.diverging is not None:
+        if read[7] is not None:
             if self.diverging is None:
                 self.diverging = {}
-            self.diverging[target.key, target.index] = read.diverging
-        if read.error_code:
+            self.diverging[target.key, target.index] = read[7]
+        if read[1]:
             partition.stats.failed_fetches += 1
-        return (target.index, *read[:6])
+        return read[:7]
 
     def _absence(self, target: FetchTarget, topic_is_unknown: bool) -> int:
         """The error code of a partition that is not here."""

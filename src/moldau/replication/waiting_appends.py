@@ -13,13 +13,13 @@ here: what is reached when (role.py).
 
 from collections import deque
 from heapq import heapify, heappop, heappush
-from itertools import count
 from typing import Any
 
 Entry = tuple[int, Any, int | None]
 """End offset, waiter, timeout in milliseconds or None."""
 
 _SPARE_ENTRIES = 64
+_NONE: frozenset[int] = frozenset()  # most partitions never need a set of their own
 
 
 class WaitingAppends:
@@ -32,11 +32,11 @@ class WaitingAppends:
         """Always this object."""
         self.last_end_offset = -1
         """At least that of the last entry."""
-        self._gone: set[int] = set()  # ids of entries that have timed out, and are passed over
+        self._gone: set[int] | frozenset[int] = _NONE  # ids of entries that have timed out: passed over
         self._due: list[tuple[float, int, Entry]] = []  # a heap, by deadline
         self._seen: object = None  # the last entry that `expire` has seen
         self._reached = -1
-        self._serial = count()
+        self._serial = 0
 
     def __len__(self) -> int:
         return len(self.entries) - len(self._gone)
@@ -57,7 +57,7 @@ class WaitingAppends:
         while entries and entries[0][0] <= end_offset:
             entry = entries.popleft()
             if gone and id(entry) in gone:
-                gone.discard(id(entry))
+                self._forget(entry)
             else:
                 waiters.append(entry[1])
         return waiters
@@ -69,7 +69,7 @@ class WaitingAppends:
         while entries and entries[-1][0] > end_offset:
             entry = entries.pop()
             if id(entry) in self._gone:
-                self._gone.discard(id(entry))
+                self._forget(entry)
             else:
                 waiters.append(entry[1])
             if entry is self._seen:
@@ -82,19 +82,16 @@ class WaitingAppends:
 
     def give_up(self) -> list[Any]:
         """Take those that wait only for so long."""
-        waiters = []
-        for entry in self.entries:
-            if entry[2] is not None and id(entry) not in self._gone:
-                waiters.append(entry[1])
-                self._gone.add(id(entry))
+        given_up = [each for each in self.entries if each[2] is not None and id(each) not in self._gone]
+        self._pass_over(given_up)
         self._tidy()
-        return waiters
+        return [entry[1] for entry in given_up]
 
     def clear(self) -> list[Any]:
         """Take all."""
         waiters = [entry[1] for entry in self.entries if id(entry) not in self._gone]
         self.entries.clear()
-        self._gone.clear()
+        self._gone = _NONE
         self._due = []
         self._seen = None
         self._reached = self.last_end_offset = -1
@@ -102,21 +99,33 @@ class WaitingAppends:
 
     def expire(self, now_ms: float) -> list[Any]:
         """Take those whose timeout has passed since a former call saw them."""
-        due, gone = self._due, self._gone
-        waiters = []
+        due = self._due
+        late = []
         while due and due[0][0] <= now_ms:
             entry = heappop(due)[2]
             if self._waits(entry):
-                waiters.append(entry[1])
-                gone.add(id(entry))
+                late.append(entry)
+        self._pass_over(late)
         for entry in reversed(self.entries):
             if entry is self._seen:
                 break
-            if entry[2] is not None and id(entry) not in gone:
-                heappush(due, (now_ms + max(0, entry[2]), next(self._serial), entry))
+            if entry[2] is not None and id(entry) not in self._gone:
+                self._serial += 1
+                heappush(due, (now_ms + max(0, entry[2]), self._serial, entry))
         self._seen = self.entries[-1] if self.entries else None
         self._tidy()
-        return waiters
+        return [entry[1] for entry in late]
+
+    def _pass_over(self, entries: list[Entry]) -> None:
+        if entries:
+            if not isinstance(self._gone, set):
+                self._gone = set()
+            self._gone.update(map(id, entries))
+
+    def _forget(self, entry: Entry) -> None:
+        """An entry that has timed out leaves the queue."""
+        assert isinstance(self._gone, set)
+        self._gone.discard(id(entry))
 
     def _waits(self, entry: Entry) -> bool:
         return entry[0] > self._reached and id(entry) not in self._gone
@@ -132,5 +141,5 @@ class WaitingAppends:
             heapify(self._due)
             self.entries.clear()
             self.entries.extend(kept)
-            self._gone.clear()
+            self._gone = _NONE
             self._seen = kept[-1] if kept else None
