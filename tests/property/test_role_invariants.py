@@ -35,6 +35,7 @@ class Machine(RuleBasedStateMachine):
         self.settled: dict[int, int] = {}
         self.asked: list[AskInSync] = []
         self.high_watermark = 0
+        self.in_flight: AskInSync | None = None
 
     def done(self, outputs: Outputs, *, truncates: bool = False) -> None:
         assert not (self.role.is_closed and self.closed_before and outputs)
@@ -48,6 +49,7 @@ class Machine(RuleBasedStateMachine):
                     self.settle(waiter, output.error_code)
             elif isinstance(output, AskInSync):
                 assert output == self.role.asked
+                assert self.in_flight in (None, output), "one change at a time"
                 assert output.partition_epoch == self.role.partition_epoch
                 self.asked.append(output)
             elif isinstance(output, FetchFrom):
@@ -55,6 +57,7 @@ class Machine(RuleBasedStateMachine):
                 assert output.offset == self.log_end == self.role.progress
         assert self.role.high_watermark == self.high_watermark or truncates
         self.high_watermark = self.role.high_watermark
+        self.in_flight = self.role.asked
 
     @property
     def closed_before(self) -> bool:

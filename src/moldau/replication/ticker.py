@@ -54,9 +54,9 @@ class Ticker:
         if ticking in self._watched:
             return
         self._watched[ticking] = None
-        ticking.tick(self._clock.monotonic_ms())
         if self._timer is None:
             self._timer = self._timers.call_later(self._period_ms, self._tick)
+        ticking.tick(self._clock.monotonic_ms())
 
     def stop(self) -> None:
         """Tell nothing any more."""

@@ -150,3 +150,50 @@ def test_a_partition_that_is_reassigned_away_is_closed_and_its_log_removed(tmp_p
         assert await answered(client, 2) == [not_leader] * 2
 
     on_a_node(scene, tmp_path)
+
+
+def others_in_sync(node: Node, topic: str) -> None:
+    """A second replica is in sync, as far as the partition knows, and does not come."""
+    state = node.metadata.image.topics[topic].partitions[0]
+    replicas = (node.node_id, 99)
+    partition_of(node, topic).become(
+        state._replace(leader_epoch=state.leader_epoch + 1, replicas=replicas, isr=replicas)
+    )
+
+
+def test_a_produce_is_answered_when_its_timeout_is_over_and_acks_1_waits_for_nobody(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        others_in_sync(node, "a")
+        one, every, patient = Client(node), Client(node), Client(node)
+        one.feed(waiting_frame("a", 1, 30_000))
+        every.feed(waiting_frame("a", -1, 50))
+        patient.feed(waiting_frame("a", -1, 30_000))
+        assert await answered(one) == [0]
+        assert not every.answers()
+        assert await answered(every) == [ErrorCode.REQUEST_TIMED_OUT]
+        assert not patient.answers()
+        assert partition_of(node, "a").log.log_end_offset == 3, "the records stay"
+        led_by(node, node.node_id, "a", leader_epoch=9)  # alone again
+        assert await answered(patient) == [0]
+
+    on_a_node(scene, tmp_path)
+
+
+def test_an_in_sync_set_that_shrinks_too_far_is_told_to_who_waits(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        others_in_sync(node, "a")
+        client = Client(node)
+        client.feed(waiting_frame("a", -1, 30_000))
+        await asyncio.sleep(0)
+        state = node.metadata.image.topics["a"].partitions[0]
+        partition_of(node, "a").become(
+            state._replace(leader_epoch=5, partition_epoch=9, replicas=(node.node_id, 99))
+        )
+        assert await answered(client) == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+        client.feed(waiting_frame("a", -1, 30_000))
+        assert await answered(client, 2) == [
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+        ]
+
+    on_a_node(scene, tmp_path, min_insync_replicas="2")

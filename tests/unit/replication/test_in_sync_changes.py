@@ -1,0 +1,81 @@
+"""In-sync changes on their way to the controller in this process."""
+
+import asyncio
+from collections.abc import Sequence
+
+from moldau.controller.decision import DONE, Outcome
+from moldau.controller.partitions import AlterPartition
+from moldau.metadata.image import EMPTY_IMAGE, BrokerState, PartitionState
+from moldau.protocol.errors import ErrorCode
+from moldau.replication.in_sync_changes import LocalInSyncChanges
+from moldau.replication.role_outputs import AskInSync
+
+STATE = PartitionState(1, 3, 8, (1, 2), (1,))
+
+
+class Controller:
+    def __init__(self) -> None:
+        self.requests: list[tuple[int, int, list[AlterPartition]]] = []
+        self.failure: Exception | None = None
+
+    async def alter_partitions(
+        self, node_id: int, broker_epoch: int, asked: Sequence[AlterPartition]
+    ) -> list[tuple[AlterPartition, Outcome, PartitionState | None]]:
+        self.requests.append((node_id, broker_epoch, list(asked)))
+        await asyncio.sleep(0)
+        if self.failure is not None:
+            raise self.failure
+        refused = Outcome(ErrorCode.INVALID_UPDATE_VERSION)
+        return [(each, refused, None) if each.partition else (each, DONE, STATE) for each in asked]
+
+
+class Asks:
+    """A partition, as far as it is needed."""
+
+    topic = "t"
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.answers: list[tuple[AskInSync, int, PartitionState | None]] = []
+
+    def in_sync_change_answered(
+        self, asked: AskInSync, error_code: int, state: PartitionState | None
+    ) -> None:
+        self.answers.append((asked, error_code, state))
+
+
+def test_what_is_asked_for_in_one_turn_is_one_request_and_each_gets_its_answer() -> None:
+    async def scene() -> None:
+        controller = Controller()
+        image = EMPTY_IMAGE._replace(brokers={1: BrokerState(1, 77, {})})
+        changes = LocalInSyncChanges(1, controller, lambda: image)
+        first, second = Asks(0), Asks(1)
+        older, newer = AskInSync((1, 2), (-1, 5), 3, 6), AskInSync((1,), (-1,), 3, 7)
+        changes.ask(first, older)  # type: ignore[arg-type]
+        changes.ask(first, newer)  # type: ignore[arg-type]
+        changes.ask(second, newer)  # type: ignore[arg-type]
+        assert not controller.requests
+        for _ in range(5):
+            await asyncio.sleep(0)
+        wanted = [AlterPartition("t", index, 3, 7, (1,)) for index in (0, 1)]
+        assert controller.requests == [(1, 77, wanted)]
+        assert first.answers == [(newer, 0, STATE)]
+        assert second.answers == [(newer, ErrorCode.INVALID_UPDATE_VERSION, None)]
+
+    asyncio.run(scene())
+
+
+def test_a_controller_that_fails_is_an_unknown_outcome_and_asked_again_later() -> None:
+    async def scene() -> None:
+        controller = Controller()
+        controller.failure = OSError("the metadata cannot be written")
+        changes = LocalInSyncChanges(1, controller, lambda: EMPTY_IMAGE)
+        partition, asked = Asks(0), AskInSync((1,), (-1,), 3, 7)
+        for expected in (ErrorCode.UNKNOWN_SERVER_ERROR, 0):
+            changes.ask(partition, asked)  # type: ignore[arg-type]
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert partition.answers[-1][1] == expected
+            controller.failure = None
+
+    asyncio.run(scene())
