@@ -34,6 +34,7 @@ from moldau.metadata.changes import Change
 from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.image import EMPTY_IMAGE, Image
 from moldau.metadata.view import MetadataView
+from moldau.monitor.request_times import RequestTimes
 from moldau.replication.fetch_session import FetchSessions
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.high_watermark_checkpoint import HighWatermarkCheckpoint
@@ -319,6 +320,7 @@ class Node:
             transaction_verifier=LocalTransactionVerifier(self.transactions.get),
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, host.random),
             producer_ids=self.producer_ids,
+            request_times=RequestTimes(lambda: int(host.seconds() * 1e6)),
             response_room=self.response_room,
             slow_lane=self.slow_lane,
             side_worker=self.side_worker,

@@ -71,7 +71,7 @@ def two_nodes(seed: int, *, whole_trace: bool = False) -> Trace:
         pages = 0
         for power in (False, True):
             await world.sleep_ms(400)  # the monitor begins 300 ms after the start
-            for path in ("/health", "/"):
+            for path in ("/health", "/metrics", "/"):
                 status, body = await client.spawn(get(client, name, 9644, path))
                 assert status == 200, (path, status, body)
                 pages += 1
@@ -90,7 +90,7 @@ def two_nodes(seed: int, *, whole_trace: bool = False) -> Trace:
         assert not complaints, complaints[:20]
         for worker in workers:
             await client.spawn(committed_offsets(client, worker.group_id))
-        assert pages == 4
+        assert pages == 6
         await machine.stop()
 
     async def scenario(world: World) -> None:

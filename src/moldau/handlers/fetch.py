@@ -20,7 +20,6 @@ here: preferred read replicas.
 """
 
 from collections.abc import Awaitable, Iterable
-from time import perf_counter_ns
 
 from moldau.core.timers import TimerHandle
 from moldau.handlers.broker import Broker, RequestContext
@@ -69,7 +68,7 @@ class OneFetch:
 
     def __init__(self, broker: Broker, version: int, correlation_id: int, body: FetchBody) -> None:
         self.broker = broker
-        self.began_us = perf_counter_ns() // 1000
+        self.began_us = broker.request_times.now_us()
         self.version = version
         self.correlation_id = correlation_id
         # Else it would wait for more than it is given room for.
@@ -161,7 +160,8 @@ class OneFetch:
 
     def framed(self, parts: list[bytes | memoryview]) -> AnswerFrame:
         """The whole answer around its body."""
-        self.broker.request_times.of(_FETCH).observe(perf_counter_ns() // 1000 - self.began_us)
+        times = self.broker.request_times
+        times.of(_FETCH).observe(times.now_us() - self.began_us)
         return frame_answer_parts(self.correlation_id, self.version >= _FLEXIBLE_FROM, parts)
 
     def choose(

@@ -17,7 +17,6 @@ Hot: with the connection this is all that a small Produce request costs beside t
 
 import struct
 from collections.abc import Mapping
-from time import perf_counter_ns
 
 from moldau.handlers.broker import Broker
 from moldau.handlers.exchange import Exchange, Slot
@@ -94,6 +93,7 @@ class RepeatedProduce:
         "_verifications",
         "key",
         "middle",
+        "now_us",
         "pack",
         "partition",
         "repeat",
@@ -132,6 +132,7 @@ class RepeatedProduce:
         self._verifications = broker.verifications
         self._uses = 0
         self.times = broker.request_times.of(_PRODUCE)
+        self.now_us = broker.request_times.now_us
         self.spare: list[_RepeatedSlot] = []
         self._flexible = flexible
         self._now_ms = broker.clock.now_ms
@@ -179,7 +180,7 @@ class RepeatedProduce:
         slot.correlation_id = correlation_id
         slot.result = result
         self._uses += 1
-        slot.began_us = perf_counter_ns() // 1000 if self._uses % _SAMPLED == 0 else 0
+        slot.began_us = self.now_us() if self._uses % _SAMPLED == 0 else 0
         exchange.queue.append(slot)
         if error_code:
             partition.stats.failed_produces += 1
@@ -232,7 +233,7 @@ class _RepeatedSlot(Slot):
         self.filled = True
         self.exchange.slot_filled()
         if self.began_us:
-            shortcut.times.observe(perf_counter_ns() // 1000 - self.began_us, _SAMPLED)
+            shortcut.times.observe(shortcut.now_us() - self.began_us, _SAMPLED)
         # Only a slot that has left the queue, with its answer, may be used again.
         if self.parts is None and len(shortcut.spare) < _SPARE_MAX:
             shortcut.spare.append(self)

@@ -1,6 +1,5 @@
 """Metrics of the broker as a whole: health, process, requests, connections, directories, traffic by topic."""
 
-import gc
 import platform
 from collections.abc import Iterator, Mapping
 
@@ -190,7 +189,7 @@ def this_process(facts: ProcessFacts) -> Iterator[str]:
             )
         ],
     )
-    generations = list(enumerate(gc.get_stats()))
+    generations = list(enumerate(facts.collections))
     for name, key in (
         ("python_gc_collections_total", "collections"),
         ("python_gc_objects_collected_total", "collected"),

@@ -1,5 +1,6 @@
 """What the operating system says about this process: memory, CPU, descriptors; from /proc if there is one."""
 
+import gc
 import os
 import resource
 import sys
@@ -20,6 +21,8 @@ class ProcessFacts(NamedTuple):
     started_seconds: float | None
     open_descriptors: int | None
     max_descriptors: int
+    collections: tuple[dict[str, int], ...] = ()
+    """Of each generation of the garbage collector: `collections`, `collected`, `uncollectable`."""
 
 
 def read() -> ProcessFacts:
@@ -33,6 +36,7 @@ def read() -> ProcessFacts:
         started,
         open_descriptors(),
         resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        tuple(gc.get_stats()),
     )
 
 

@@ -32,7 +32,6 @@ import struct
 from collections.abc import Awaitable, Coroutine, Generator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from time import perf_counter_ns
 from types import GeneratorType
 from typing import Any
 
@@ -122,6 +121,7 @@ class Dispatch:
         self._tasks: set[asyncio.Future[Any]] = set()
         self.counts = broker.request_counts
         self._times = broker.request_times
+        self._now_us = broker.request_times.now_us
         self._allowance = broker.allowance
 
     def request(self, connection: Connection, view: memoryview, position: int, end: int) -> Parts | None:
@@ -160,7 +160,7 @@ class Dispatch:
                 ) from error
             except ManyRows:
                 many_rows = entry.many_rows
-        asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
+        asked = _Asked(connection, entry, version, correlation_id, self._now_us())
         self._later(asked, self._serve_large(asked, kept(view), many_rows))
         return None
 
@@ -168,7 +168,7 @@ class Dispatch:
         self, connection: Connection, view: memoryview, entry: Entry, version: int, correlation_id: int
     ) -> Parts | None:
         """A request that is decoded by its declaration."""
-        asked = _Asked(connection, entry, version, correlation_id, perf_counter_ns() // 1000)
+        asked = _Asked(connection, entry, version, correlation_id, self._now_us())
         if len(view) > LARGE_FRAME_BYTES:
             self._later(asked, self._serve_large(asked, kept(view)))
             return None
@@ -194,7 +194,7 @@ class Dispatch:
                     return None
             if not inspect.isawaitable(answer):
                 parts = self._encode(entry, version, correlation_id, answer)
-                self._times.of(entry.api_key).observe(perf_counter_ns() // 1000 - asked.began_us)
+                self._times.of(entry.api_key).observe(self._now_us() - asked.began_us)
                 return parts
         except Exception:
             return self._failed(entry, version, correlation_id)
@@ -287,7 +287,7 @@ class Dispatch:
         self._tasks.discard(done)
         asked.connection.end_handling()
         entry, version = asked.entry, asked.version
-        self._times.of(entry.api_key).observe(perf_counter_ns() // 1000 - asked.began_us)
+        self._times.of(entry.api_key).observe(self._now_us() - asked.began_us)
         if done.cancelled():
             slot.exchange.close()
             return
