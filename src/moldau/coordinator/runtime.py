@@ -8,7 +8,7 @@ A shard belongs to one leader epoch. Elected in a later one, even without having
 the shard again: another broker may have led, and written, in between.
 
 Not here: deciding, appending and answering (shard.py), reading the log back (loading.py), when this broker is
-elected (node.py).
+elected (election.py).
 """
 
 import asyncio
