@@ -66,10 +66,8 @@ class Log:
     __slots__ = (
         "_files",
         "_flusher",
-        "_follower",
         "_leader",
         "_reader",
-        "_truncation",
         "_writer",
         "append",
         "epochs",
@@ -138,11 +136,7 @@ class Log:
         )
         self._writer.on_roll = self._rolled
         self._leader = LeaderAppend(self._writer, self._reader, producers, settings)
-        self._follower = FollowerAppend(self._writer)
         self.transactions = Transactions(producers, self._reader)
-        self._truncation = Truncation(
-            self._files, self._reader, self._writer, self._flusher, epochs, producers
-        )
         # On the path of every request: bound once, so that they cost no call more than the part's own.
         self.append = self._leader.append
         self.read = self._reader.read
@@ -267,7 +261,7 @@ class Log:
         """Append what the partition's leader answered to a fetch (perhaps nothing), as `FollowerAppend` says;
         then follow the leader's log start offset (-1: unknown), as far as this log reaches.
         """
-        result = self._follower.append(batches, leader_epoch, now_ms)
+        result = FollowerAppend(self._writer).append(batches, leader_epoch, now_ms)
         if not result.error_code:
             self.increment_log_start_offset(min(leader_log_start_offset, self.written_end_offset))
         return result
@@ -340,11 +334,14 @@ class Log:
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from the batch that contains `offset` on, as `Truncation` says. OSError."""
-        self._truncation.to(offset)
+        self._truncation().to(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the log is empty and goes on at `offset`. OSError when the disk refuses."""
-        self._truncation.fully(offset)
+        self._truncation().fully(offset)
+
+    def _truncation(self) -> Truncation:
+        return Truncation(self._files, self._reader, self._writer, self._flusher, self.epochs, self.producers)
 
     # -- cutting the beginning ---------------------------------------------------------------------
 
