@@ -108,12 +108,12 @@ class Housekeeping:
         """Write the recovery points and log start offsets down."""
         for directory in self._manager.directories:
             if not directory.offline:
-                points, starts = self._manager.checkpoint_offsets(directory)
-                self._manager.write_in_background(directory, RECOVERY_POINT_NAME, points)
-                self._manager.write_in_background(directory, LOG_START_NAME, starts)
-                sums = self._manager.aborts_checksums(directory, whole=False)
+                points, starts = self._manager.checkpoints.offsets(directory)
+                self._manager.checkpoints.write_in_background(directory, RECOVERY_POINT_NAME, points)
+                self._manager.checkpoints.write_in_background(directory, LOG_START_NAME, starts)
+                sums = self._manager.checkpoints.aborts_checksums(directory, whole=False)
                 if sums is not None:
-                    self._manager.write_in_background(directory, ABORTED_TRANSACTIONS_NAME, sums)
+                    self._manager.checkpoints.write_in_background(directory, ABORTED_TRANSACTIONS_NAME, sums)
 
     def check_room(self) -> None:
         """See whether full directories have room again."""

@@ -13,13 +13,11 @@ Not here: what is done again and again (housekeeping.py), opening (loading.py), 
 (replication/).
 """
 
-import contextlib
 import errno
 import logging
 import os
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.core.clock import Clock
@@ -44,7 +42,9 @@ from moldau.log.directory import (
     RECOVERY_POINT_NAME,
     LogDirectory,
 )
+from moldau.log.directory_checkpoints import DirectoryCheckpoints
 from moldau.log.flushing import FsyncJob
+from moldau.log.flushing_many import flush_many
 from moldau.log.loading import (
     DELETE_SUFFIX,
     STRAY_SUFFIX,
@@ -59,17 +59,11 @@ from moldau.log.log import Log
 from moldau.log.offline import offline_log
 from moldau.log.recovery import Saved, open_log
 from moldau.log.removal import Removal
-from moldau.log.transaction_index import DamagedIndex
 
 if TYPE_CHECKING:
     from moldau.log.compaction.report import CompactionReport
 
 _NAME_BYTES_MAX = 255
-_CLOSING_THREADS = 8
-"""Forcing many small files to the disk is faster together: the file system writes its journal for several at
-once.
-"""
-_CLOSING_SLICE = 256
 
 logger = logging.getLogger(__name__)
 
@@ -120,17 +114,24 @@ class LogManager:
         self._logs: dict[tuple[str, int], Log] = {}
         self._homes: dict[tuple[str, int], LogDirectory] = {}
         self._syncing: set[Log] = set()
-        self._high_watermarks: Mapping[tuple[str, int], int] = {}
-        """As they were written down last."""
-        self.cleaned_offsets: dict[tuple[str, int], int] = {}
-        """Up to where compaction has come in each log (its first dirty offset)."""
         self.compaction: CompactionReport | None = None
         """What compaction says of itself, once it runs."""
         self.being_cleaned: set[Log] = set()
         """Logs that are being compacted: retention leaves them alone meanwhile."""
+        self.checkpoints = DirectoryCheckpoints(
+            self._files,
+            self.background,
+            self._directories,
+            self._logs,
+            self._homes,
+            self.being_cleaned,
+            self._report,
+        )
         self.on_removed: Callable[[Log], None] = lambda log: None
         """Told of each log that is taken away, before its files are."""
-        self._removal = Removal(self._files, clock, timers, self.background, self._forget_deleted)
+        self._removal = Removal(
+            self._files, clock, timers, self.background, self.checkpoints.write_without_deleted
+        )
         self.unopened: dict[tuple[str, int], Unopened] = {}
         """Logs that could not be opened, and why."""
         self._starting = True
@@ -142,11 +143,6 @@ class LogManager:
         """Until the start is over: where logs ended that have no folder any more."""
         self._start_offsets: dict[tuple[bytes, int], int] = {}
         """By topic id and partition: where logs begin that could not be made yet."""
-        self._writing: dict[
-            tuple[LogDirectory, str],
-            tuple[Mapping[tuple[str, int], int], list[Callable[[bool], None]]] | None,
-        ] = {}
-        """Checkpoint files that are being written, and what is to be written next."""
 
     # -- starting and stopping ---------------------------------------------------------------------
 
@@ -180,16 +176,16 @@ class LogManager:
         for directory in usable:
             try:
                 if directory in opened.deleted:
-                    self._forget_lines(directory, opened.deleted[directory])
+                    self.checkpoints.forget_lines(directory, opened.deleted[directory])
                 watermarks.update(directory.read_checkpoint(HIGH_WATERMARK_NAME))
-                self._take_up_cleaned_offsets(directory)
+                self.checkpoints.take_up_cleaned_offsets(directory)
                 if directory in lossy:
                     # Else the next recovery would take the gap for a loss, and what comes after it for lost.
-                    self._write_checkpoints(directory)
+                    self.checkpoints.write_now(directory)
                 directory.clear_clean_mark()
             except OSError as error:
                 self._report(directory, error)
-        self._high_watermarks = watermarks
+        self.checkpoints.high_watermarks = watermarks
         self._force_recovered()
         for path in opened.leftovers:
             self._removal.folder(path, 0)
@@ -239,48 +235,12 @@ class LogManager:
         write and its answer: from now on all of it counts as committed, is shown and is built upon.
         """
         group = self.settings.moldau_durability == "group"
-        with self._pool(_CLOSING_THREADS) as pool:
-            due = [
-                log
-                for log in self._logs.values()
-                if (group or log.settings.flush_messages == 1) and log.flushed_end_offset < log.log_end_offset
-            ]
-            for start in range(0, len(due), _CLOSING_SLICE):
-                running: list[tuple[Log, FsyncJob, Future[None]]] = []
-                for log in due[start : start + _CLOSING_SLICE]:
-                    try:
-                        job = log.fsync_job()
-                    except OSError:
-                        continue  # the log has reported it
-                    if job is not None:
-                        running.append((log, job, pool.submit(job.run)))
-                for log, job, future in running:
-                    try:
-                        future.result()
-                    except OSError as error:
-                        self.storage_failed(log, error)
-                    else:
-                        log.mark_flushed(job)
-
-    def _forget_lines(self, directory: LogDirectory, deleted: Collection[tuple[str, int]]) -> None:
-        """Before the folders of deleted partitions are removed: what the checkpoint files say of them goes,
-        or becomes what is true of the partitions that have their names now.
-        """
-        now: dict[str, dict[tuple[str, int], int]] = {HIGH_WATERMARK_NAME: {}}
-        now[RECOVERY_POINT_NAME], now[LOG_START_NAME] = self.checkpoint_offsets(directory)
-        for name, offsets in now.items():
-            before = directory.read_checkpoint(name)
-            if before.keys() & deleted:
-                kept = {key: offset for key, offset in before.items() if key not in deleted}
-                told = {key: offsets[key] for key in deleted if key in offsets}
-                directory.write_checkpoint(name, {**kept, **told})
-
-    def _take_up_cleaned_offsets(self, directory: LogDirectory) -> None:
-        for key, offset in directory.read_checkpoint(CLEANER_OFFSETS_NAME).items():
-            log = self._logs.get(key)
-            if log is not None and self._homes[key] is directory:
-                # Recovery may have cut the log: what is appended there now has not been looked at.
-                self.cleaned_offsets[key] = min(offset, log.log_end_offset)
+        due = [
+            log
+            for log in self._logs.values()
+            if (group or log.settings.flush_messages == 1) and log.flushed_end_offset < log.log_end_offset
+        ]
+        flush_many(due, Log.fsync_job, self.storage_failed, self._pool)
 
     def _usable(self) -> list[LogDirectory]:
         usable = [directory for directory in self._directories if not directory.offline]
@@ -308,19 +268,16 @@ class LogManager:
         """Close every log; after a clean close the next start recovers nothing. `broker_epoch`: that of this
         life."""
         failed: set[LogDirectory] = {directory for directory in self._directories if directory.offline}
-        logs = [(log, self._homes[key]) for key, log in self._logs.items()]
         if clean:
-            with self._pool(_CLOSING_THREADS) as pool:
-                for start in range(0, len(logs), _CLOSING_SLICE):
-                    failed |= self._settle(logs[start : start + _CLOSING_SLICE], pool)
-        for log, _ in logs:
+            failed |= self._bring_to_disk()
+        for log in self._logs.values():
             log.close(clean=False)
         unopened = {each.job.directory for each in self.unopened.values()}
         for directory in self._directories:
             if clean and directory not in failed and not directory.full:
                 try:
-                    self._write_checkpoints(directory)
-                    sums = self.aborts_checksums(directory, whole=True)
+                    self.checkpoints.write_now(directory)
+                    sums = self.checkpoints.aborts_checksums(directory, whole=True)
                     if sums is not None:
                         sums[RECOVERY_POINT_NAME, 0] = directory.checkpoint_checksum(RECOVERY_POINT_NAME)
                         directory.write_checkpoint(ABORTED_TRANSACTIONS_NAME, sums)
@@ -332,29 +289,18 @@ class LogManager:
         self._logs.clear()
         self._homes.clear()
 
-    def _settle(self, logs: list[tuple[Log, LogDirectory]], pool: Executor) -> set[LogDirectory]:
-        """Bring these logs to the disk, several at a time; returns the directories where that failed."""
+    def _bring_to_disk(self) -> set[LogDirectory]:
+        """Prepare every log for its end; returns the directories where that failed."""
         failed: set[LogDirectory] = set()
-        running: list[tuple[Log, LogDirectory, FsyncJob, Future[None]]] = []
-        for log, directory in logs:
-            if directory.offline:
-                continue
-            try:
-                job = log.prepare_close()
-            except OSError as error:
-                self._report(directory, error)
-                failed.add(directory)
-                continue
-            if job is not None:
-                running.append((log, directory, job, pool.submit(job.run)))
-        for log, directory, job, future in running:
-            try:
-                future.result()
-            except OSError as error:
-                self._report(directory, error)
-                failed.add(directory)
-            else:
-                log.mark_flushed(job)
+
+        def prepare(log: Log) -> FsyncJob | None:
+            return None if self.directory_of(log).offline else log.prepare_close()
+
+        def report(log: Log, error: OSError) -> None:
+            self._report(self.directory_of(log), error)
+            failed.add(self.directory_of(log))
+
+        flush_many(list(self._logs.values()), prepare, report, self._pool)
         return failed
 
     # -- finding -----------------------------------------------------------------------------------
@@ -395,10 +341,6 @@ class LogManager:
     def full_dirs(self) -> list[str]:
         """The directories whose disk is full."""
         return [directory.path for directory in self._directories if directory.full]
-
-    def saved_high_watermark(self, topic: str, partition: int) -> int:
-        """The high watermark that was written down last, perhaps before the start; 0 when there is none."""
-        return self._high_watermarks.get((topic, partition), 0)
 
     def describe(self) -> list[DirectoryDescription]:
         """Every directory with its logs and its room."""
@@ -525,7 +467,7 @@ class LogManager:
                 self._adopt(again.recovered.log, again.directory)
                 if again.recovered.offsets_lost:
                     # As in `load`, so that the next recovery does not take the gap for a loss.
-                    self.save_recovery_points(again.directory, lambda worked: None)
+                    self.checkpoints.save_recovery_points(again.directory, lambda worked: None)
                 return self.create(*key, topic_id, settings)
             if again is not None and again.passing:
                 raise OSError(errno.ENOSPC, unopened.cause, unopened.job.path)
@@ -608,9 +550,9 @@ class LogManager:
         directory.log_count -= 1
         log.go_offline()
         self.on_removed(log)
-        if self.cleaned_offsets.pop(key, None) is not None:
+        if self.checkpoints.cleaned_offsets.pop(key, None) is not None:
             # A topic of this name may be made again, and none of it will have been cleaned.
-            self.save_cleaned_offsets(directory)
+            self.checkpoints.save_cleaned_offsets(directory)
         target = self._moved_name(directory, log.topic, log.partition, kind)
         try:
             log.close(clean=False)
@@ -628,24 +570,6 @@ class LogManager:
     def remove_files_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Remove these files (of segments that retention has taken out) after the delay."""
         self._removal.files(paths, delay_ms)
-
-    def _forget_deleted(self, directory: LogDirectory, done: Callable[[], None]) -> None:
-        """Write the checkpoint files anew, which leaves out the logs that are gone."""
-        points, starts = self.checkpoint_offsets(directory)
-        watermarks: dict[tuple[str, int], int] = {}
-        for key, offset in self._high_watermarks.items():
-            if self._homes.get(key) is directory:
-                # It may be that of a topic which had this name before.
-                watermarks[key] = min(offset, self._logs[key].log_end_offset)
-        due = [(RECOVERY_POINT_NAME, points), (LOG_START_NAME, starts), (HIGH_WATERMARK_NAME, watermarks)]
-
-        def next_one(_: bool = True) -> None:
-            if due:
-                self.write_in_background(directory, *due.pop(), next_one)
-            else:
-                done()
-
-        next_one()
 
     # -- forcing to disk ---------------------------------------------------------------------------
 
@@ -687,121 +611,6 @@ class LogManager:
 
     def _log_rolled(self, log: Log) -> None:
         self.timers.call_later(0, lambda: self.sync(log))
-
-    # -- checkpoints -------------------------------------------------------------------------------
-
-    def checkpoint_offsets(self, directory: LogDirectory) -> tuple[dict[tuple[str, int], int], ...]:
-        """The recovery points, and the log start offsets that are not simply a segment's beginning."""
-        points: dict[tuple[str, int], int] = {}
-        starts: dict[tuple[str, int], int] = {}
-        for key, log in self._logs.items():
-            if self._homes[key] is directory:
-                points[key] = log.recovery_point
-                if log.log_start_offset > log.segments[0].base_offset:
-                    starts[key] = log.log_start_offset
-        return points, starts
-
-    def _write_checkpoints(self, directory: LogDirectory) -> None:
-        points, starts = self.checkpoint_offsets(directory)
-        directory.write_checkpoint(RECOVERY_POINT_NAME, points)
-        directory.write_checkpoint(LOG_START_NAME, starts)
-
-    def aborts_checksums(self, directory: LogDirectory, *, whole: bool) -> dict[tuple[str, int], int] | None:
-        """A checksum of each index of aborted transactions, by its log's directory name and its segment's
-        base offset, so that the next start notices when one is gone; `whole`: also of segments that still
-        grow. None when there is nothing to be written.
-        """
-        sums: dict[tuple[str, int], int] = {}
-        for key, log in self._logs.items():
-            # What compaction is about to replace is not known until it has.
-            if self._homes[key] is directory and (whole or log not in self.being_cleaned):
-                for segment in log.segments if whole else log.segments[:-1]:
-                    index = segment.transaction_index
-                    if len(index):
-                        # One that cannot be read is left out: the next start finds that, and builds it anew.
-                        with contextlib.suppress(DamagedIndex, OSError):
-                            sums[f"{log.topic}-{log.partition}", segment.base_offset] = index.checksum()
-        if sums or self._files.exists(f"{directory.path}/{ABORTED_TRANSACTIONS_NAME}"):
-            return sums
-        return None
-
-    def save_high_watermarks(self, high_watermarks: Mapping[tuple[str, int], int]) -> None:
-        """Write the high watermarks down, each in its own directory, behind the scenes."""
-        self._high_watermarks = high_watermarks
-        for directory in self._directories:
-            if directory.offline:
-                continue
-            own = high_watermarks
-            if len(self._directories) > 1:
-                own = {key: value for key, value in own.items() if self._homes.get(key) is directory}
-            self.write_in_background(directory, HIGH_WATERMARK_NAME, own)
-
-    def save_cleaned_offsets(self, directory: LogDirectory) -> None:
-        """Write down how far compaction has come, behind the scenes."""
-        own = {
-            key: offset for key, offset in self.cleaned_offsets.items() if self._homes.get(key) is directory
-        }
-        self.write_in_background(directory, CLEANER_OFFSETS_NAME, own)
-
-    def save_recovery_points(self, directory: LogDirectory, done: Callable[[bool], None]) -> None:
-        """Write the recovery points down, behind the scenes; then `done(whether that worked)`."""
-        points, _ = self.checkpoint_offsets(directory)
-        self.write_in_background(directory, RECOVERY_POINT_NAME, points, done)
-
-    def save_before_cleaning(self, log: Log, done: Callable[[bool], None]) -> None:
-        """Compaction is about to leave gaps in this log, and to merge its indexes of aborted transactions:
-        what recovery would otherwise take for losses is written down; then `done(whether that worked)`.
-        """
-        directory = self.directory_of(log)
-
-        def saved(worked: bool) -> None:
-            sums = None
-            if worked and any(len(segment.transaction_index) for segment in log.segments):
-                sums = self.aborts_checksums(directory, whole=False)
-            if sums is None:
-                done(worked)
-            else:
-                self.write_in_background(directory, ABORTED_TRANSACTIONS_NAME, sums, done)
-
-        self.save_recovery_points(directory, saved)
-
-    def write_in_background(
-        self,
-        directory: LogDirectory,
-        name: str,
-        offsets: Mapping[tuple[str, int], int],
-        done: Callable[[bool], None] = lambda worked: None,
-    ) -> None:
-        """Replace one of the directory's checkpoint files, behind the scenes: one write after the other, of
-        several that wait the last.
-        """
-        if (directory, name) in self._writing:
-            waiting = self._writing[directory, name]
-            self._writing[directory, name] = (offsets, [*(waiting[1] if waiting else []), done])
-            return
-        self._writing[directory, name] = None
-        self._write_checkpoint(directory, name, offsets, [done])
-
-    def _write_checkpoint(
-        self,
-        directory: LogDirectory,
-        name: str,
-        offsets: Mapping[tuple[str, int], int],
-        told: list[Callable[[bool], None]],
-    ) -> None:
-        def done(error: BaseException | None) -> None:
-            if isinstance(error, OSError):
-                self._report(directory, error)
-            waiting = self._writing[directory, name]
-            if waiting is None:
-                del self._writing[directory, name]
-            else:
-                self._writing[directory, name] = None
-                self._write_checkpoint(directory, name, *waiting)
-            for tell in told:
-                tell(error is None)
-
-        self.background.run(lambda: directory.write_checkpoint(name, offsets), done)
 
     # -- trouble -----------------------------------------------------------------------------------
 

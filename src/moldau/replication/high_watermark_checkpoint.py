@@ -56,4 +56,4 @@ class HighWatermarkCheckpoint:
         high_watermarks = {}
         async for each in self._lane.slices().each(list(self._replicas.partitions())):
             high_watermarks[each.topic, each.index] = each.high_watermark
-        self._logs.save_high_watermarks(high_watermarks)
+        self._logs.checkpoints.save_high_watermarks(high_watermarks)

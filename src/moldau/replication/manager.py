@@ -204,7 +204,7 @@ class ReplicaManager:
             if opened is None:
                 return
             stats = self.stats.setdefault(topic.name, TopicStats())
-            saved = self._log_manager.saved_high_watermark(topic.name, index)
+            saved = self._log_manager.checkpoints.high_watermarks.get((topic.name, index), 0)
             partition = Partition(topic.name, topic.topic_id, index, opened, self._surroundings, stats, saved)
             partition.online = not opened.offline
             partitions[index] = partition

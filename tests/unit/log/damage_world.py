@@ -118,7 +118,7 @@ def template(clean: bool) -> tuple[Path, Original]:
             append(witness, b"%d" % number)
     victim.transactions.settle(victim.log_end_offset)
     ends = {(log.topic, log.partition): log.log_end_offset for log in (victim, witness)}
-    manager.save_high_watermarks(ends)
+    manager.checkpoints.save_high_watermarks(ends)
     original = Original(content(victim)[0], content(witness)[0], victim.log_end_offset, aborted)
     if clean:
         manager.close()
@@ -155,10 +155,10 @@ def _sequence(number: int) -> int:
 def write_checkpoints(manager: LogManager) -> None:
     """As housekeeping does once a minute."""
     (directory,) = manager.directories
-    points, starts = manager.checkpoint_offsets(directory)
+    points, starts = manager.checkpoints.offsets(directory)
     directory.write_checkpoint("recovery-point-offset-checkpoint", points)
     directory.write_checkpoint("log-start-offset-checkpoint", starts)
-    sums = manager.aborts_checksums(directory, whole=False)
+    sums = manager.checkpoints.aborts_checksums(directory, whole=False)
     directory.write_checkpoint("aborted-transactions-checkpoint", sums or {})
 
 

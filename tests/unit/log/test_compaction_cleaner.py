@@ -371,7 +371,7 @@ def test_the_checkpoint_is_kafkas_and_survives_a_restart() -> None:
     storage.cleaner.stop()
     storage.manager.close()
     again = Storage(storage.files)
-    assert again.manager.cleaned_offsets == {("accounts", 0): offset}
+    assert again.manager.checkpoints.cleaned_offsets == {("accounts", 0): offset}
     again.look()
     assert not again.workers
 

@@ -291,7 +291,7 @@ def test_sync_moves_the_recovery_point_and_checkpoints_keep_it() -> None:
     log.increment_log_start_offset(2)
     housekeeping = Housekeeping(manager, lambda log: log.log_end_offset)
     housekeeping.checkpoint()
-    manager.save_high_watermarks({("flights", 0): 3, ("elsewhere", 0): 9})
+    manager.checkpoints.save_high_watermarks({("flights", 0): 3, ("elsewhere", 0): 9})
     assert read_offsets(disk.files, "/data/recovery-point-offset-checkpoint") == {("flights", 0): 3}
     assert read_offsets(disk.files, "/data/log-start-offset-checkpoint") == {("flights", 0): 2}
     disk.files.process_kill()
@@ -299,7 +299,7 @@ def test_sync_moves_the_recovery_point_and_checkpoints_keep_it() -> None:
     recovered = again.get("flights", 0)
     assert recovered is not None
     assert (recovered.log_start_offset, recovered.recovery_point) == (2, 3)
-    assert again.saved_high_watermark("flights", 0) == 3
+    assert again.checkpoints.high_watermarks["flights", 0] == 3
 
 
 def test_housekeeping_removes_old_segments_and_later_their_files() -> None:

@@ -38,7 +38,7 @@ def test_nothing_is_believed_of_the_topic_before(
         append(log)
     manager.sync(log)
     log.increment_log_start_offset(7)
-    manager.save_high_watermarks({("t", 0): log.log_end_offset})
+    manager.checkpoints.save_high_watermarks({("t", 0): log.log_end_offset})
     write_checkpoints(manager)
     manager.delete_async("t", 0)
     log = manager.create("t", 0, OTHER_ID, SETTINGS)
@@ -68,7 +68,7 @@ def test_a_deleted_topic_leaves_no_line_behind(tmp_path: Path) -> None:
     for _ in range(50):
         append(log)
     manager.sync(log)
-    manager.save_high_watermarks({("t", 0): log.log_end_offset})
+    manager.checkpoints.save_high_watermarks({("t", 0): log.log_end_offset})
     write_checkpoints(manager)
     manager.delete_async("t", 0)
     timers.advance(FOLDERS_GO_MS)

@@ -215,7 +215,7 @@ async def test_a_leader_that_restarts_begins_at_its_checkpoint_when_others_are_i
     before.append()
     before.group_commit.flush()
     assert before.partition.high_watermark == 2
-    before.logs.save_high_watermarks({("t", 0): 1})
+    before.logs.checkpoints.save_high_watermarks({("t", 0): 1})
     before.crash()
     after = Broker(tmp_path, 1)
     partition = after.become(state_of(1, 1))

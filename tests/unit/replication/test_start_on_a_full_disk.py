@@ -70,7 +70,7 @@ def test_a_partition_that_finds_no_room_at_the_start_keeps_records_and_offsets(m
             batch = build_simple_batch([(b"key", b"v" * 200)], clock.now_ms())
             log.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms())
             log.flush_staged()
-        before.logs.save_high_watermarks({("t", 0): 100})
+        before.logs.checkpoints.save_high_watermarks({("t", 0): 100})
         files.process_kill()
         if missing == "folder":
             files.remove_tree("/data/t-0")
@@ -108,7 +108,7 @@ def test_what_is_appended_behind_a_gap_found_when_there_was_room_again_survives_
         for _ in range(100):
             log.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms())
             log.flush_staged()
-        before.logs.save_high_watermarks({("t", 0): 150})  # fifty more were lost with a power cut
+        before.logs.checkpoints.save_high_watermarks({("t", 0): 150})  # fifty more were lost with a power cut
         files.process_kill()
 
         def full(operation: str, path: str) -> None:

@@ -146,7 +146,7 @@ class Cleaner:
             manager.sync(log)
         if log.generation != self._generations.get(key, 0):
             # Cut, and perhaps grown again: how much of it is clean is unknown.
-            manager.cleaned_offsets.pop(key, None)
+            manager.checkpoints.cleaned_offsets.pop(key, None)
             self._generations[key] = log.generation
         looked = examine(self._facts(log, segments, lag_matters), now_ms)
         if looked.checkpoint_is_wrong:
@@ -156,8 +156,8 @@ class Cleaner:
                 log.partition,
                 looked.first_dirty_offset,
             )
-            manager.cleaned_offsets[key] = looked.first_dirty_offset
-            manager.save_cleaned_offsets(manager.directory_of(log))
+            manager.checkpoints.cleaned_offsets[key] = looked.first_dirty_offset
+            manager.checkpoints.save_cleaned_offsets(manager.directory_of(log))
         return looked
 
     def _facts(self, log: Log, segments: tuple[Segment, ...], lag_matters: bool) -> LogFacts:
@@ -179,7 +179,7 @@ class Cleaner:
             log.log_end_offset,
             log.last_stable_offset(self._high_watermark(log)),
             log.recovery_point,
-            self._manager.cleaned_offsets.get((log.topic, log.partition)),
+            self._manager.checkpoints.cleaned_offsets.get((log.topic, log.partition)),
         )
 
     def _decide(self, found: dict[Log, Range]) -> None:
@@ -255,7 +255,7 @@ class Cleaner:
             else:
                 done(Cancelled())
 
-        self._manager.save_before_cleaning(log, begin)
+        self._manager.checkpoints.save_before_cleaning(log, begin)
 
     def _job(self, log: Log, segments: tuple[Segment, ...], found: Range) -> CleanJob:
         settings, broker = log.settings, self._manager.settings
@@ -363,8 +363,8 @@ class Cleaner:
 
         def synced(error: OSError | None) -> None:
             if error is None and self._still_wanted(one):
-                manager.cleaned_offsets[log.topic, log.partition] = result.cleaned_until_offset
-                manager.save_cleaned_offsets(manager.directory_of(log))
+                manager.checkpoints.cleaned_offsets[log.topic, log.partition] = result.cleaned_until_offset
+                manager.checkpoints.save_cleaned_offsets(manager.directory_of(log))
             self._finished(log)
 
         manager.sync(log, synced)
