@@ -13,13 +13,18 @@ replica, which compares it with its leader's again, cuts again.
 Not here: where two logs agree (replication/), what recovery cuts (cutting.py).
 """
 
+import logging
+
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.flushing import Flusher
 from moldau.log.partition_files import PartitionFiles
 from moldau.log.producers import Producers
 from moldau.log.reader import Reader
 from moldau.log.rebuild import cut_segment, rebuild_producers
+from moldau.log.segment import CorruptSegment
 from moldau.log.writer import Writer
+
+logger = logging.getLogger(__name__)
 
 
 class Truncation:
@@ -65,12 +70,7 @@ class Truncation:
                     files.segments.pop()
                 # Before the cut below: a power cut must not leave a hole with these segments behind it.
                 files.sync_directory()
-            segment = files.active
-            place = segment.find(offset)
-            if place is not None:
-                offset = min(offset, place.base_offset)
-                cut_segment(segment, place.position, offset)
-            segment.sync()
+            offset = self._cut_active(offset)
             self._end_cut(offset)
             rebuild_producers(
                 files.file_system,
@@ -83,6 +83,21 @@ class Truncation:
         except OSError as error:
             files.report_error(error)
             raise
+
+    def _cut_active(self, offset: int) -> int:
+        """Cut the last segment at the batch that contains `offset`; returns the log's end."""
+        segment = self._files.active
+        try:
+            place = segment.find(offset)
+            if place is not None:
+                offset = min(offset, place.base_offset)
+                cut_segment(segment, place.position, offset)
+        except CorruptSegment as error:
+            logger.error("%s. All of this segment is cut off, and fetched from the leader again", error)
+            offset = segment.base_offset
+            cut_segment(segment, 0, offset)
+        segment.sync()
+        return offset
 
     def fully(self, offset: int) -> None:
         """Drop everything; the log is empty and goes on at `offset`. OSError when the disk refuses."""

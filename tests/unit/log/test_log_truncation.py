@@ -387,6 +387,28 @@ def test_a_disk_that_refuses_is_reported(operation: str) -> None:
     assert errors
 
 
+def test_a_segment_whose_batches_cannot_be_found_goes_whole(
+    replica: Replica, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disk has changed a header; the leader has what is cut too much."""
+    for number in range(8):
+        replica.produce(1, number)
+        if number == 3:
+            replica.roll()
+    replica.log.flush_staged()
+    segment = replica.log.segments[-1]
+    segment.offset_index.keep(0)
+    segment.write([b"\0" * 61], 61, segment.size_bytes // 4)  # the header of the batch at offset 5
+    replica.log.truncate_to(7)
+    assert replica.log.log_end_offset == 4
+    assert replica.offsets() == [0, 1, 2, 3]
+    assert replica.log.producers.states[1].last_sequence == 3
+    assert "cut off" in caplog.text
+    replica.produce(1, 4)
+    replica.log.flush_staged()
+    assert replica.reopened().log_end_offset == 5
+
+
 def test_a_truncation_that_cannot_write_what_is_staged_cuts_nothing(replica: Replica) -> None:
     replica.append(2)
     replica.log.flush_staged()
