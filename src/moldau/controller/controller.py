@@ -244,7 +244,7 @@ class Controller:
     ) -> list[tuple[AlterPartition, Outcome, PartitionState | None]]:
         """Change in-sync sets, as their leader asks for."""
         return await self._decide(
-            lambda image: alter_partitions(image, node_id, broker_epoch, asked),
+            lambda image: alter_partitions(image, node_id, broker_epoch, asked, self._rules),
             lambda failure: [(alter, failure, None) for alter in asked],
         )
 

@@ -19,9 +19,11 @@ from moldau.controller.decision import (
     Refusal,
     Steps,
 )
+from moldau.controller.in_sync import with_in_sync
+from moldau.controller.membership import RulesOf, default_rules
 from moldau.controller.placement import place
 from moldau.controller.topics import PARTITIONS_PER_TOPIC_MAX
-from moldau.metadata.changes import Change, PartitionChanged, PartitionsAdded
+from moldau.metadata.changes import Change, PartitionsAdded, PartitionsChanged
 from moldau.metadata.image import Image, PartitionState
 from moldau.protocol.errors import ErrorCode
 
@@ -109,50 +111,86 @@ def _add(
 
 
 class AlterPartition(NamedTuple):
-    """The in-sync set that a leader asks for, and the epochs it builds on."""
+    """The in-sync set that a leader asks for, and the epochs it builds on.
+
+    `broker_epochs`: for each member the registration that the leader saw in sync, -1 where it does not say
+    (KIP-903); empty when it says so of nobody.
+    """
 
     topic: str
     partition: int
     leader_epoch: int
     partition_epoch: int
     isr: Sequence[int]
+    broker_epochs: Sequence[int] = ()
 
 
 def alter_partitions(
-    image: Image, node_id: int, broker_epoch: int, asked: Sequence[AlterPartition]
-) -> Decision[list[tuple[AlterPartition, Outcome, PartitionState | None]]]:
-    """Decide on in-sync sets that broker `node_id` asks for; the state is the new one, where there is one."""
+    image: Image,
+    node_id: int,
+    broker_epoch: int,
+    asked: Sequence[AlterPartition],
+    rules: RulesOf = default_rules,
+) -> Steps[list[tuple[AlterPartition, Outcome, PartitionState | None]]]:
+    """Decide on in-sync sets that broker `node_id` asks for; the state is the new one, where there is one.
+
+    Each is compared and set: it is made if the partition is as the leader believes, else refused with
+
+        UNKNOWN_TOPIC_OR_PARTITION   there is no such partition
+        NOT_CONTROLLER               the leader knows more than this broker: ask again, it may have caught up
+        FENCED_LEADER_EPOCH          it was deposed
+        INVALID_UPDATE_VERSION       another change was faster; the metadata brings it
+        INELIGIBLE_REPLICA           a new member is fenced, or was registered anew since the leader saw it
+        INVALID_REQUEST              no leader may ask for that
+
+    and all of them with STALE_BROKER_EPOCH when the broker has been registered anew.
+    """
     broker = image.brokers.get(node_id)
     stale = broker is None or broker.broker_epoch != broker_epoch
-    changes: list[Change] = []
+    rows: dict[str, dict[int, PartitionState]] = {}
     results: list[tuple[AlterPartition, Outcome, PartitionState | None]] = []
     for alter in asked:
+        yield
         try:
             if stale:
                 raise Refusal(ErrorCode.STALE_BROKER_EPOCH, f"Broker {node_id} has been registered anew.")
-            state = _with_isr(image, node_id, alter)
+            states = rows.setdefault(alter.topic, {})
+            state = _with_isr(image, node_id, alter, rules, states.get(alter.partition))
         except Refusal as refusal:
             results.append((alter, refusal.outcome, None))
         else:
-            changes.append(PartitionChanged(alter.topic, alter.partition, state))
+            states[alter.partition] = state
             results.append((alter, DONE, state))
+    changes = [PartitionsChanged(topic, tuple(states.items())) for topic, states in rows.items() if states]
     return Decision(changes, results)
 
 
-def _with_isr(image: Image, node_id: int, alter: AlterPartition) -> PartitionState:
+def _with_isr(
+    image: Image, node_id: int, alter: AlterPartition, rules: RulesOf, decided: PartitionState | None
+) -> PartitionState:
+    """The partition's new state. `decided`: what the same request has made of it already."""
     topic = image.topics.get(alter.topic)
     if topic is None or not 0 <= alter.partition < len(topic.partitions):
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    state = topic.partitions[alter.partition]
-    if alter.leader_epoch != state.leader_epoch or node_id != state.leader:
-        newer = alter.leader_epoch > state.leader_epoch
-        raise Refusal(ErrorCode.NOT_CONTROLLER if newer else ErrorCode.FENCED_LEADER_EPOCH)
-    if alter.partition_epoch != state.partition_epoch:
+    state = decided or topic.partitions[alter.partition]
+    if alter.leader_epoch > state.leader_epoch or alter.partition_epoch > state.partition_epoch:
+        raise Refusal(ErrorCode.NOT_CONTROLLER, "This broker does not know these epochs yet.")
+    if alter.leader_epoch < state.leader_epoch:
+        raise Refusal(ErrorCode.FENCED_LEADER_EPOCH)
+    if node_id != state.leader:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Broker {node_id} does not lead this partition.")
+    if alter.partition_epoch < state.partition_epoch:
         raise Refusal(ErrorCode.INVALID_UPDATE_VERSION)
     isr = tuple(alter.isr)
     if node_id not in isr or len(set(isr)) < len(isr) or not set(isr) <= set(state.replicas):
         raise Refusal(ErrorCode.INVALID_REQUEST, f"{list(isr)} is not an in-sync set of this partition.")
-    for node in isr:
-        if node not in image.brokers or image.brokers[node].fenced:
+    if len(alter.broker_epochs) not in (0, len(isr)):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "There must be a broker epoch for each member, or none.")
+    for position, node in enumerate(isr):
+        broker = image.brokers.get(node)
+        if broker is None or broker.fenced:
             raise Refusal(ErrorCode.INELIGIBLE_REPLICA, f"Broker {node} is not alive.")
-    return state._replace(isr=isr, partition_epoch=state.partition_epoch + 1)
+        if alter.broker_epochs and alter.broker_epochs[position] not in (-1, broker.broker_epoch):
+            raise Refusal(ErrorCode.INELIGIBLE_REPLICA, f"Broker {node} has been registered anew.")
+    changed = with_in_sync(state, isr, rules(alter.topic).min_isr)
+    return state._replace(partition_epoch=state.partition_epoch + 1) if changed is state else changed

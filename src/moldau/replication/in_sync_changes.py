@@ -60,7 +60,14 @@ class LocalInSyncChanges:
     async def _ask(self, chosen: Sequence[tuple[Partition, AskInSync]]) -> None:
         broker = self._image().brokers.get(self._node_id)
         alters = [
-            AlterPartition(each.topic, each.index, asked.leader_epoch, asked.partition_epoch, asked.in_sync)
+            AlterPartition(
+                each.topic,
+                each.index,
+                asked.leader_epoch,
+                asked.partition_epoch,
+                asked.in_sync,
+                asked.broker_epochs,
+            )
             for each, asked in chosen
         ]
         answers: Sequence[tuple[int, PartitionState | None]]

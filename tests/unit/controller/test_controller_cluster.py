@@ -8,6 +8,7 @@ import pytest
 
 from moldau.controller.configs import AlterResource
 from moldau.controller.controller import Controller
+from moldau.controller.partitions import AlterPartition
 from moldau.controller.presence import _RETRY_DELAY_MS
 from moldau.controller.topics import NewTopic
 from moldau.core.clock import ManualClock
@@ -368,5 +369,35 @@ def test_an_unclean_election_that_is_allowed_later_takes_place():
         await cluster.settle()
         assert cluster.partition("b") == (2, (2,), ())
         assert cluster.partition("a") == (-1, (), (3,))
+
+    run(scenario)
+
+
+def test_two_in_sync_changes_race_and_one_is_told_that_it_lost():
+    """A leader that was deposed a moment ago, and has not heard of it, asks as well."""
+
+    async def scenario(cluster):
+        await cluster.topic(replicas=(3, 1, 2))
+        deposed, epoch = cluster.brokers[3], cluster.brokers[3].broker_epoch
+        asked = AlterPartition("a", 0, 0, 0, (3, 1), (epoch, -1))
+        racing = [deposed.alter_partitions(3, epoch, [asked]) for _ in range(2)]
+        codes = sorted(outcome.error_code for ((_, outcome, _),) in await asyncio.gather(*racing))
+        assert codes == [ErrorCode.NONE, ErrorCode.INVALID_UPDATE_VERSION]
+        await cluster.settle()
+        assert cluster.partition() == (3, (3, 1), ())
+
+        cluster.ensemble.disconnect(cluster.stores[3])
+        late = asyncio.ensure_future(deposed.alter_partitions(3, epoch, [AlterPartition("a", 0, 0, 1, (3,))]))
+        await cluster.wait_ms(SESSION_TIMEOUT_MS)
+        assert cluster.partition() == (1, (1,), (3,))
+        cluster.ensemble.reconnect(cluster.stores[3])
+        ((_, outcome, state),) = await late
+        assert (outcome.error_code, state) in [
+            (ErrorCode.NOT_CONTROLLER, None),  # it has no session
+            (ErrorCode.STALE_BROKER_EPOCH, None),  # it was registered anew
+            (ErrorCode.FENCED_LEADER_EPOCH, None),
+        ]
+        await cluster.settle()
+        assert cluster.partition() == (1, (1,), (3,))
 
     run(scenario)

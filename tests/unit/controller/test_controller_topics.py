@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from moldau.controller.partitions import AlterPartition, MorePartitions, alter_partitions, create_partitions
+from moldau.controller.partitions import MorePartitions, create_partitions
 from moldau.controller.placement import place
 from moldau.controller.topics import NewTopic, create_topics, delete_topics
 from moldau.core.ids import ZERO_UUID
@@ -228,25 +228,6 @@ def test_partitions_that_cannot_be_added(more, code, message):
     ((_, outcome),) = at_once(create_partitions, image, [more], random.Random(1)).answer
     assert outcome.error_code is code
     assert message in outcome.message
-
-
-def test_an_in_sync_set_changes_only_for_the_leader_on_the_current_state():
-    _, image = create(cluster(3), NewTopic("a", assignments=[(0, [1, 2, 3])]))
-
-    def alter(node=1, broker_epoch=1, leader_epoch=0, partition_epoch=0, isr=(1, 2)):
-        asked = [AlterPartition("a", 0, leader_epoch, partition_epoch, isr)]
-        decision = alter_partitions(image, node, broker_epoch, asked)
-        ((_, outcome, state),) = decision.answer
-        return outcome.error_code, state
-
-    code, state = alter()
-    assert code is ErrorCode.NONE
-    assert (state.isr, state.partition_epoch, state.leader_epoch) == ((1, 2), 1, 0)
-    assert alter(broker_epoch=2)[0] is ErrorCode.STALE_BROKER_EPOCH
-    assert alter(node=2)[0] is ErrorCode.FENCED_LEADER_EPOCH
-    assert alter(partition_epoch=3)[0] is ErrorCode.INVALID_UPDATE_VERSION
-    assert alter(isr=(2, 3))[0] is ErrorCode.INVALID_REQUEST
-    assert alter(isr=(1, 9))[0] is ErrorCode.INVALID_REQUEST
 
 
 def test_a_request_for_more_than_ten_thousand_partitions_is_refused_as_a_whole():
