@@ -1,10 +1,12 @@
 """Decisions about the cluster: which topics exist, where their partitions live, who leads them, which
 settings hold.
 
-Deciding is pure: a function looks at an image and gives changes and an answer (`Decision`). Only
-controller.py does anything: it appends the changes to the metadata store and publishes the new image.
+Deciding is pure: a function looks at an image and gives changes and an answer (`Decision`). Only three files
+do anything: controller.py takes what the rest of the broker asks for, loop.py appends the changes to the
+metadata store and publishes the new image, presence.py keeps this broker registered and the controller's seat
+taken.
 
-    decision.py       what a decision is made of    controller.py    the loop that carries decisions out
+    decision.py       what a decision is made of
     names.py          what a topic may be called
     topics.py         creating and deleting topics
     partitions.py     adding partitions, changing in-sync sets
