@@ -1,0 +1,100 @@
+"""The machine's own network keeps the promises of core/network.py."""
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+
+import pytest
+import uvloop
+
+from moldau.core.network import SystemNetwork
+
+Scene = Callable[[SystemNetwork], Awaitable[None]]
+
+
+class Greeter(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport) or hasattr(transport, "write")
+        transport.write(b"hello")
+
+
+class Hears(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data: bytes) -> None:
+        self.heard.set_result(data)
+
+
+def on_each_loop(scene: Scene) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(20):
+            await scene(SystemNetwork(asyncio.get_running_loop()))
+
+    asyncio.run(main())
+    uvloop.run(main())
+
+
+async def greeting(network: SystemNetwork, port: int) -> bytes:
+    transport, hears = await network.connect("127.0.0.1", port, Hears)
+    heard = await hears.heard
+    transport.close()
+    return heard
+
+
+def test_a_bound_address_refuses_until_it_is_served() -> None:
+    async def scene(network: SystemNetwork) -> None:
+        address = await network.bind("127.0.0.1", 0, 16)
+        assert (address.host, address.port > 0) == ("127.0.0.1", True)
+        with pytest.raises(ConnectionRefusedError):
+            await network.connect("127.0.0.1", address.port, Hears)
+        await address.serve(Greeter)
+        assert await greeting(network, address.port) == b"hello"
+        address.close()
+        address.close()
+
+    on_each_loop(scene)
+
+
+def test_a_listening_address_keeps_connections_until_it_is_served() -> None:
+    async def scene(network: SystemNetwork) -> None:
+        address = network.listen("127.0.0.1", 0, 16)
+        early = asyncio.ensure_future(greeting(network, address.port))
+        done, _ = await asyncio.wait({early}, timeout=0.05)
+        assert not done
+        await address.serve(Greeter)
+        assert await early == b"hello"
+        address.close()
+        address.close()
+
+    on_each_loop(scene)
+
+
+def test_an_address_that_is_taken_is_refused() -> None:
+    async def scene(network: SystemNetwork) -> None:
+        first = network.listen("127.0.0.1", 0, 16)
+        with pytest.raises(OSError, match="in use") as listened:
+            network.listen("127.0.0.1", first.port, 16)
+        assert listened.value.errno == errno.EADDRINUSE
+        with pytest.raises(OSError, match="in use") as bound:
+            await network.bind("127.0.0.1", first.port, 16)
+        assert bound.value.errno == errno.EADDRINUSE
+        first.close()
+        again = network.listen("127.0.0.1", first.port, 16)
+        again.close()
+
+    on_each_loop(scene)
+
+
+def test_closing_an_address_leaves_its_connections() -> None:
+    async def scene(network: SystemNetwork) -> None:
+        address = network.listen("127.0.0.1", 0, 16)
+        await address.serve(Greeter)
+        transport, hears = await network.connect("127.0.0.1", address.port, Hears)
+        assert await hears.heard == b"hello"
+        address.close()
+        await asyncio.sleep(0)
+        assert not transport.is_closing()
+        transport.close()
+
+    on_each_loop(scene)
