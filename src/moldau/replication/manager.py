@@ -32,8 +32,9 @@ from moldau.records.builder import build_batch
 from moldau.records.control import ControlType, EndTransactionMarker, parse_end_transaction_marker
 from moldau.records.record import Record
 from moldau.replication.group_commit import GroupCommit
-from moldau.replication.partition import Partition, Surroundings
+from moldau.replication.partition import Partition
 from moldau.replication.peers import FollowerFetcher, InSyncChanges, NoPeers
+from moldau.replication.surroundings import Surroundings
 from moldau.replication.ticker import TIMEOUTS_MS, Ticker
 from moldau.replication.topic_stats import TopicStats
 from moldau.replication.work_list import Due, WorkList
@@ -210,6 +211,7 @@ class ReplicaManager:
             partitions[index] = partition
         elif self._node_id not in state.replicas:
             del partitions[index]
+            partition.become(state)  # who waits is told now, and its files go when their turn comes
             self._work.remove(partition, version)
             return
         elif partition.log.settings is not settings:

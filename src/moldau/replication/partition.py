@@ -15,17 +15,14 @@ the connection: bench/hot_path.py. Not here: the log (log/), one write for a who
 """
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from moldau.log.follower_append import FollowerAppended
 from moldau.log.log import AppendResult, Log, Origin, Refused
 from moldau.metadata.image import INTERNAL_TOPICS, PartitionState
 from moldau.protocol.errors import ErrorCode
 from moldau.records.control import MARKER_BYTES, EndTransactionMarker
-from moldau.replication.group_commit import GroupCommit
-from moldau.replication.peers import FollowerFetcher, InSyncChanges, NoPeers
-from moldau.replication.reading import NO_RECORDS, Read, read_batches
+from moldau.replication.reading import NO_RECORDS, Read, epoch_end, read_batches
 from moldau.replication.role import Role
 from moldau.replication.role_outputs import (
     AskInSync,
@@ -37,7 +34,7 @@ from moldau.replication.role_outputs import (
     TruncateTo,
     WakeFetches,
 )
-from moldau.replication.ticker import Ticker
+from moldau.replication.surroundings import Surroundings
 from moldau.replication.topic_stats import TopicStats
 from moldau.replication.waiters import UNKNOWN_BYTES, FetchWaiter, Waiter
 
@@ -51,25 +48,6 @@ CONSUMER = -1
 """The replica id of who is none."""
 # A named tuple made this way costs a third of its constructor.
 _new_tuple = tuple.__new__
-_NO_FAILURE: "Callable[[Partition, OSError], None]" = lambda partition, error: None  # noqa: E731
-
-
-class Surroundings(NamedTuple):
-    """What all partitions of a broker share."""
-
-    node_id: int
-    group_commit: GroupCommit
-    monotonic_ms: Callable[[], float]
-    timeouts: Ticker | None = None
-    """Tells those the time in which appends wait; None: appends do not time out."""
-    lags: Ticker | None = None
-    """Tells those the time that lead followers; None: nobody falls behind."""
-    in_sync_changes: InSyncChanges = NoPeers()
-    fetcher: FollowerFetcher = NoPeers()
-    broker_epoch: Callable[[int], int | None] = lambda node_id: None
-    """With which epoch a broker is registered; None: it is not, is fenced, or shuts down."""
-    storage_failed: "Callable[[Partition, OSError], None]" = _NO_FAILURE
-    lag_max_ms: float = 30_000
 
 
 class Partition:
@@ -80,7 +58,6 @@ class Partition:
         "_counted_offset",
         "_role",
         "_surroundings",
-        "_watched",
         "dirty",
         "fetch_waiters",
         "flush_before_commit",
@@ -137,7 +114,6 @@ class Partition:
         self._counted_offset = log.log_end_offset  # what the statistics have seen
         self._counted_bytes = 0
         self.unseen_bytes = 0  # appended since the high watermark last moved: what long polls count
-        self._watched = False  # the ticker tells the time, because appends wait
         self.fetch_waiters: dict[FetchWaiter, None] | None = None
 
     # What it is
@@ -215,7 +191,6 @@ class Partition:
     def tick(self, now_ms: float) -> None:
         """It is `now_ms` of the monotonic clock."""
         self._carry_out(self._role.tick(now_ms))
-        self._watched = self._role.has_timeouts
 
     def close(self, error_code: int) -> None:
         """This broker does not serve the partition any more: nobody waits for it in vain."""
@@ -332,6 +307,13 @@ class Partition:
         outputs = self._role.appended(end_offset, waiter, acks, timeout_ms)
         if outputs:
             self._carry_out(outputs)
+        elif not self.dirty:
+            self._watch_timeouts()  # of a repeated batch; else it is done once the turn's write is through
+
+    def _watch_timeouts(self) -> None:
+        timeouts = self._surroundings.timeouts
+        if timeouts is not None:
+            timeouts.watch(self)
 
     # Appending as a follower
 
@@ -455,17 +437,7 @@ class Partition:
         """The largest known leader epoch up to this one, and where it ended here; the present one's end is
         the log's. (-1, -1) when unknown (KIP-101, KIP-320).
         """
-        source = self.log
-        latest, present, end_offset = source.latest_leader_epoch, self.leader_epoch, source.written_end_offset
-        if not 0 <= leader_epoch <= present:
-            return -1, -1
-        if leader_epoch == present:
-            return leader_epoch, end_offset
-        if leader_epoch >= latest:  # what came after the last record's epoch has no records
-            start_offset = min(self._role.epoch_start_offset, end_offset)
-            return (latest if latest >= 0 else leader_epoch), start_offset
-        epoch, end = source.epoch_end_offset(leader_epoch)
-        return epoch, min(end, end_offset)
+        return epoch_end(self.log, self.leader_epoch, self._role.epoch_start_offset, leader_epoch)
 
     def end_is_known(self) -> bool:
         """Whether this leader has committed up to where its epoch began; before, the high watermark may be
@@ -515,9 +487,8 @@ class Partition:
             outputs = role.flushed(self.log.flushed_end_offset)
         if outputs:
             self._carry_out(outputs)
-        if role.has_timeouts and not self._watched and self._surroundings.timeouts is not None:
-            self._watched = True
-            self._surroundings.timeouts.watch(self)
+        if role.has_timeouts:
+            self._watch_timeouts()
 
     def after_fsync(self) -> None:
         """What was written has been forced to the disk, up to the log's flushed end."""

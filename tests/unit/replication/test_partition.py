@@ -14,7 +14,8 @@ from moldau.log.append_result import Appended, Refused
 from moldau.metadata.image import PartitionState
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.group_commit import GroupCommit
-from moldau.replication.partition import Partition, Surroundings
+from moldau.replication.partition import Partition
+from moldau.replication.surroundings import Surroundings
 from moldau.replication.topic_stats import TopicStats
 from moldau.replication.waiters import UNKNOWN_BYTES
 

@@ -272,6 +272,34 @@ async def test_an_append_that_waits_for_too_long_is_told_so_and_stays(tmp_path: 
 
 
 @in_a_loop
+async def test_a_batch_that_comes_again_after_its_timeout_times_out_again(tmp_path: Path) -> None:
+    leader = Broker(tmp_path, 1)
+    partition = leader.become(state_of(1, 0))
+    record = Record(0, leader.clock.now_ms(), None, b"x", ())
+    batch = bytes(build_batch([record], producer_id=7, producer_epoch=0, base_sequence=0))
+    for number in range(3):
+        result = partition.append(memoryview(bytearray(batch)), leader.clock.now_ms(), -1)
+        assert (result.error_code, result.duplicate) == (0, number > 0)
+        waiter = Waiting()
+        partition.wait_for(result.last_offset + 1, waiter, -1, 500)
+        leader.group_commit.flush()
+        leader.timers.advance(700)
+        assert waiter.code == ErrorCode.REQUEST_TIMED_OUT
+    assert partition.log.log_end_offset == 1
+
+
+@in_a_loop
+async def test_a_role_that_comes_in_the_middle_of_a_turn_forgets_no_timeout(tmp_path: Path) -> None:
+    leader = Broker(tmp_path, 1)
+    leader.become(state_of(1, 0))
+    waiter = leader.append(timeout_ms=500)
+    leader.become(state_of(1, 1))
+    leader.group_commit.flush()
+    leader.timers.advance(700)
+    assert waiter.code == ErrorCode.REQUEST_TIMED_OUT
+
+
+@in_a_loop
 async def test_a_follower_that_falls_behind_is_asked_out_of_the_set_and_back_in(tmp_path: Path) -> None:
     leader = Broker(tmp_path, 1)
     partition = leader.become(state_of(1, 0))
