@@ -1,5 +1,5 @@
 """How scenarios torment: the broker dies at any step and again while it starts, clients die, connections
-break.
+break, hosts are cut off.
 """
 
 from __future__ import annotations
@@ -47,6 +47,17 @@ async def die_and_start(
     await start_until_it_runs(world, machine, power=power)
 
 
+async def _separate(world: World, machine: Machine, duration_ms: float) -> None:
+    """Some clients cannot reach the broker for a while, nor it them; it may be long enough for a timeout."""
+    hosts = [each.host for each in world.processes if each.alive and world.random.random() < 0.5]
+    await world.sleep_ms(world.random.random() * 200)
+    for host in hosts:
+        world.network.separate(host, machine.name)
+    await world.sleep_ms(duration_ms)
+    for host in hosts:
+        world.network.join(host, machine.name)
+
+
 async def torment(
     world: World,
     machine: Machine,
@@ -58,6 +69,8 @@ async def torment(
 ) -> None:
     """One to four misfortunes. Clients whose name begins with `ghost` are not started again."""
     draw = world.random
+    world.network.latency_seconds_max = draw.choice((0.0005, 0.002, 0.02))
+    world.network.segment_bytes_max = draw.choice((64 * 1024, 1400, 100))
     for _ in range(draw.randint(1, 4)):
         choice = draw.random()
         if kill_clients and choice < 0.5:
@@ -69,5 +82,7 @@ async def torment(
         elif choice > 0.9:
             await world.sleep_ms(draw.random() * 200)
             world.network.reset(0.5)
+        elif choice > 0.8:
+            await _separate(world, machine, draw.random() * 8000)
         else:
             await die_and_start(world, machine, idle, power=power)

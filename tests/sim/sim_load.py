@@ -42,6 +42,8 @@ class Plan:
     key_count: int = 0
     tombstone_share: float = 0.0
     timeout_ms: int = 60_000
+    acks: int = -1
+    """1 is promised nothing when the machine loses power."""
 
 
 class Load:
@@ -96,6 +98,7 @@ class Load:
                 transactions=self._transactions,
                 timeout_ms=self.plan.timeout_ms,
                 compression=self.random.choice(CODECS),
+                acks=self.plan.acks,
             )
             try:
                 await producer.initialise()
@@ -107,7 +110,9 @@ class Load:
 
     async def _attempt(self, producer: SimProducer) -> None:
         number = len(self.attempts)
-        attempt = Attempt(self.name, number, self.plan.mode, self._entries(number))
+        # What a killed process has sent may arrive after its successor's: only a transactional id fences it.
+        writer = self.name if self.plan.mode == TRANSACTION else self.client.name
+        attempt = Attempt(writer, number, self.plan.mode, self._entries(number))
         attempt.offsets = [None] * len(attempt.records)
         self.attempts.append(attempt)
         pieces = self._batches(producer, attempt)
@@ -157,7 +162,7 @@ class Load:
             pairs: list[KeyValue] = [
                 (
                     attempt.records[index].key.encode(),
-                    value_of(self.name, attempt.number, index, attempt.records[index].size_bytes),
+                    value_of(attempt.producer, attempt.number, index, attempt.records[index].size_bytes),
                 )
                 for index in indexes
             ]

@@ -60,11 +60,13 @@ class SimProducer:
         transactions: int = 2,
         timeout_ms: int = 60_000,
         compression: str = "none",
+        acks: int = -1,
     ) -> None:
         self.client = client
         self.transactional_id = transactional_id
         self.idempotent = idempotent
         self.compression = compression
+        self.acks = acks
         self._version = transactions
         self._timeout_ms = timeout_ms
         self._producer_id, self._producer_epoch = -1, -1
@@ -171,7 +173,7 @@ class SimProducer:
             )
         return ProduceRequest(
             transactional_id=self.transactional_id or None,
-            acks=-1,
+            acks=self.acks,
             timeout_ms=10_000,
             topic_data=[TopicProduceData(name=name, partition_data=rows) for name, rows in topics.items()],
         )

@@ -18,11 +18,13 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from moldau.protocol.messages.list_transactions import ListTransactionsRequest
 from moldau.records.batch import BatchView, iter_batches
 from moldau.records.control import ControlType, control_type
 
 FETCH_VERSION = 11
 LATEST = -1
+RESTING = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 
 
 async def fetch(
@@ -96,19 +98,34 @@ async def list_ends(
     return found
 
 
+async def unfinished_transactions(client: SimClient) -> list[str]:
+    """Transactions that are neither ended nor not begun; also those that have written nothing get markers."""
+    answer = await client.persist(ListTransactionsRequest(), 0)
+    if answer.error_code:
+        return [f"ListTransactions: error {answer.error_code}"]
+    return [
+        f"transaction {one.transactional_id} is {one.transaction_state}"
+        for one in answer.transaction_states
+        if one.transaction_state not in RESTING
+    ]
+
+
 async def settled_ends(
     client: SimClient, topics: Mapping[str, int], seconds_max: float
 ) -> tuple[dict[Place, int], list[str]]:
-    """Ends of all partitions once last stable offset and high watermark are one; else what hangs."""
+    """Ends of all partitions once last stable offset and high watermark are one, and no transaction is open;
+    else what hangs.
+    """
     loop = client.world.loop
     deadline = loop.time() + seconds_max
     while True:
         ends = await list_ends(client, topics, committed=False)
         stable = await list_ends(client, topics, committed=True)
-        if ends is not None and ends == stable:
+        unfinished = await unfinished_transactions(client)
+        if ends is not None and ends == stable and not unfinished:
             return ends, []
         if loop.time() > deadline:
-            return ends or {}, [f"stable only to {stable}, high watermarks are {ends}"]
+            return ends or {}, [f"stable only to {stable}, high watermarks are {ends}", *unfinished]
         await client.pause()
 
 

@@ -23,7 +23,7 @@ TOPICS = {"left": 3, "right": 2}
 GHOST_TIMEOUT_MS = 3000
 
 
-def loads(world: World, machine: Machine, *, ghost: bool) -> list[Load]:
+def loads(world: World, machine: Machine, *, ghost: bool, power: bool) -> list[Load]:
     modes = {"t0": TRANSACTION, "t1": TRANSACTION, "i": IDEMPOTENT, "p": PLAIN}
     if ghost:
         modes["ghost"] = TRANSACTION
@@ -38,6 +38,7 @@ def loads(world: World, machine: Machine, *, ghost: bool) -> list[Load]:
                 TOPICS,
                 size_max=world.random.choice((100, 1000)),
                 timeout_ms=GHOST_TIMEOUT_MS if name == "ghost" else world.random.choice((3000, 60_000)),
+                acks=-1 if power or mode == TRANSACTION else world.random.choice((-1, 1)),
             ),
         )
         for name, mode in modes.items()
@@ -53,7 +54,7 @@ def transactions(seed: int, *, kill_clients: bool, power: bool) -> str:
         client = SimClient(world, "judge", machine.address)
         segment_bytes = str(world.random.choice((2000, 20_000, 1 << 30)))
         await client.spawn(create_topics(client, TOPICS, internal_segment_bytes=segment_bytes))
-        producers = loads(world, machine, ghost=kill_clients)
+        producers = loads(world, machine, ghost=kill_clients, power=power)
         witness = Witness(SimClient(world, "witness", machine.address), TOPICS)
         for one in producers:
             one.start()
