@@ -10,9 +10,8 @@ The bytes are the log's own and are not copied on their way to the socket.
 
 An answer with fewer than `min_bytes` waits until more has come, for `max_wait_ms` at most; one with an error,
 or of a session in which something changed, does not. However much is asked for, an answer holds no more than
-`broker.response_room` allows at that moment: 8 MiB, less while clients leave many answers unread. An idle
-consumer's turn comes round: within a session, partitions that gave records go to the end of the order, so
-that a busy one does not starve the rest.
+`broker.response_room` allows at that moment: 8 MiB, less while clients leave many answers unread. Within a
+session, partitions that gave records go to the end of the order, so that a busy one does not starve the rest.
 
 A follower's request (a replica id of 0 or more) reads all that is written and vouches by its offsets for what
 it has; what is checked, and where histories differ, is the partition's to say (replication/partition.py). Not

@@ -1,5 +1,5 @@
-"""One Produce request in hand: each row appended, or put off, and its answer once all that was appended is
-committed.
+"""One Produce request: its rows are appended, or put off, and answered once all that was appended is as safe
+as `acks` asks for, or the wait for that has ended otherwise.
 
     take ──> appended ──> waits for the commit ──┐
          ──> refused ────────────────────────────┼──> all rows settled ──> the answer, or with acks=0 an end

@@ -1,7 +1,7 @@
 """Running a log's search by time without holding the event loop: in slices, large batches beside the loop.
 
-Between two steps the partition may be deleted, lose its leader or its oldest segments. Whoever searches says
-by `still_answers` whether it is to be searched at all; a search whose segments have changed begins anew.
+Between two steps the partition may be deleted, lose its leader or its oldest segments. `still_answers` is
+asked whether it is still to be searched; a search whose segments have changed begins anew.
 """
 
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""A partition and its copies: append as leader, fetch, high watermark; the followers join in later."""
+"""A partition's replica on this broker: its role, appends, reads, high watermark, in-sync replicas."""

@@ -1,16 +1,16 @@
-"""What partition folders tell of the cluster that wrote them: a data folder of Kafka's, or one that has lost
+"""What partition folders say of the cluster that wrote them: a data folder of Kafka's, or one that has lost
 its metadata.
 
-Names, ids and numbers of partitions are easy. Two counters must not begin anew, though, because what is in
-the logs would speak against those who come after:
+Names, ids and numbers of partitions can be read off. Two counters must go on above everything that the logs
+hold:
 
-    leader epochs   a marker carries its coordinator's, and a partition that has seen a later one refuses it:
-                    transactions would be acknowledged and never end
-    producer ids    who gets an id that is in use has its first batches taken for repetitions of the other's:
+    leader epochs   a marker carries its coordinator's epoch, and a partition refuses one that is older than
+                    what it has seen: transactions would be acknowledged and never end
+    producer ids    batches with an id that is in use already are taken for repetitions of the other producer's:
                     they would be acknowledged and not written
 
-Both go on above all that can be seen; of the ids some more are left out, for producers that live and have
-been forgotten here. Runs once, while the metadata is new. Not here: deciding on it (controller/adoption.py).
+Of the ids some more are left out, for producers that live and of which nothing is left here. Runs once, while
+the metadata is new. Not here: deciding on it (controller/adoption.py).
 """
 
 import logging
@@ -29,7 +29,7 @@ UNSEEN_PRODUCER_IDS = 1_000_000
 """Ids left out above the highest that is seen: a producer that was idle for a day has left no trace."""
 
 INVENTED_PRODUCER_IDS_FROM = 1 << 62
-"""No broker has come this far: a client has made such an id up, and there must be some left."""
+"""No broker has given out so many: a client has made such an id up, and it does not count."""
 
 _READ_BYTES = 1024 * 1024
 
@@ -58,7 +58,7 @@ def found_topics(logs: Iterable[Log], source: random.Random) -> list[FoundTopic]
 
 
 def next_producer_id(logs: Iterable[Log]) -> int:
-    """An id such that nobody uses it or a later one; 0 where no producer has left a trace."""
+    """The first id above all that are in use; 0 where no producer has left a trace."""
     seen: set[int] = set()
     for log in logs:
         seen.update(log.producers.states)
@@ -86,7 +86,7 @@ def _ids_of_coordinator(log: Log) -> Iterator[int]:
 
 
 def _ids(key: bytes | None, value: bytes | None) -> list[int]:
-    with suppress(Exception):  # whatever it is: the coordinator will speak of it when it loads
+    with suppress(Exception):  # a damaged record is reported by the coordinator when it loads
         record = decode(key or b"", value)
         if record is not None and record.transaction is not None:
             return [record.transaction.producer_id, record.transaction.next_producer_id]

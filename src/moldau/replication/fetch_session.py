@@ -10,8 +10,8 @@ watermark or start offset.
                        id n, epoch -1      -> full request, ends session n
                        id n, epoch 0       -> full request, replaces session n
 
-Sessions are many at most (`max.incremental.fetch.session.cache.slots`); the one unused for the longest time
-gives way once it has been idle for two minutes, else the new client goes without.
+There are `max.incremental.fetch.session.cache.slots` sessions at most. When they are all taken, the least
+recently used one is closed if it has been idle for two minutes; else the new client gets none.
 """
 
 import random

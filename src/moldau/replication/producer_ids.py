@@ -9,10 +9,10 @@ from typing import Protocol
 
 
 class BlockSource(Protocol):
-    """Whoever hands out blocks: the controller."""
+    """The controller."""
 
     async def allocate_producer_ids(self) -> range:
-        """A block of ids that nobody else gets."""
+        """A block of ids that is allocated once."""
 
 
 class ProducerIds:
