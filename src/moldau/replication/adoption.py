@@ -6,7 +6,7 @@ hold:
 
     leader epochs   a marker carries its coordinator's epoch, and a partition refuses one that is older than
                     what it has seen: transactions would be acknowledged and never end
-    producer ids    batches with an id that is in use already are taken for repetitions of the other producer's:
+    producer ids    batches with an id that another producer has are taken for repetitions of that one:
                     they would be acknowledged and not written
 
 Of the ids some more are left out, for producers that live and of which nothing is left here. Runs once, while
