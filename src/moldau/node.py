@@ -66,7 +66,6 @@ class Node:
         """`host` is this machine unless another is given; one host serves one node."""
         self.static = settings if isinstance(settings, StaticSettings) else StaticSettings.of(settings)
         self.node_id = self.static.broker.node_id
-        self.state = "starting"
         self.phase = "STARTING"
         self.metadata = MetadataView()
         self.response_room = ResponseRoom()
@@ -375,7 +374,6 @@ class Node:
 
     async def stop(self, *, clean: bool = True) -> None:
         """Stop what was started, in reverse; a part that fails to stop does not hinder the others."""
-        self.state = "stopping"
         if self.phase == "RUNNING":
             self._enter("SHUTTING_DOWN")
         self._clean = clean
@@ -388,4 +386,3 @@ class Node:
             except Exception:
                 self._clean = False
                 log.exception("stopping the %s failed", name)
-        self.state = "stopped"
