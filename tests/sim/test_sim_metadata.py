@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import pytest
 from sim_client import RETRIABLE, Disconnected, SimClient
 from sim_deaths import start_until_it_runs
+from sim_machine import disk_full
 from sim_producer import SimProducer
 from sim_reader import list_ends, read
 from sim_world import World, simulate
@@ -33,6 +34,8 @@ from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 NAMES = ("a", "b", "c")
 TOPIC = 2
 SETTING = "retention.ms"
+CHANGES = 25
+DISK_ERRORS = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 @dataclass
@@ -47,22 +50,31 @@ class Expected:
     """Which topic of this name it is."""
 
 
+class Unwritten(Exception):
+    """The answer says that the change could not be written down; it was made or not."""
+
+
 class Administrator:
     """Creates, changes and deletes topics, and notes what may be true."""
 
-    def __init__(self, world: World, address: tuple[str, int]) -> None:
+    def __init__(self, world: World, address: tuple[str, int], refused_min: int) -> None:
+        """`refused_min`: it goes on until so many changes could not be written down."""
+        self._refused_min = refused_min
         self.client = SimClient(world, "administrator", address)
         self.topics = {name: Expected() for name in NAMES}
+        self.refused = 0
         self.work = self.client.spawn(self._run())
 
     async def _run(self) -> None:
         draw = self.client.random
-        for _ in range(25):
+        made = 0
+        while made < CHANGES or self.refused < self._refused_min:
+            made += 1
             name = draw.choice(NAMES)
             action = draw.choice((self._create, self._create, self._delete, self._alter, self._alter))
             try:
                 await action(name, self.topics[name])
-            except Disconnected:
+            except (Disconnected, Unwritten):
                 await self._look(name, self.topics[name])
 
     async def _create(self, name: str, expected: Expected) -> None:
@@ -83,6 +95,7 @@ class Administrator:
             expected.topic_id = None
             expected.life += 1
         (row,) = (await self.client.call(request, 7)).topics
+        self._must_be_written(row.error_code)
         assert row.error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS), row.error_message
         if was_away:
             assert not row.error_code, f"{name} was deleted, and is there"
@@ -95,6 +108,7 @@ class Administrator:
         expected.partitions = was | {None}
         answer = await self.client.call(DeleteTopicsRequest(topic_names=[name]), 5)
         (row,) = answer.responses
+        self._must_be_written(row.error_code)
         there = None not in was
         assert bool(row.error_code) != there, (name, row.error_code, was)
         expected.partitions = {None}
@@ -113,9 +127,15 @@ class Administrator:
         if None not in expected.partitions:
             expected.settings = expected.settings | {setting}
         (row,) = (await self.client.call(request, 1)).responses
+        self._must_be_written(row.error_code)
         assert bool(row.error_code) == (None in expected.partitions), (name, row.error_message)
         if not row.error_code:
             expected.settings = {setting}
+
+    def _must_be_written(self, code: int) -> None:
+        if code in DISK_ERRORS:
+            self.refused += 1
+            raise Unwritten
 
     def _new_setting(self) -> str:
         return str(3_600_000 + self.client.random.randrange(1_000_000))
@@ -166,7 +186,9 @@ class Administrator:
             assert {one.partition for one in seen} == set(range(count))
 
 
-def metadata(seed: int, *, power: bool) -> str:
+def metadata(seed: int, *, power: bool, full: bool = False) -> str:
+    """`full`: the broker finds its disk full again and again, and lives."""
+
     async def scenario(world: World) -> None:
         machine = world.machine(
             "node1",
@@ -174,7 +196,12 @@ def metadata(seed: int, *, power: bool) -> str:
             moldau_metadata_snapshot_min_bytes=world.random.choice(("1024", "3000", "100000")),
         )
         await start_until_it_runs(world, machine, power=power)
-        one = Administrator(world, machine.address)
+        one = Administrator(world, machine.address, refused_min=int(full))
+        while full and not one.work.done():
+            await world.sleep_ms(world.random.random() * 20)
+            machine.disk_fault = disk_full
+            await world.sleep_ms(world.random.random() * 20)
+            machine.disk_fault = lambda operation, path: None
         while not one.work.done():
             machine.die_after(world.random.randint(1, world.random.choice((40, 400))), power=power)
             await world.until(lambda: not machine.runs or one.work.done(), 600)
@@ -192,6 +219,11 @@ def metadata(seed: int, *, power: bool) -> str:
         await one.client.spawn(one.check())
 
     return simulate(scenario, seed)[1].digest()
+
+
+@pytest.mark.seeds(12)
+def test_a_full_disk_leaves_no_half_changes(seed: int) -> None:
+    metadata(seed, power=False, full=True)
 
 
 @pytest.mark.seeds(12)
