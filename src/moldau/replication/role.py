@@ -74,6 +74,8 @@ _AWAITS_METADATA = frozenset(
 )
 """Answers after which asking again is no use: the metadata has moved on, and will say where to."""
 
+_NO_FOLLOWERS: dict[int, FollowerProgress] = {}  # shared by all that have none, and never changed
+
 
 class Role:
     """One replica's part in its partition."""
@@ -141,9 +143,9 @@ class Role:
         self._ask_again = False
         self._fetching: FetchFrom | None = None  # what the shell has been asked for last
         self._min_in_sync = 1
-        self._followers: dict[int, FollowerProgress] = {}
+        self._followers = _NO_FOLLOWERS
         self._waiting = WaitingAppends()  # acks=all: for the high watermark
-        self._local = WaitingAppends()  # acks=1: for this replica
+        self._local: WaitingAppends | None = None  # acks=1: for this replica; made by the first that waits
 
     # What it is
 
@@ -160,7 +162,7 @@ class Role:
     @property
     def waiting_count(self) -> int:
         """How many appends wait."""
-        return len(self._waiting) + len(self._local)
+        return len(self._waiting) + (0 if self._local is None else len(self._local))
 
     @property
     def has_timeouts(self) -> bool:
@@ -213,8 +215,11 @@ class Role:
     def _lead(self, is_news: bool) -> None:
         if is_news:
             self.epoch_start_offset = self.log_end_offset
-            self._followers = {}
+            self._followers = _NO_FOLLOWERS
         self.leads = True
+        if self.replicas == (self.node_id,):
+            self._followers = _NO_FOLLOWERS
+            return
         known = self._followers
         self._followers = {
             node: known.get(node) or FollowerProgress(node in self.in_sync, self.now_ms)
@@ -226,7 +231,7 @@ class Role:
         if self.leads:
             out += self._settle_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.leads = False
-        self._followers = {}
+        self._followers = _NO_FOLLOWERS
         if is_news:
             self.leader_high_watermark = -1
             self._fetching = None
@@ -242,12 +247,14 @@ class Role:
         out = self._settle_all(error_code)
         self.is_closed = True
         self.leads = False
-        self._followers = {}
+        self._followers = _NO_FOLLOWERS
         self.asked = None
         return [*out, StopFetching(), WakeFetches()]
 
     def configured(self, min_in_sync: int, flush_before_commit: bool) -> Outputs:
         """The settings say so: min.insync.replicas, and whether an fsync stands before every commit."""
+        if (min_in_sync, flush_before_commit) == (self._min_in_sync, self.flush_before_commit):
+            return NOTHING
         self._min_in_sync = min_in_sync
         self.flush_before_commit = flush_before_commit
         out = self._progressed(self.flushed_end_offset if flush_before_commit else self.written_end_offset)
@@ -263,6 +270,8 @@ class Role:
             return (Settle((waiter,), ErrorCode.NOT_LEADER_OR_FOLLOWER),)
         if acks == 1:
             if end_offset > self.progress:
+                if self._local is None:
+                    self._local = WaitingAppends()
                 self._local.add(end_offset, waiter, None)
                 return NOTHING
         elif end_offset > self.high_watermark:
@@ -289,7 +298,9 @@ class Role:
         """What was appended behind `log_end_offset` is taken back."""
         self.log_end_offset = log_end_offset
         self.epoch_start_offset = min(self.epoch_start_offset, log_end_offset)
-        waiters = self._local.lost(log_end_offset) + self._waiting.lost(log_end_offset)
+        waiters = self._waiting.lost(log_end_offset)
+        if self._local is not None:
+            waiters = self._local.lost(log_end_offset) + waiters
         return (Settle(waiters, ErrorCode.KAFKA_STORAGE_ERROR),) if waiters else NOTHING
 
     def _progressed(self, end_offset: int) -> Outputs:
@@ -336,7 +347,9 @@ class Role:
         return end_offset
 
     def _settle_all(self, error_code: int) -> list[Output]:
-        waiters = self._local.clear() + self._waiting.clear()
+        waiters = self._waiting.clear()
+        if self._local is not None:
+            waiters = self._local.clear() + waiters
         return [Settle(waiters, error_code)] if waiters else []
 
     def _give_up_under_min(self) -> Outputs:

@@ -57,7 +57,7 @@ def test_what_is_asked_for_in_one_turn_is_one_request_and_each_gets_its_answer()
         assert not controller.requests
         for _ in range(5):
             await asyncio.sleep(0)
-        wanted = [AlterPartition("t", index, 3, 7, (1,)) for index in (0, 1)]
+        wanted = [AlterPartition("t", index, 3, 7, (1,), (-1,)) for index in (0, 1)]
         assert controller.requests == [(1, 77, wanted)]
         assert first.answers == [(newer, 0, STATE)]
         assert second.answers == [(newer, ErrorCode.INVALID_UPDATE_VERSION, None)]
