@@ -1,94 +1,17 @@
 """Several brokers' controllers on one store: the seat, the brokers that come and go, sessions that end."""
 
 import asyncio
-import random
 from contextlib import asynccontextmanager
 
 import pytest
+from controller_cluster import SESSION_TIMEOUT_MS, Cluster
 
 from moldau.controller.configs import AlterResource
-from moldau.controller.controller import Controller
 from moldau.controller.partitions import AlterPartition
 from moldau.controller.presence import _RETRY_DELAY_MS
 from moldau.controller.topics import NewTopic
-from moldau.core.clock import ManualClock
-from moldau.core.settings.sources import from_texts
-from moldau.core.timers import ManualTimers
-from moldau.metadata.shared_memory import SharedMemory
 from moldau.metadata.store import MetadataStoreError
-from moldau.metadata.view import MetadataView
 from moldau.protocol.errors import ErrorCode
-
-SESSION_TIMEOUT_MS = 6_000
-
-
-class Cluster:
-    """Brokers without partitions: a controller each, on one ensemble in memory."""
-
-    def __init__(self):
-        self.timers = ManualTimers(ManualClock())
-        self.ensemble = SharedMemory(self.timers, session_timeout_ms=SESSION_TIMEOUT_MS)
-        self.brokers = {}
-        self.stores = {}
-
-    async def begin(self, node_id):
-        """A broker whose controller is open, and has not registered yet."""
-        static = from_texts({"node.id": str(node_id), "min.insync.replicas": "2"})
-        store = self.ensemble.store()
-        controller = Controller(
-            node_id, store, MetadataView(), static, random.Random(node_id), timers=self.timers
-        )
-        await controller.open()
-        self.stores[node_id], self.brokers[node_id] = store, controller
-        return controller
-
-    async def start(self, *node_ids, previous=-1):
-        for node_id in node_ids:
-            controller = await self.begin(node_id)
-            await controller.register({"P": ("host", 9090 + node_id)}, None, previous)
-        await self.settle()
-        return [self.brokers[node_id] for node_id in node_ids]
-
-    async def settle(self):
-        """Let everything that is on its way arrive; what the brokers know is then the same."""
-        for _ in range(30):
-            await asyncio.sleep(0)
-
-    async def vanish(self, node_id):
-        """A process is gone; the ensemble does not know it yet."""
-        store, controller = self.stores.pop(node_id), self.brokers.pop(node_id)
-        await controller._presence.close()
-        store._deliver = None
-        self.ensemble.disconnect(store)
-
-    async def crash(self, node_id):
-        """A process is gone, and its session has ended."""
-        await self.vanish(node_id)
-        await self.wait_ms(SESSION_TIMEOUT_MS)
-
-    async def wait_ms(self, duration_ms):
-        self.timers.advance(duration_ms)
-        await self.settle()
-
-    @property
-    def image(self):
-        """What all brokers that are connected know."""
-        images = [
-            controller.view.image
-            for node_id, controller in self.brokers.items()
-            if self.stores[node_id]._connected.is_set()
-        ]
-        assert all(image == images[0] == self.ensemble.image for image in images)
-        return images[0]
-
-    def partition(self, name="a"):
-        state = self.image.topics[name].partitions[0]
-        return state.leader, state.isr, state.elr
-
-    async def topic(self, name="a", replicas=(1, 2, 3)):
-        (result,) = await self.brokers[2].create_topics([NewTopic(name, assignments=[(0, replicas)])])
-        assert result.outcome.error_code is ErrorCode.NONE
-        await self.settle()
 
 
 @asynccontextmanager
