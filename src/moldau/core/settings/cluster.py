@@ -53,9 +53,7 @@ class ClusterSettings(SettingsObject):
         True, "Whether a broker that stops hands its partitions over first.", effective=False
     )
     replica_lag_time_max_ms: int = long(
-        30_000,
-        "How long a follower may lag, in milliseconds, before it leaves the in-sync set.",
-        effective=False,
+        30_000, "How long a follower may lag, in milliseconds, before it leaves the in-sync set."
     )
     replica_fetch_max_bytes: int = integer(
         1_048_576, "How many bytes a follower asks for, for each partition.", at_least(0), effective=False
