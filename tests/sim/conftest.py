@@ -1,6 +1,6 @@
 """Which seeds the simulation's tests run.
 
-A test that takes an argument `seed` runs once for each: as many as `@pytest.mark.seeds(12)` says, six when
+A test that takes an argument `seed` runs once for each: as many as `@pytest.mark.seeds(12)` says, four when
 nothing does. MOLDAU_SIM_SEEDS=1000 makes it a thousand, MOLDAU_SIM_SEEDS=5000:6000 those from 5000 on, and
 MOLDAU_SIM_SEED=17 that one alone.
 """
@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-SEEDS = 6
+SEEDS = 4
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -72,12 +72,12 @@ def fresh_start(seed: int, durability: str, *, power: bool) -> str:
     return simulate(scenario, seed)[1].digest()
 
 
-@pytest.mark.seeds(15)
+@pytest.mark.seeds(10)
 @pytest.mark.parametrize("durability", ["os", "group"])
 def test_acknowledged_records_survive_kill_9(durability: str, seed: int) -> None:
     fresh_start(seed, durability, power=False)
 
 
-@pytest.mark.seeds(15)
+@pytest.mark.seeds(10)
 def test_acknowledged_records_survive_a_power_cut(seed: int) -> None:
     fresh_start(seed, "group", power=True)

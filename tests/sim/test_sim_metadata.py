@@ -221,12 +221,12 @@ def metadata(seed: int, *, power: bool, full: bool = False) -> str:
     return simulate(scenario, seed)[1].digest()
 
 
-@pytest.mark.seeds(12)
+@pytest.mark.seeds(6)
 def test_a_full_disk_leaves_no_half_changes(seed: int) -> None:
     metadata(seed, power=False, full=True)
 
 
-@pytest.mark.seeds(12)
+@pytest.mark.seeds(6)
 @pytest.mark.parametrize("power", [False, True], ids=["kill -9", "power cut"])
 def test_acknowledged_topics_and_settings_survive(power: bool, seed: int) -> None:
     metadata(seed, power=power)
