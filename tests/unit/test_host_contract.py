@@ -89,9 +89,7 @@ ALLOWED = {
     "log/compaction/kernel.py": "the secret of a hash table, which changes no result",
     "log/compaction/process.py": "the real worker process, made by the host",
     "log/compaction/worker.py": "the program of that process",
-    "handlers/fetch.py": "how long a request took, for the metrics",
-    "handlers/produce_repeat.py": "how long a request took, for the metrics",
-    "server/dispatch.py": "how long a request took, for the metrics",
+    "monitor/request_times.py": "how long a request took, for the metrics",
     "monitor/process.py": "the real process's facts, read by the host",
     "monitor/document.py": "a program that writes the documentation",
 }
