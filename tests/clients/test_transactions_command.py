@@ -127,7 +127,7 @@ def test_what_does_not_exist_is_named(moldau: Run, bootstrap: str, topic: str) -
     assert b"no partition 7" in moldau("transactions", "describe-producers", *where, "7", code=1).stderr
     refused = moldau("transactions", "abort", *where, "0", "--start-offset", "3", code=1)
     assert b"no transaction that begins at offset 3" in refused.stderr
-    assert b"say which" in moldau("transactions", "abort", *where, "0", code=2).stderr
+    assert b"identify the transaction" in moldau("transactions", "abort", *where, "0", code=2).stderr
 
 
 def test_a_known_transaction_is_ended_as_a_whole_and_its_producer_fenced(
@@ -209,7 +209,7 @@ def test_a_hanging_transaction_is_found_and_freed(unverified: BrokerProcess, top
     assert found["duration_minutes"] == 20
     said = moldau("transactions", "find-hanging", "--broker-id", "1").stderr.decode()
     remedy = f"moldau transactions abort --topic {topic} --partition 0 --start-offset 0"
-    assert f"free it with: {remedy}" in said
+    assert f"abort it with: {remedy}" in said
 
     nowhere = ("--http", "127.0.0.1:1")
     judged = as_json(moldau("status", "--json", *nowhere, code=1))

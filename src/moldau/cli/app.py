@@ -31,10 +31,10 @@ COMMANDS: dict[str, str] = {
     "demo": "moldau.cli.demo.command",
     "version": "moldau.cli.version",
 }
-"""Every command and the module that holds it, in the order in which help lists them."""
+"""Every command and its module, in the order of the help."""
 
 READER_GONE = 141
-"""The exit code when the reader of the output went away, as a shell reports SIGPIPE."""
+"""The exit code when the reader of the output closes the pipe, as a shell reports SIGPIPE."""
 
 EPILOG = (
     "Client commands find the broker by --bootstrap-server, else MOLDAU_BOOTSTRAP, else 127.0.0.1:9092.\n\n"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 SHARED = ("bootstrap", "client_settings", "timeout")
-"""Options of every client command, told once at the head of the page."""
+"""Options of every client command, shown once at the head of the page."""
 
 HEAD = """\
 # Commands

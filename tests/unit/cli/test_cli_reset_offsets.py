@@ -35,7 +35,7 @@ def test_one_target_is_chosen(given: dict[str, Any], expected: Bound) -> None:
     "given", [{}, {"to_earliest": True, "to_latest": True}, {"to_offset": 1, "shift_by": 1}]
 )
 def test_none_or_two_targets_are_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="once"):
+    with pytest.raises(UsageError, match="exactly one target"):
         choose_target(**given, now_ms=NOW_MS)
 
 

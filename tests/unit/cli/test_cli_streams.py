@@ -41,7 +41,7 @@ def test_list_shows_flows_without_a_broker(checkpoints: Folder, capsys: pytest.C
         ["delays", "early", "stopped", "flights,names", "early-flights", "-", "-"],
         ["delays", "late", "stopped", "flights,names", "late-flights", "0", "-"],
     ]
-    assert "what follows is what the checkpoints say" in captured.err
+    assert "this is the state in the checkpoints" in captured.err
 
 
 def test_describe_shows_where_a_flow_stands(checkpoints: Folder, capsys: pytest.CaptureFixture[str]) -> None:

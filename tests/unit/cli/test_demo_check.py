@@ -96,7 +96,7 @@ WRONG_HOURS: dict[str, tuple[Callable[[list[Written]], None], str]] = {
     "a column left out": (lambda records: records[1].value.pop("delay"), "has delay None"),
     "a wrong key": (
         lambda records: records.__setitem__(0, Written(records[1].key, records[0].value)),
-        "stands before the row of",
+        "belongs to the row of",
     ),
     "a tombstone": (lambda records: records.append(Written(records[0].key, None)), "without a value"),
 }

@@ -150,7 +150,7 @@ def test_a_standstill_ends_it_and_says_what_stood_still(
         watcher.look(runner)
     assert runner.stops == 1
     assert watcher.faults(runner) == [
-        "nothing moved for 91 s: by_hour is Waiting for data to arrive, by_carrier is Waiting for data to "
+        "no progress for 91 s: by_hour is Waiting for data to arrive, by_carrier is Waiting for data to "
         "arrive; Spark has no job; 0 of 100 departures were sent"
     ]
 
@@ -202,7 +202,7 @@ def test_flows_that_end_early_are_a_fault(watcher: demo.Watcher, runner: Any) ->
     ("name", "value", "words"),
     [
         ("rows_in", 102, "by_carrier read 102 records of 101"),
-        ("rows_dropped_late", 3, "by_carrier left 3 out as too late"),
+        ("rows_dropped_late", 3, "by_carrier dropped 3 late records"),
     ],
 )
 def test_rows_too_many_or_too_late_are_a_fault(
@@ -282,7 +282,7 @@ def test_topics_with_records_are_not_touched() -> None:
             make_topics(broker.bootstrap_servers)
 
 
-@pytest.mark.parametrize("trouble", ["nothing moved for 91 s", ""])
+@pytest.mark.parametrize("trouble", ["no progress for 91 s", ""])
 def test_the_first_reason_is_told_and_not_what_came_of_it(
     trouble: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,7 +32,7 @@ app = typer.Typer(
 )
 
 KINDS = {"topic": "TOPIC", "broker": "BROKER", "group": "GROUP"}
-"""The kinds of things that have settings; Kafka's plural forms are understood too."""
+"""Kinds of resources with settings; Kafka's plural forms are accepted too."""
 
 Kind = Annotated[
     str, typer.Argument(metavar="KIND", help="topic, broker or group.", autocompletion=completion.kinds)
@@ -40,7 +40,7 @@ Kind = Annotated[
 Name = Annotated[
     str,
     typer.Argument(
-        help="A name, a broker's id, or for brokers `default` (what holds for all of them).",
+        help="A name, a broker id, or `default` for the cluster-wide defaults of brokers.",
         autocompletion=completion.named_of_kind,
     ),
 ]
@@ -57,13 +57,13 @@ def describe(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A name, a broker's id or `default`; everything of the kind if absent.",
+            help="A name, a broker id or `default`; all of the kind if absent.",
             autocompletion=completion.named_of_kind,
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Show defaults too.")] = False,
     synonyms: Annotated[
-        bool, typer.Option("--synonyms", help="Show where a value would come from otherwise.")
+        bool, typer.Option("--synonyms", help="Show the values that apply if this one is deleted.")
     ] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -98,7 +98,7 @@ def describe(
     columns = {"resource": kind.upper(), "name": "SETTING", "value": "VALUE", "source": "SOURCE"}
     if synonyms:
         columns["synonyms"] = "SYNONYMS"
-    print_table(rows, columns, empty="nothing was set: see the defaults with --all")
+    print_table(rows, columns, empty="nothing was set; --all shows the defaults")
 
 
 def _row(resource_name: str, entry: Any, synonyms: bool) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def alter(
     ] = None,
     delete: Annotated[
         list[str] | None,
-        typer.Option("--delete", "-d", metavar="NAME", help="Put a setting back to its default."),
+        typer.Option("--delete", "-d", metavar="NAME", help="Reset a setting to its default."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
@@ -161,7 +161,7 @@ def _kind(word: str) -> Any:
 
     singular = word.lower().rstrip("s")
     if singular not in KINDS:
-        raise UsageError(f"{word!r} has no settings: take topic, broker or group")
+        raise UsageError(f"{word!r} has no settings: use topic, broker or group")
     return getattr(ResourceType, KINDS[singular])
 
 
@@ -185,7 +185,7 @@ def _require_broker(admin: Any, connection: Connection, kind: Any, name: str) ->
     if kind == ResourceType.BROKER:
         known = sorted(admin.list_topics(timeout=connection.timeout_seconds).brokers)
         if int(name) not in known:
-            raise CommandError(f"there is no broker {name}; there is {', '.join(map(str, known))}")
+            raise CommandError(f"there is no broker {name}; known brokers: {', '.join(map(str, known))}")
 
 
 def _names(admin: Any, connection: Connection, kind: Any) -> list[str]:

@@ -100,7 +100,7 @@ def _hour_faults(expected: Expected, written: Sequence[Written]) -> list[str]:
         times[key] += 1
         rows[key] = each.value
         if not isinstance(each.key, Mapping) or hour_key(each.key) != key:
-            found.append(f"delays-by-hour: the key {each.key} stands before the row of {' '.join(key)}")
+            found.append(f"delays-by-hour: the key {each.key} belongs to the row of {' '.join(key)}")
     found += [f"delays-by-hour: {' '.join(key)} stands there {n} times" for key, n in times.items() if n > 1]
     return [*found[:SHOWN_MAX], *_differences("delays-by-hour", expected.hours, rows)]
 

@@ -59,7 +59,7 @@ def demo(
             "--bootstrap-server",
             "-b",
             metavar="HOST:PORT",
-            help="Fill and check topics on a broker that runs already, instead of starting one.",
+            help="Use a broker that runs already, instead of starting one.",
         ),
     ] = None,
     data: Annotated[
@@ -67,12 +67,12 @@ def demo(
         typer.Option("--data", help="Keep the records in this new folder instead of a temporary one."),
     ] = None,
     flights: Annotated[
-        int, typer.Option("--flights", min=1, help="Only this many departures, the first of the year.")
+        int, typer.Option("--flights", min=1, help="Only the first N departures of the year.")
     ] = FLIGHT_COUNT,
     rate: Annotated[
         float, typer.Option("--rate", min=0, help="Departures a second; 0: as fast as the broker takes them.")
     ] = RATE_DEFAULT,
-    plot: Annotated[Path, typer.Option("--plot", help="Where the picture goes.")] = Path("delays.png"),
+    plot: Annotated[Path, typer.Option("--plot", help="Where to write the plot.")] = Path("delays.png"),
 ) -> None:
     """Start a broker (or use the one that -b names), stream a year of real departures through two Spark
     flows, and check the results. Topics on a broker named by -b stay there.
@@ -163,7 +163,7 @@ def run_demo(
     latest = {each.key: each.value for each in carriers if each.value is not None}
     screen.worst_hours(rows)
     draw(rows, list(latest.values()), plot)
-    screen.say(f"the picture is {plot.absolute()}")
+    screen.say(f"the plot is {plot.absolute()}")
     screen.verdict(
         found,
         f"{len(expected.hours):,} hours, each written once, and {len(expected.carriers)} airlines: "
@@ -238,7 +238,7 @@ class Watcher:
         self, feed: Feed, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.trouble = ""
-        """Why the flows were stopped before everything was done."""
+        """Why the flows were stopped early."""
         self._feed = feed
         self._say = say
         self._clock = clock
@@ -264,7 +264,7 @@ class Watcher:
             self.trouble = f"the records could not be sent: {feed.failure}"
         elif self._movement.still_seconds > self._patience(runner, work):
             self.trouble = (
-                f"nothing moved for {self._movement.still_seconds:.0f} s: {_doing(runner)}; {work}; "
+                f"no progress for {self._movement.still_seconds:.0f} s: {_doing(runner)}; {work}; "
                 f"{feed.sent:,} of {feed.total:,} departures were sent"
             )
         if self.trouble or self.is_complete(runner):
@@ -318,7 +318,7 @@ class Watcher:
             if each.numbers.rows_in != feed.sent + 1:
                 found.append(f"{each.flow.name} read {each.numbers.rows_in:,} records of {feed.sent + 1:,}")
             if each.numbers.rows_dropped_late:
-                found.append(f"{each.flow.name} left {each.numbers.rows_dropped_late:,} out as too late")
+                found.append(f"{each.flow.name} dropped {each.numbers.rows_dropped_late:,} late records")
         return found
 
 

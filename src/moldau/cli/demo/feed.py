@@ -100,7 +100,7 @@ class _Producer:
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "partitioner": "murmur2_random",
-                # Only failures come back one by one; success is what is left when the queue is empty.
+                # Delivery reports are for failures only: with an empty queue, the rest was acknowledged.
                 "delivery.report.only.error": True,
                 "log_level": 3,
             }

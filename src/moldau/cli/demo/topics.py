@@ -54,7 +54,7 @@ def _empty_topics(bootstrap_servers: str) -> set[str]:
         if records:
             raise CommandError(
                 f"topic {name} at {bootstrap_servers} is not empty ({records:,} records), and the demo "
-                "judges every record of its topics: nothing was changed. If they are an earlier demo's, "
+                "checks every record of its topics: nothing was changed. If they are an earlier demo's, "
                 f"`moldau topics delete {' '.join(names)} -b {bootstrap_servers}` removes them"
             )
     return set(names)

@@ -21,7 +21,7 @@ from moldau.cli.shared.output import note, print_json, print_table
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="See what consumer groups read and how far behind they are; move and delete them.",
+    help="Show consumer groups, their offsets and lag; reset offsets, delete groups.",
     epilog="Try: moldau groups describe billing   "
     "and: moldau groups reset-offsets billing --topic orders --to-datetime 2026-02-14T09:00:00.000",
 )
@@ -30,7 +30,7 @@ Groups = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="GROUP",
-        help="Names or regular expressions; all without any.",
+        help="Names or regular expressions; default: all.",
         autocompletion=completion.groups,
     ),
 ]
@@ -113,7 +113,7 @@ def describe(
 @app.command()
 def members(
     groups: Groups = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Name the assigned partitions.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the assigned partitions.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
@@ -237,7 +237,7 @@ def delete_offsets(
 
     connection = Connection(bootstrap, client_settings, timeout)
     if any("protocol" in name for name in connection.extra_settings):
-        raise UsageError("delete-offsets speaks plaintext only: the client library has no call for it")
+        raise UsageError("delete-offsets works over plaintext only: librdkafka does not offer this request")
     outcome = delete_group_offsets(connection, group, expand_topics(connection, topics))
     failed = {place: problem for place, problem in outcome.items() if problem}
     for topic, index in sorted(set(outcome) - set(failed)):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from moldau.cli.groups.description import Committed, Place
     from moldau.cli.shared.connection import Connection
 
-HELP = """Move what a group will read next. Shows the plan; --execute carries it out.
+HELP = """Reset the committed offsets of groups. Shows the plan; --execute applies it.
 
 The group must have no members. Say which partitions (--topic, --all-topics or those in --from-file) and
 where to.
@@ -53,7 +53,7 @@ INACTIVE_STATES = ("Empty", "Dead")
 def reset_offsets(
     groups: Annotated[
         list[str] | None,
-        typer.Argument(metavar="GROUP", help="The groups to move.", autocompletion=completion.groups),
+        typer.Argument(metavar="GROUP", help="The groups.", autocompletion=completion.groups),
     ] = None,
     all_groups: Annotated[bool, typer.Option("--all-groups", help="Every group.")] = False,
     topics: Annotated[
@@ -66,12 +66,16 @@ def reset_offsets(
         ),
     ] = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="Every topic the group has offsets of.")
+        bool, typer.Option("--all-topics", help="Every topic with a committed offset of the group.")
     ] = False,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end: only new records.")] = False,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="To where it is (to export, or to set bounds right).")
+        bool,
+        typer.Option(
+            "--to-current",
+            help="To the committed offset (to export it, or to bring it into the log's range).",
+        ),
     ] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", help="To this offset.")] = None,
     shift_by: Annotated[
@@ -88,7 +92,7 @@ def reset_offsets(
     by_duration: Annotated[
         str | None,
         typer.Option(
-            "--by-duration", metavar="PnDTnHnMnS", help="To that long ago; 2h30m is understood too."
+            "--by-duration", metavar="PnDTnHnMnS", help="To this long ago, such as PT2H30M or 2h30m."
         ),
     ] = None,
     from_file: Annotated[
@@ -96,7 +100,7 @@ def reset_offsets(
         typer.Option("--from-file", metavar="CSV", help="To the offsets in rows topic,partition,offset."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan (the default).")] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Carry the plan out.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Apply the plan.")] = False,
     export: Annotated[bool, typer.Option("--export", help="Print the plan as CSV for --from-file.")] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -123,7 +127,7 @@ def reset_offsets(
         now_ms=time.time_ns() // 1_000_000,
     )
     if from_file is None and bool(topics) == all_topics:
-        raise UsageError("say which partitions: --topic TOPIC, --topic TOPIC:0,1 or --all-topics")
+        raise UsageError("name the partitions: --topic TOPIC, --topic TOPIC:0,1 or --all-topics")
     connection = Connection(bootstrap, client_settings, timeout)
     names = list(groups or [each.name for each in list_groups(connection)])
     _require_inactive(connection, names)
@@ -138,10 +142,10 @@ def reset_offsets(
     else:
         columns = {"group": "GROUP", "topic": "TOPIC", "partition": "PARTITION", "new_offset": "NEW-OFFSET"}
         print_table(
-            rows, columns | {"current_offset": "CURRENT-OFFSET"}, empty="the group has no offsets to move"
+            rows, columns | {"current_offset": "CURRENT-OFFSET"}, empty="the group has no committed offsets"
         )
         if rows and not execute:
-            note("dry run: nothing was changed; add --execute to carry it out")
+            note("dry run: nothing was changed; --execute applies the plan")
 
 
 def choose_target(
@@ -170,7 +174,7 @@ def choose_target(
     given = [target for target in targets if target is not None]
     if len(given) != 1:
         raise UsageError(
-            "say where to, once: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, "
+            "give exactly one target: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, "
             "--to-datetime, --by-duration or --from-file"
         )
     return given[0]
@@ -185,7 +189,7 @@ def _require_inactive(connection: Connection, names: Sequence[str]) -> None:
         state = states.get(name, "Dead")
         if state not in INACTIVE_STATES:
             raise CommandError(
-                f"group {name!r} is {state} and can only be moved when it has no members: "
+                f"group {name!r} is {state}: its offsets can only be reset while it has no members; "
                 f"stop them first (`moldau groups members {name}` names them)"
             )
 
@@ -242,8 +246,8 @@ def _movable(connection: Connection, group: str) -> dict[Place, Committed]:
     committed = committed_offsets(connection, group)
     if any(each.ledger for each in committed.values()):
         raise CommandError(
-            f"the offsets of group {group!r} are the ledger of an exactly-once sink (the numbers of its "
-            "micro-batches) and no places in topics: moving them would make it write a micro-batch twice"
+            f"the offsets of group {group!r} are the ledger of an exactly-once sink (numbers of "
+            "micro-batches, not positions): resetting them would make it write a micro-batch twice"
         )
     return committed
 

@@ -39,7 +39,7 @@ HELP = r"""Print the records of one or several topics.
 Examples:
 
 * moldau consume orders -e                             all of it, then stop
-* moldau consume orders -o end                         what comes from now on
+* moldau consume orders -o end                         only new records
 * moldau consume orders -o @1h -e                      the last hour
 * moldau consume orders -p 0 -o -10 -e                 the last ten of partition 0
 * moldau consume orders -g billing                     as a member of a group
@@ -82,7 +82,7 @@ def consume(
         typer.Option(
             "--group",
             "-g",
-            help="Read as a member of this group and commit what was printed.",
+            help="Join this group, and commit the offsets of what was printed.",
             autocompletion=completion.groups,
         ),
     ] = "",
@@ -91,7 +91,7 @@ def consume(
         bool, typer.Option("--read-committed", help="Hide records of open and aborted transactions.")
     ] = False,
     idle: Annotated[
-        float, typer.Option("--idle", metavar="SECONDS", help="Stop when nothing came for so long.")
+        float, typer.Option("--idle", metavar="SECONDS", help="Stop after this long without a record.")
     ] = 0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
@@ -106,8 +106,8 @@ def consume(
     wanted = parse_offset_range(offset, time.time_ns() // 1_000_000)
     if group and (partitions or wanted.stop is not None or wanted.start.kind not in ("start", "end")):
         raise UsageError(
-            "with --group the group decides where to read: leave -p away, and -o can only be start or end "
-            "(for a group without offsets); move a group with `moldau groups reset-offsets`"
+            "with --group the group decides where to read: leave out -p, and -o can only be start or end "
+            "(for a group without offsets); reset its offsets with `moldau groups reset-offsets`"
         )
     connection = Connection(bootstrap, client_settings, timeout)
     settings: dict[str, Any] = {

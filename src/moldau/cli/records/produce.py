@@ -69,10 +69,10 @@ def produce(
         list[Path] | None,
         typer.Argument(metavar="FILE", help="Files to read; standard input without any."),
     ] = None,
-    form: Annotated[str, typer.Option("--format", "-f", help="How a record looks in the input.")] = r"%v\n",
-    key: Annotated[
-        str | None, typer.Option("--key", "-k", help="The key of records that bring none.")
-    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", "-f", help="The format of a record in the input.")
+    ] = r"%v\n",
+    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of records without one.")] = None,
     key_separator: Annotated[
         str, typer.Option("--key-separator", "-K", help="Each line is a key, this text, and a value.")
     ] = "",
@@ -91,7 +91,7 @@ def produce(
         int | None, typer.Option("--partition", "-p", help="Send to this partition.")
     ] = None,
     acks: Annotated[
-        str, typer.Option("--acks", "-a", help="Who must have it: all, 1 (the leader) or 0.")
+        str, typer.Option("--acks", "-a", help="Acknowledgements to wait for: all, 1 (the leader) or 0.")
     ] = "all",
     compression: Annotated[
         str, typer.Option("--compression", "-z", help=f"One of {', '.join(CODECS)}.")
@@ -105,7 +105,10 @@ def produce(
         ),
     ] = "",
     output_format: Annotated[
-        str, typer.Option("--output-format", help="Print each acknowledged record so (as consume's -f).")
+        str,
+        typer.Option(
+            "--output-format", help="Print each acknowledged record in this format (as consume -f)."
+        ),
     ] = "",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -119,11 +122,11 @@ def produce(
     from moldau.cli.shared.progress import Progress
 
     if compression not in CODECS:
-        raise UsageError(f"-z {compression!r} is not a codec: take one of {', '.join(CODECS)}")
+        raise UsageError(f"-z {compression!r} is not a codec: use one of {', '.join(CODECS)}")
     if acks not in ("all", "-1", "0", "1"):
-        raise UsageError(f"--acks {acks!r} is not known: take all, 1 or 0")
+        raise UsageError(f"--acks {acks!r} is not valid: use all, 1 or 0")
     if transactional_id and acks not in ("all", "-1"):
-        raise UsageError("a transaction needs --acks all: leave --acks away")
+        raise UsageError("a transaction needs --acks all: leave out --acks")
     if key_separator:
         if form != r"%v\n":
             raise UsageError("-K and -f cannot be given together: write the separator into the format")
@@ -173,12 +176,12 @@ def _transaction(producer: Any, timeout_seconds: float) -> Iterator[None]:
         try:
             producer.abort_transaction(timeout_seconds)
         except Exception:
-            # The broker does it when the transaction's time is over; what went wrong first is to be said.
+            # The broker aborts it after its timeout; the first error is the one to raise.
             note(
                 "moldau: the transaction is not aborted yet: the broker does it after transaction.timeout.ms"
             )
         else:
-            note("moldau: the transaction is aborted: read_committed readers see nothing of it")
+            note("moldau: the transaction is aborted: read_committed consumers skip its records")
         raise
 
 

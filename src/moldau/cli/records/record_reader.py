@@ -190,7 +190,7 @@ def _check_readable(parts: tuple[Part, ...]) -> None:
         raise UsageError("the format names no field: it needs at least %v or %k")
     for unfit in fields:
         if unfit.letter in "oeia":
-            raise UsageError(f"%{unfit.letter} cannot be produced: the broker decides it")
+            raise UsageError(f"%{unfit.letter} cannot be produced: the broker sets it")
 
 
 def _read_parts(source: ByteStream, parts: tuple[Part, ...], record: InputRecord) -> None:

@@ -32,7 +32,7 @@ class ConsumedRecord(Protocol):
 
 
 Renderer = Callable[[ConsumedRecord, int], bytes]
-"""From a record and the count of records so far (from 1) to what is written."""
+"""Formats a record; the second argument counts the records, from 1."""
 
 
 def compile_renderer(template: str) -> Renderer:

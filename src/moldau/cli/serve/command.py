@@ -33,20 +33,20 @@ OPTIONS = (
     Option(
         ("--set", "-s"),
         "NAME=VALUE",
-        "A setting; it wins over the file and the environment.",
+        "A setting; overrides the file and the environment.",
         repeatable=True,
     ),
     Option(("--data", "-d"), "DIR", "Where records are kept (log.dirs); several separated by commas."),
     Option(
         ("--listen", "-l"),
         "HOST:PORT",
-        "Where clients connect (listeners); 127.0.0.1:9092 if nothing says otherwise.",
+        "Where clients connect (listeners); default 127.0.0.1:9092.",
     ),
     Option(("--port", "-p"), "PORT", "Only the port of --listen; 0 takes a free one and prints it."),
     Option(
         ("--http",),
         "HOST:PORT",
-        "Where health and metrics are served (moldau.http.listener); off switches it off.",
+        "Where health and metrics are served (moldau.http.listener); `off` disables it.",
     ),
     Option(("--json",), "", "Print the ready line as JSON, for programs."),
 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 0.5
 ANSWER_SECONDS = 2.0
 INTERNAL = "__"
-"""Kafka's own topics begin so; they are offered to who has typed that much."""
+"""Internal topics begin so; they are offered once this much is typed."""
 
 
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -57,7 +57,7 @@ def named_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
 def _offered(ctx: typer.Context, incomplete: str, ask: Callable[[AdminClient], Iterable[str]]) -> list[str]:
     try:
         found = ask(_admin(ctx))
-    except Exception:  # nobody answers, or refuses: there is nothing to offer, and no place to say so
+    except Exception:  # no answer, or an error: nothing to offer
         return []
     return sorted(
         name

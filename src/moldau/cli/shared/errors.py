@@ -32,9 +32,9 @@ ADVICE: dict[str, str] = {
     "NON_EMPTY_GROUP": "stop its members first: `moldau groups members GROUP` names them",
     "GROUP_ID_NOT_FOUND": "list the groups with `moldau groups list`",
     "UNKNOWN_MEMBER_ID": "stop the group's members first: `moldau groups members GROUP` names them",
-    "_TIMED_OUT": "see whether the broker is well with `moldau status`, or allow more with --timeout",
-    "_ALL_BROKERS_DOWN": "see whether the broker is well with `moldau status`",
-    "_TRANSPORT": "see whether the broker is well with `moldau status`",
+    "_TIMED_OUT": "check the broker with `moldau status`, or raise --timeout",
+    "_ALL_BROKERS_DOWN": "check the broker with `moldau status`",
+    "_TRANSPORT": "check the broker with `moldau status`",
     "MSG_SIZE_TOO_LARGE": "raise the topic's max.message.bytes (and the client's message.max.bytes)",
 }
 """What to do about an error, by librdkafka's name for it."""

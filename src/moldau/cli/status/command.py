@@ -36,7 +36,7 @@ WORDS = ("ok", "degraded", "failing")
 PLACES_SHOWN = 5
 STYLES = ("bold green", "bold yellow", "bold red")
 
-HELP = """Tell whether the broker and its cluster are well, and why not.
+HELP = """Show whether the broker and its cluster are healthy, and what is wrong.
 
 Examples:
 
@@ -44,7 +44,7 @@ Examples:
 * moldau status -b broker:9092 --http broker:9640
 * moldau status --json
 
-The exit code is 0 for ok, 1 for degraded, 2 for failing or not there.
+The exit code is 0 for ok, 1 for degraded, 2 for failing or unreachable.
 """
 
 
@@ -208,7 +208,9 @@ def _as_json(cluster: Cluster | None) -> dict[str, Any] | None:
 def _show(severity: int, health: dict[str, Any] | None, http: str, cluster: Cluster | None) -> None:
     _headline(f"status: {WORDS[severity]}", STYLES[severity])
     if health is None:
-        note(f"no health page at http://{http} (name it with --http): judged by the cluster's metadata alone")
+        note(
+            f"no health page at http://{http} (name it with --http): status from the cluster's metadata alone"
+        )
     elif "version" in health:
         state = f"{health.get('state')}, up {round(health.get('uptime_seconds', 0)):,} s"
         print(f"broker {health.get('node_id')}: Moldau {health['version']}, {state}")
@@ -224,7 +226,7 @@ def _show(severity: int, health: dict[str, Any] | None, http: str, cluster: Clus
     print(f"cluster {cluster.cluster_id}: {counts}")
     for words, places in (
         ("without a leader", cluster.offline),
-        ("with a replica out of sync", cluster.under_replicated),
+        ("under-replicated", cluster.under_replicated),
         ("held back by a hanging transaction (moldau transactions find-hanging)", cluster.hanging),
     ):
         if places:

@@ -43,7 +43,7 @@ DESCRIBED = (
     "group",
     "checkpoint",
 )
-"""What `describe` says of a flow before its partitions, in order."""
+"""The fields of `describe` before the partitions, in order."""
 
 
 def show_list(root: Folder, connection: Connection | None, as_json: bool) -> None:

@@ -44,7 +44,7 @@ Checkpoints = Annotated[
         "-c",
         metavar="FOLDER",
         envvar="MOLDAU_CHECKPOINTS",
-        help="The folder (or URI) in which apps keep what must survive a restart.",
+        help="The folder (or URI) of the apps' checkpoints.",
     ),
 ]
 Bootstrap = Annotated[
@@ -145,7 +145,7 @@ def run(
 
 
 App = Annotated[str, typer.Argument(metavar="APP", help="The app's name.")]
-Flows = Annotated[list[str] | None, typer.Argument(metavar="[FLOW]", help="Of which flows; all without any.")]
+Flows = Annotated[list[str] | None, typer.Argument(metavar="[FLOW]", help="The flows; default: all.")]
 
 
 @app.command("list")
@@ -193,7 +193,7 @@ def reset(
     name: App,
     flows: Flows = None,
     checkpoints: Checkpoints = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     bootstrap: Bootstrap = None,
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
@@ -235,7 +235,7 @@ def _connection(
     except CommandError as failure:
         if bootstrap:
             raise
-        note(f"moldau: {failure}; what follows is what the checkpoints say")
+        note(f"moldau: {failure}; this is the state in the checkpoints")
         return None
 
 

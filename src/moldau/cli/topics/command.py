@@ -37,15 +37,15 @@ Patterns = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="TOPIC",
-        help="Names or regular expressions; all without any.",
+        help="Names or regular expressions; default: all.",
         autocompletion=completion.topics,
     ),
 ]
 Internal = Annotated[
-    bool, typer.Option("--internal", "-i", help="Show Kafka's own topics (__consumer_offsets) too.")
+    bool, typer.Option("--internal", "-i", help="Show internal topics (__consumer_offsets) too.")
 ]
 UnderReplicated = Annotated[
-    bool, typer.Option("--under-replicated-partitions", help="Only partitions with a replica out of sync.")
+    bool, typer.Option("--under-replicated-partitions", help="Only under-replicated partitions.")
 ]
 Unavailable = Annotated[
     bool, typer.Option("--unavailable-partitions", help="Only partitions without a leader.")
@@ -53,15 +53,18 @@ Unavailable = Annotated[
 UnderMinIsr = Annotated[
     bool,
     typer.Option(
-        "--under-min-isr-partitions", help="Only partitions with fewer in sync than min.insync.replicas."
+        "--under-min-isr-partitions",
+        help="Only partitions with fewer in-sync replicas than min.insync.replicas.",
     ),
 ]
 AtMinIsr = Annotated[
     bool,
-    typer.Option("--at-min-isr-partitions", help="Only partitions with exactly min.insync.replicas in sync."),
+    typer.Option(
+        "--at-min-isr-partitions", help="Only partitions with exactly min.insync.replicas in-sync replicas."
+    ),
 ]
 Overrides = Annotated[
-    bool, typer.Option("--topics-with-overrides", help="Only topics that have settings of their own.")
+    bool, typer.Option("--topics-with-overrides", help="Only topics with settings of their own.")
 ]
 Config = Annotated[
     list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting. May be repeated.")
@@ -116,7 +119,7 @@ def create(
     replication_factor: Annotated[
         int,
         typer.Option(
-            "--replication-factor", "-r", help="Copies of each partition (the broker's default if absent)."
+            "--replication-factor", "-r", help="Replicas of each partition (the broker's default if absent)."
         ),
     ] = -1,
     replica_assignment: Annotated[
@@ -124,11 +127,9 @@ def create(
     ] = "",
     config: Config = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic exists.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Let the broker check, and create nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only validate; create nothing.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
@@ -239,12 +240,10 @@ def alter(
     config: Config = None,
     delete_config: Annotated[
         list[str] | None,
-        typer.Option("--delete-config", metavar="NAME", help="Put a setting back to its default."),
+        typer.Option("--delete-config", metavar="NAME", help="Reset a setting to its default."),
     ] = None,
     regex: Regex = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Let the broker check the partitions, and change nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only validate; change nothing.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
@@ -281,7 +280,7 @@ def delete(
     topics: Names,
     regex: Regex = False,
     if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="A topic that is not there is no error.")
+        bool, typer.Option("--if-exists", help="Succeed if the topic does not exist.")
     ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask before deleting what a regex matched.")

@@ -27,7 +27,7 @@ DEFAULT_MAX_TIMEOUT_MINUTES = 15
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="See the transactions of producers, and free partitions that a lost one holds back.",
+    help="Show transactions, find hanging ones, and abort them.",
     epilog="Try: moldau transactions list --state Ongoing   and: moldau transactions find-hanging   "
     "and: moldau transactions abort --topic orders --partition 0 --start-offset 120",
 )
@@ -66,7 +66,7 @@ def list_(
         typer.Option(
             "--duration-filter",
             metavar="DURATION",
-            help="Only such as began longer ago than this: 90s, 1h30m, or milliseconds.",
+            help="Only transactions older than this: 90s, 1h30m, or milliseconds.",
         ),
     ] = "",
     pattern: Annotated[
@@ -74,7 +74,7 @@ def list_(
         typer.Option(
             "--pattern",
             "--transactional-id-pattern",
-            help="Only transactional ids that match this regular expression as a whole.",
+            help="Only transactional ids that match this regular expression (the whole id).",
         ),
     ] = "",
     as_json: Json = False,
@@ -118,7 +118,7 @@ def list_(
 def describe(
     transactional_ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TRANSACTIONAL_ID", help="Which; all that are listed without any."),
+        typer.Argument(metavar="TRANSACTIONAL_ID", help="Transactional ids; default: all."),
     ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -213,19 +213,19 @@ def describe_producers_(
         "last_timestamp_ms": "LastTimestamp",
         "start_offset": "CurrentTransactionStartOffset",
     }
-    print_table(rows, columns, empty="no producer is known there")
+    print_table(rows, columns, empty="no producers")
 
 
 @app.command("find-hanging")
 def find_hanging_(
     topic: Annotated[
-        str | None, typer.Option("--topic", help="Look at this topic only.", autocompletion=completion.topics)
+        str | None, typer.Option("--topic", help="Only this topic.", autocompletion=completion.topics)
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", help="Look at this partition of --topic only.")
+        int | None, typer.Option("--partition", "-p", help="Only this partition of --topic.")
     ] = None,
     broker_id: Annotated[
-        int | None, typer.Option("--broker-id", help="Look at the replicas of this broker only.")
+        int | None, typer.Option("--broker-id", help="Only the replicas of this broker.")
     ] = None,
     max_timeout_minutes: Annotated[
         int,
@@ -277,7 +277,7 @@ def find_hanging_(
     }
     print_table(rows, columns, empty=f"no hanging transaction in {len(places)} partitions")
     for each in found:
-        note(f"free it with: {each.remedy}")
+        note(f"abort it with: {each.remedy}")
 
 
 @app.command()
@@ -285,7 +285,8 @@ def abort(
     topic: Topic,
     partition: Partition,
     start_offset: Annotated[
-        int | None, typer.Option("--start-offset", help="Where the transaction begins, as find-hanging says.")
+        int | None,
+        typer.Option("--start-offset", help="The transaction's start offset, as find-hanging shows it."),
     ] = None,
     producer_id: Annotated[
         int | None, typer.Option("--producer-id", help="Instead: the producer id, with both epochs.")
@@ -297,7 +298,11 @@ def abort(
         int | None, typer.Option("--coordinator-epoch", help="The coordinator epoch known there (or -1).")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if its coordinator knows the transaction, which tears it.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Even if its coordinator knows the transaction; only this partition is aborted then.",
+        ),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
@@ -314,7 +319,7 @@ def abort(
         start_offset is not None and by_producer != (None, None, None)
     ):
         raise UsageError(
-            "say which transaction: either --start-offset, or --producer-id with --producer-epoch and "
+            "identify the transaction: either --start-offset, or --producer-id with --producer-epoch and "
             "--coordinator-epoch; `moldau transactions describe-producers` shows them"
         )
     place = (topic, partition)

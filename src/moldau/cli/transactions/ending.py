@@ -41,7 +41,7 @@ def write_abort_marker(
     )
     codes = [row.error_code for each in answer.markers for topic in each.topics for row in topic.partitions]
     if len(codes) != 1 or codes[0]:
-        problem = error_words(codes[0]) if codes else "the answer says nothing of it"
+        problem = error_words(codes[0]) if codes else "missing from the response"
         raise CommandError(f"{place[0]}-{place[1]}: {problem}")
 
 

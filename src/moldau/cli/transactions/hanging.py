@@ -103,8 +103,9 @@ def abort_hanging(
         if owner is not None and _will_end(owner, place):
             raise CommandError(
                 f"transaction {owner.transactional_id!r} of producer {producer_id} is not hanging: its "
-                f"coordinator knows it ({owner.state}), and an abort of one partition would tear it. End all "
-                f"of it with `moldau transactions terminate {owner.transactional_id}`, or add --force"
+                f"coordinator knows it ({owner.state}), and an abort in one partition would leave the others "
+                f"open. Abort all of it with `moldau transactions terminate {owner.transactional_id}`, or add "
+                "--force"
             )
     write_abort_marker(routing, place, producer_id, producer_epoch, coordinator_epoch)
 

@@ -28,7 +28,7 @@ FIND_COORDINATOR_VERSION = 2
 TRANSACTION_KEY = 1
 RETRY_SECONDS = 0.1
 _SOON = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
-"""What a coordinator says that is about to be there."""
+"""Error codes of a coordinator that is loading or about to be elected."""
 
 
 class Copies(NamedTuple):
@@ -106,7 +106,7 @@ class Routing:
 def routing_of(connection: Connection) -> Routing:
     """Read the cluster's metadata."""
     if any("protocol" in name for name in connection.extra_settings):
-        raise UsageError("this command speaks plaintext only: the client library has no call for it")
+        raise UsageError("this command works over plaintext only: librdkafka does not offer this request")
     metadata = connection.admin().list_topics(timeout=connection.timeout_seconds)
     return Routing(
         {each.id: (each.host or "", each.port) for each in metadata.brokers.values()},
