@@ -39,7 +39,7 @@ _HEADERS = pa.field("headers", pa.list_(_HEADER))
 
 
 def ARROW_SCHEMA(include_headers: bool) -> pa.Schema:
-    """The schema of what `record_batches` gives."""
+    """The schema of `record_batches`."""
     return pa.schema([*_COLUMNS, _HEADERS] if include_headers else _COLUMNS)
 
 
@@ -55,7 +55,9 @@ def record_batches(
     rows_max: int = ROWS_MAX,
     bytes_max: int = BYTES_MAX,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of [start, end) of a partition, in order; none of them empty. Errors as `fetch_range`."""
+    """The records of [start, end) of a partition, in order, in non-empty Arrow batches. Errors as
+    `fetch_range`.
+    """
     batches = fetch_range(cluster, topic, partition, start, end, read_committed=read_committed)
     return decode_batches(
         batches,
@@ -80,7 +82,7 @@ def decode_batches(
     rows_max: int = ROWS_MAX,
     bytes_max: int = BYTES_MAX,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of these batches with offsets in [start, end). CorruptRecords where one is malformed."""
+    """The records of these batches with offsets in [start, end). CorruptRecords if one is malformed."""
     maker = _RecordBatchMaker(topic, partition, rows_max, include_headers)
     builder = columns.make_columns(include_headers)
     for batch in batches:
@@ -126,7 +128,7 @@ def _corrupt(
 
 
 class _RecordBatchMaker:
-    """Puts Arrow arrays around buffers; the columns that say the same in every row are made once."""
+    """Wraps buffers in Arrow arrays; columns with the same value in every row are built once."""
 
     def __init__(self, topic: str, partition: int, rows_max: int, include_headers: bool) -> None:
         self._schema = ARROW_SCHEMA(include_headers)
@@ -136,14 +138,14 @@ class _RecordBatchMaker:
         self._runs: list[tuple[int, int]] = []
 
     def rows_of_type(self, timestamp_type: int, rows: int) -> None:
-        """So many rows were added whose timestamps are of this type."""
+        """Count rows by their timestamp type."""
         if rows and self._runs and self._runs[-1][0] == timestamp_type:
             self._runs[-1] = (timestamp_type, self._runs[-1][1] + rows)
         elif rows:
             self._runs.append((timestamp_type, rows))
 
     def make(self, taken: columns.Taken) -> pa.RecordBatch:
-        """The record batch of these columns."""
+        """Build the record batch of these columns."""
         rows = taken[0]
         _, offsets, timestamps_us, keys, values, headers = taken
         arrays = [

@@ -1,14 +1,14 @@
-"""One program's view of a cluster: which broker answers for what, and trying again while that is in doubt.
+"""A client's metadata of a cluster: which broker leads or coordinates what, and retries.
 
-Every operation is an *attempt* that either gives its result, raises an error that says something final, or
-raises `Retriable` or `OSError`; `persist` repeats it, with growing pauses and fresh metadata, for as long as
-the options say (five minutes by default: a broker that is restarted, or gone for a minute, is waited for).
-The first contact may be given less time, so that a wrong address is reported soon.
+Every operation is an *attempt* that returns a result, raises a final error, or raises `Retriable` or
+`OSError`; `persist` repeats it, with growing pauses and new metadata, for the time that the options allow
+(five minutes by default, enough for a broker's restart). The first contact may have a shorter limit, so that
+a wrong address is reported soon.
 
     cluster.persist("read the offsets of orders-0", lambda: ... cluster.leader("orders", 0).ask(request) ...)
 
-Not thread-safe, and not to be pickled: hand `bootstrap_servers` and `options` to another process and make a
-new one there.
+Not thread-safe, and not picklable: pass `bootstrap_servers` and `options` to another process and create a new
+one there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class PartitionPlace(NamedTuple):
-    """Where a partition is: its leader's node id (-1: none at the moment), and its topic's id."""
+    """A partition's leader (node id; -1: none at the moment) and its topic's id."""
 
     leader: int
     leader_epoch: int
@@ -74,8 +74,8 @@ class Cluster:
     def persist(
         self, wanted: str, attempt: Callable[[], ResultT], within_seconds: float | None = None
     ) -> ResultT:
-        """Repeat `attempt` until it gives a result. ClusterTimeout, naming what was `wanted` and the last
-        reason, when the time is over.
+        """Repeat `attempt` until it returns. ClusterTimeout, naming what was `wanted` and the last
+        reason, after the limit.
         """
         started = time.monotonic()
         pause = self.options.backoff_seconds
@@ -98,7 +98,7 @@ class Cluster:
     # Connections
 
     def any_broker(self) -> Connection:
-        """A connection to some broker: an open one that nobody waits at, else any that can be reached."""
+        """A connection to some broker: an open idle one, else any that can be reached."""
         for connection in self._connections.values():
             if connection.is_open and not connection.unanswered:
                 return connection
@@ -111,13 +111,13 @@ class Cluster:
         raise ConnectionLost("; ".join(failures))
 
     def broker(self, node_id: int) -> Connection:
-        """A connection to one broker; Retriable when the cluster has none of this id."""
+        """A connection to one broker; Retriable if the cluster has none of this id."""
         if node_id not in self._nodes:
             raise Retriable(f"the cluster has no broker {node_id} at the moment")
         return self._connection(self._nodes[node_id])
 
     def leader(self, topic: str, partition: int) -> Connection:
-        """A connection to a partition's leader; Retriable without one; UnknownTopic."""
+        """A connection to a partition's leader. Retriable without a leader; UnknownTopic."""
         place = self.place(topic, partition)
         try:
             return self.broker(place.leader)
@@ -126,13 +126,13 @@ class Cluster:
             raise
 
     def borrow_leader(self, topic: str, partition: int) -> Connection:
-        """As `leader`, for one who keeps requests on their way; nobody else gets it until `give_back`."""
+        """As `leader`, for pipelined requests: the connection is exclusive until `give_back`."""
         connection = self.leader(topic, partition)
         self._connections.pop((connection.host, connection.port), None)
         return connection
 
     def give_back(self, connection: Connection) -> None:
-        """Keep a borrowed connection for others; close it if an answer to it is still to come."""
+        """Return a borrowed connection to the pool; close it if it has unread responses."""
         address = (connection.host, connection.port)
         if not connection.is_open or connection.unanswered or address in self._connections:
             connection.close()
@@ -140,7 +140,7 @@ class Cluster:
             self._connections[address] = connection
 
     def coordinator(self, key: str, kind: int = GROUP) -> Connection:
-        """A connection to the coordinator of a group (or of a transactional id); Retriable without one."""
+        """A connection to the coordinator of a group or a transactional id; Retriable without one."""
         node_id = self._coordinators.get((kind, key))
         if node_id is None:
             node_id = self._coordinators[kind, key] = self._find_coordinator(key, kind)
@@ -151,7 +151,7 @@ class Cluster:
             raise
 
     def forget_coordinator(self, key: str, kind: int = GROUP) -> None:
-        """Look the coordinator up anew next time: it said that it is none, or broke off."""
+        """Look up the coordinator again next time, after NOT_COORDINATOR or a broken connection."""
         self._coordinators.pop((kind, key), None)
 
     def _find_coordinator(self, key: str, kind: int) -> int:
@@ -181,7 +181,7 @@ class Cluster:
     # Metadata
 
     def topics(self) -> dict[str, int]:
-        """All topics with their partition counts, without the cluster's internal ones."""
+        """All topics with their partition counts, without internal ones."""
         answers = self.persist("list the topics", lambda: self._metadata(None))
         return {
             topic.name: len(topic.partitions)
@@ -190,7 +190,7 @@ class Cluster:
         }
 
     def partition_counts(self, names: Iterable[str]) -> dict[str, int]:
-        """How many partitions each topic has; UnknownTopic for a topic that there is not."""
+        """The partition count of each topic. UnknownTopic for a topic that does not exist."""
         wanted = list(dict.fromkeys(names))
         if not wanted:
             return {}
@@ -203,7 +203,9 @@ class Cluster:
         return self.persist(f"look up {', '.join(wanted)}", attempt)
 
     def place(self, topic: str, partition: int) -> PartitionPlace:
-        """Where a partition is, from memory or freshly asked. UnknownTopic; Retriable while it may appear."""
+        """A partition's leader and topic id, cached or newly requested. UnknownTopic; Retriable while
+        it may appear.
+        """
         places = self._places.get(topic)
         if places is None or partition not in places or places[partition].leader == _NO_BROKER:
             for answer in self._metadata([topic]):
@@ -216,17 +218,19 @@ class Cluster:
         return places[partition]
 
     def topic_id(self, topic: str) -> bytes | None:
-        """The id that the topic had when its metadata was last asked for; None if brokers give none."""
+        """The topic's id in the last metadata; None if brokers send none."""
         places = self._places.get(topic) or {}
         return next((place.topic_id for place in places.values() if place.topic_id != ZERO_UUID), None)
 
     def forget_places(self, topic: str) -> None:
-        """Ask for the topic's leaders anew next time: one of them said that it is none, or broke off."""
+        """Request the topic's leaders again next time, after NOT_LEADER_OR_FOLLOWER or a broken
+        connection.
+        """
         self._places.pop(topic, None)
 
     def check_partition(self, error_code: int, topic: str, partition: int, wanted: str) -> None:
-        """Judge an error that a partition's leader answered: as `errors.check`, but what says that the leader
-        is elsewhere, or the topic gone, makes us look again.
+        """Raise for an error code of a partition's leader: as `errors.check`, and errors that mean a
+        moved leader or a deleted topic invalidate the metadata.
         """
         if error_code in _UNKNOWN or error_code == ErrorCode.INCONSISTENT_TOPIC_ID:
             self.forget_places(topic)
@@ -239,7 +243,7 @@ class Cluster:
             raise
 
     def _judge_topic(self, topic: MetadataResponseTopic) -> None:
-        """Return if the topic is there; raise UnknownTopic once it has been missing for a while."""
+        """Return if the topic exists; raise UnknownTopic once it has been missing for a while."""
         name = topic.name or ""
         if topic.error_code in _UNKNOWN:
             since = self._unknown_since.setdefault(name, time.monotonic())
@@ -251,7 +255,7 @@ class Cluster:
         check(topic.error_code, f"look up topic {name}")
 
     def _metadata(self, names: list[str] | None) -> list[MetadataResponseTopic]:
-        """One Metadata request, whose answer is remembered."""
+        """Send one Metadata request and cache the response."""
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         answer = self.any_broker().ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
         check(answer.error_code, "read the cluster's metadata")
@@ -274,8 +278,8 @@ class Cluster:
     def offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """The offset for each partition's wanted time: -2 the earliest, -1 the end, else that of the first
-        record at or after these milliseconds since the epoch (-1 when there is none).
+        """The offset for each partition's time: -2 the earliest, -1 the log end, else that of the first
+        record at or after these milliseconds since 1970 (-1 if there is none).
         """
         from moldau.client import offsets
 
@@ -288,7 +292,7 @@ class Cluster:
         metadata: str = "",
         within_seconds: float | None = None,
     ) -> None:
-        """Store offsets as committed by the group, which must have no members of its own.
+        """Commit offsets for a group, which must have no members.
 
         Partitions that the cluster does not know (any more) are left out.
         """
@@ -299,7 +303,7 @@ class Cluster:
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """What the group has committed; partitions without an offset are left out."""
+        """The group's committed offsets; partitions without one are left out."""
         from moldau.client import offsets
 
         return {
@@ -323,7 +327,7 @@ class Cluster:
 
 
 def parse_servers(bootstrap_servers: str) -> list[tuple[str, int]]:
-    """host:port,host:port as pairs; IPv6 hosts stand in brackets. OptionError."""
+    """Parse host:port,host:port into pairs; IPv6 hosts are in brackets. OptionError."""
     servers = []
     for text in filter(None, (part.strip() for part in bootstrap_servers.split(","))):
         host, colon, port = text.rpartition("://")[2].rpartition(":")

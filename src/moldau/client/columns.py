@@ -62,7 +62,7 @@ class HeaderColumn(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What `take` gives: everything added since the last time."""
+    """The result of `take`: everything added since the last call."""
 
     rows: int
     offsets: bytes
@@ -73,7 +73,7 @@ class Taken(NamedTuple):
 
 
 class ColumnBuilder(Protocol):
-    """What kernel and twin have in common."""
+    """The interface of kernel and twin."""
 
     rows: int
 
@@ -91,20 +91,20 @@ class ColumnBuilder(Protocol):
         rows_max: int,
         bytes_max: int,
     ) -> tuple[int, int]:
-        """Add records from `index` on; give where to go on."""
+        """Add records from `index` on; return where to continue."""
 
     def take(self) -> Taken:
-        """The columns so far; the builder is empty after it."""
+        """Return the columns so far and empty the builder."""
 
 
 def decoder_name() -> str:
-    """Which builder decodes records in this process: "compiled" or "python"."""
+    """The builder used in this process: "compiled" or "python"."""
     forced = ruled_out() or os.environ.get("MOLDAU_COLUMNS", "").lower() == "python"
     return "python" if compiled is None or forced else "compiled"
 
 
 def make_columns(with_headers: bool) -> ColumnBuilder:
-    """A new, empty builder of the kind that `decoder_name` says."""
+    """A new builder of the kind `decoder_name` returns."""
     if decoder_name() == "python":
         return PythonColumns(with_headers)
     builder: ColumnBuilder = compiled.Columns(with_headers)
@@ -113,7 +113,7 @@ def make_columns(with_headers: bool) -> ColumnBuilder:
 
 @cache
 def _vector() -> Any:
-    """The module that handles plain records, where its libraries are installed."""
+    """The module for plain records, if its libraries are installed."""
     try:
         return import_module("moldau.client.columns_vector")
     except ImportError:
@@ -265,7 +265,9 @@ class PythonColumns:
         rows_max: int,
         bytes_max: int,
     ) -> tuple[int, int]:
-        """Add the next records if all are plain, wanted, and fit; give where to go on, perhaps unmoved."""
+        """Add the next records if all are plain, wanted, and fit. Returns where to continue, unchanged
+        if none was added.
+        """
         rows = min(count - index, rows_max - self.rows)
         usual = (
             0 <= start <= base_offset < 2**62
@@ -379,7 +381,7 @@ def _append_bytes(column: _Binary, row: int, value: bytes | None) -> None:
 
 
 def explain(payload: Readable, count: int) -> NoReturn:
-    """Raise what records/record.py has against a payload that a builder refused."""
+    """Raise the error of records/record.py for a payload that a builder refused."""
     records: Iterator[object] = decode_records(payload, count, 0, 0, None)
     for _ in records:
         pass

@@ -42,7 +42,7 @@ class Plain(NamedTuple):
 
 
 class _NotPlain(Exception):
-    """The plain loop must look at these records."""
+    """These records need the plain loop."""
 
 
 def parse_plain(data: bytes, position: int, count: int) -> tuple[Plain, Integers, int] | None:
@@ -72,7 +72,9 @@ def parse_plain(data: bytes, position: int, count: int) -> tuple[Plain, Integers
 
 
 def _walk(data: bytes, position: int, count: int) -> tuple[Integers, Integers] | None:
-    """Where the records begin and end, believing their lengths as long as they stay inside."""
+    """The start and end of each record by its length field; lengths are only checked against the
+    payload's end.
+    """
     starts: list[int] = []
     append = starts.append
     try:
@@ -104,7 +106,7 @@ def _require(condition: bool) -> None:
 
 
 def _varints(bytes_: npt.NDArray[np.uint8], at: Integers, ends: Integers) -> tuple[Integers, Integers]:
-    """The zigzag varint at each place, and the places behind them. None may be longer than five bytes."""
+    """The zigzag varint at each position, and the positions after them. At most five bytes each."""
     _require(bool((at < ends).all()))
     byte = bytes_[at]
     numbers = (byte & 0x7F).astype(np.int64)
@@ -148,5 +150,5 @@ def _picked(fields: pa.Array, first: int, rows: int) -> tuple[Integers, Any]:
 
 
 def times_are_plain(base_timestamp_ms: int, plain: Plain) -> bool:
-    """Whether no time comes near to what 64 bits of microseconds hold."""
+    """Whether all timestamps fit 64 bits of microseconds."""
     return abs(base_timestamp_ms) < _TIME_MS_MAX and bool((abs(plain.time_deltas_ms) < _TIME_MS_MAX).all())

@@ -1,11 +1,11 @@
-"""One blocking connection to one broker: TLS, SASL/PLAIN, the versions it speaks, requests and answers.
+"""One blocking connection to one broker: TLS, SASL/PLAIN, version negotiation, requests and responses.
 
     connect -> TLS handshake -> ApiVersions -> SaslHandshake, SaslAuthenticate -> requests
 
-A request is sent in the highest version that both sides know. Answers come in the order of the requests, so
-several may be on their way: `send` gives a ticket, `receive` takes the next answer, which must be that of the
-oldest ticket. Every failure of the transport is a ConnectionLost (an OSError), after which the connection is
-closed and of no use; nothing is tried again here (cluster.py).
+A request is sent in the highest version that both sides support. Responses come in the order of the requests,
+so several may be in flight: `send` returns a ticket, `receive` reads the next response, which must be that of
+the oldest ticket. Every transport failure is a ConnectionLost (an OSError) and closes the connection; there
+are no retries here (cluster.py).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _API_VERSIONS_VERSION = 3
 
 
 class ConnectionLost(OSError):
-    """The broker could not be reached, or the connection to it broke, or it fell silent."""
+    """The broker cannot be reached, the connection broke, or a response timed out."""
 
 
 class Ticket(NamedTuple):
-    """A request on its way: which answer will come, and until when."""
+    """A request in flight: its response's type, and its deadline."""
 
     correlation_id: int
     request: type[Message]
@@ -44,7 +44,7 @@ class Ticket(NamedTuple):
 
 
 class Connection:
-    """An open connection; raises ConnectionLost where there is none to be had."""
+    """An open connection. The constructor raises ConnectionLost."""
 
     def __init__(self, host: str, port: int, options: ClientOptions) -> None:
         self.host, self.port, self.options = host, port, options
@@ -85,7 +85,7 @@ class Connection:
             raise
 
     def version_of(self, request: type[Message], at_most: int = 2**15) -> int:
-        """The highest version of an API that broker and client know; RequestRefused when there is none."""
+        """The highest version of an API that broker and client support. RequestRefused if there is none."""
         low, high = request.VERSIONS
         broker_low, broker_high = self._versions.get(request.KEY, (0, -1))
         version = min(high, broker_high, at_most)
@@ -101,13 +101,13 @@ class Connection:
         return version
 
     def ask(self, request: Message, *, at_most: int = 2**15, timeout_seconds: float | None = None) -> Any:
-        """Send a request and wait for its response; others must have been answered before."""
+        """Send a request and wait for its response; no other may be in flight."""
         assert not self._tickets, "the next answer is that of another request"
         self.send(request, at_most=at_most, timeout_seconds=timeout_seconds)
         return self.receive()
 
     def send(self, request: Message, *, at_most: int = 2**15, timeout_seconds: float | None = None) -> Ticket:
-        """Send a request, whose answer `receive` will take; `at_most` bounds its version."""
+        """Send a request, whose response `receive` will read; `at_most` bounds its version."""
         return self._send(request, self.version_of(type(request), at_most), timeout_seconds)
 
     def _send(self, request: Message, version: int, timeout_seconds: float | None = None) -> Ticket:
@@ -130,7 +130,7 @@ class Connection:
         return ticket
 
     def receive(self) -> Any:
-        """The answer to the oldest request that has none yet."""
+        """Read the response to the oldest request in flight."""
         ticket = self._tickets.pop(0)
         frame = self._receive_frame(ticket.deadline)
         try:
@@ -141,7 +141,7 @@ class Connection:
 
     @property
     def unanswered(self) -> int:
-        """How many requests are on their way."""
+        """The number of requests in flight."""
         return len(self._tickets)
 
     def _receive_frame(self, deadline: float) -> memoryview:
@@ -178,7 +178,7 @@ class Connection:
         return view
 
     def _learn_versions(self) -> None:
-        """ApiVersions (KIP-35, KIP-511). A broker too old for our question answers in version 0."""
+        """ApiVersions (KIP-35, KIP-511). A broker that does not support our version responds in version 0."""
         hello = ApiVersionsRequest(client_software_name="moldau", client_software_version=_software_version())
         self._send(hello, _API_VERSIONS_VERSION)
         ticket = self._tickets.pop(0)
@@ -208,7 +208,7 @@ class Connection:
             raise RequestRefused(f"{self.address} refused the user {username}: {reason}", answer.error_code)
 
     def close(self) -> None:
-        """Close the connection; harmless when it is closed."""
+        """Close the connection; may be called twice."""
         self.is_open = False
         self._tickets.clear()
         self._socket.close()
@@ -218,7 +218,7 @@ class Connection:
 
 
 def tls_context(options: ClientOptions) -> ssl.SSLContext:
-    """What the `ssl.*` options say; the machine's own certificates where they name none."""
+    """The TLS context for the `ssl.*` options; system certificates if they name none."""
     try:
         context = ssl.create_default_context(cafile=options.tls_ca_file)
         context.check_hostname = options.tls_check_host_name

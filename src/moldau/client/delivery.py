@@ -1,12 +1,12 @@
-"""Handing encoded batches to the leaders of their partitions, each once and in order.
+"""Sends encoded batches to the partition leaders, each once and in order.
 
-Batches of a partition stand in a queue, with their sequence numbers. A request takes the next batch of each
-queue that one broker leads, up to a size; up to five requests are on their way to a broker at once, as many
-as a broker remembers batches of a producer (KIP-98, KAFKA-5494). What is acknowledged leaves its queue.
-After any trouble the next attempt starts with what is left, with the same sequence numbers, so that a
-broker recognises what it has appended already and only the answer was lost.
+Each partition has a queue of batches with sequence numbers. A request takes the next batch of each queue that
+one broker leads, up to a size; up to five requests are in flight to a broker, as many batches as a broker
+remembers of a producer (KIP-98, KAFKA-5494). Acknowledged batches leave their queue. After a failure the next
+attempt sends the rest with the same sequence numbers, so that a broker recognises batches that it has
+appended already.
 
-Not here: who the producer is, and what to do when the broker will not know it any more (producer.py).
+Not here: the producer id, and what to do when a broker does not know it any more (producer.py).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LAST_WITH_DECLARED_PARTITIONS = 11
 
 
 class Producer(NamedTuple):
-    """On whose behalf batches are sent."""
+    """The producer id and epoch of the batches."""
 
     producer_id: int
     producer_epoch: int
@@ -47,14 +47,14 @@ class Producer(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What a broker answered instead of appending a batch."""
+    """An error response to a batch."""
 
     error_code: int
     message: str | None
 
 
 class Delivery:
-    """Batches on their way; `run` returns when all have arrived."""
+    """Batches to send; `run` returns when all are acknowledged."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Delivery:
         batches: Iterable[EncodedBatch],
         next_sequences: dict[TopicPartition, int],
     ) -> None:
-        """`next_sequences` is counted on; partitions that are not in it begin at 0."""
+        """`next_sequences` is updated; partitions that are not in it start at 0."""
         self._cluster = cluster
         self._producer = producer
         self._queues: dict[TopicPartition, deque[tuple[EncodedBatch, int]]] = {}
@@ -74,17 +74,17 @@ class Delivery:
             next_sequences[place] = (sequence + batch.record_count) & 0x7FFFFFFF
 
     def run(self) -> None:
-        """Send everything. RequestRefused with the error code that a broker gave for good; ClusterTimeout."""
+        """Send everything. RequestRefused with the error code of a final error; ClusterTimeout."""
         if self._queues:
             names = sorted({topic for topic, _ in self._queues})
             self._cluster.persist(f"write to {', '.join(names)}", self.attempt)
 
     def undelivered(self) -> list[EncodedBatch]:
-        """What no broker has acknowledged, in order."""
+        """The batches without acknowledgement, in order."""
         return [batch for queue in self._queues.values() for batch, _ in queue]
 
     def attempt(self) -> None:
-        """Send what is left, once."""
+        """Send the rest, once."""
         shares: dict[Connection, list[TopicPartition]] = {}
         for place, queue in self._queues.items():
             if queue:
@@ -130,7 +130,7 @@ class Delivery:
         return _BY_NAME
 
     def _requests(self, connection: Connection, places: list[TopicPartition]) -> Iterator[ProduceRequest]:
-        """The requests for one broker: in each at most one batch of a partition, as the protocol demands."""
+        """The requests for one broker: each has at most one batch of a partition, as the protocol demands."""
         lists = {place: list(self._queues[place]) for place in places}
         for index in range(max(len(each) for each in lists.values())):
             share = [(place, each[index]) for place, each in lists.items() if index < len(each)]
@@ -168,7 +168,7 @@ class Delivery:
         return b"".join((header, batch.body))
 
     def _take(self, answer: ProduceResponse, failures: dict[TopicPartition, Failure]) -> None:
-        """Note what has arrived, and the first failure of each partition: later ones follow from it."""
+        """Record acknowledgements, and the first failure of each partition: later ones follow from it."""
         for topic in answer.responses:
             for each in topic.partition_responses:
                 place = (topic.name, each.index)

@@ -117,7 +117,7 @@ def seal(
     *,
     transactional: bool = False,
 ) -> bytes:
-    """The header that belongs before `batch.body`."""
+    """The batch header for `batch.body`."""
     header = bytearray(HEADER_BYTES)
     HEADER.pack_into(
         header,
@@ -141,8 +141,8 @@ def seal(
 
 
 def _batch_starts(partitions: npt.NDArray[np.int32], sizes: Integers64, batch_bytes: int) -> Integers64:
-    """The rows at which a batch begins: where a partition does, where about `batch_bytes` are full, and
-    around each record that is larger than that.
+    """The rows at which batches start: at each partition, at about `batch_bytes`, and around each
+    larger record.
     """
     is_start = np.ones(len(partitions), dtype=bool)
     is_start[1:] = partitions[1:] != partitions[:-1]
@@ -192,7 +192,7 @@ def _join_records(
 
 
 def _header_blobs(headers: Any) -> Any:
-    """Each row's headers with their count in front, as they stand at the end of a record."""
+    """Each row's encoded headers with their count, the end of a record."""
     counts = np.asarray(pc.fill_null(pc.list_value_length(headers), 0), dtype=np.int64)
     flat = headers.flatten()
     names, values = flat.field("key").cast(pa.binary()), flat.field("value").cast(pa.binary())
@@ -217,7 +217,7 @@ def _offsets(array: Any) -> npt.NDArray[np.int32]:
 
 
 def _lengths(array: Any) -> Integers64:
-    """The length of each value in bytes, -1 for null: what stands before it in a record."""
+    """The length of each value in bytes, -1 for null."""
     offsets = _offsets(array)
     lengths = np.diff(offsets).astype(np.int64)
     if array.null_count:

@@ -1,7 +1,7 @@
-"""What can go wrong between a client and its cluster.
+"""Errors of the client.
 
-Each error says, in a sentence for the person who started the program, what was wanted and what stands in the
-way. `Retriable` never leaves the client: it ends one attempt of several.
+Each message, made for the user, has what was wanted and what prevents it. `Retriable` stays inside the
+client: it ends one attempt of several.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ _CODES = {int(code): code for code in ErrorCode}
 
 
 class ClientError(Exception):
-    """Anything that this client gives up with."""
+    """Any final error of this client."""
 
 
 class OptionError(ClientError, ValueError):
-    """An option that we do not know how to honour, or a value that it cannot have."""
+    """An unsupported option, or an invalid value."""
 
 
 class ClusterTimeout(ClientError, TimeoutError):
-    """The cluster did not answer, or not with what was needed, for as long as we were told to wait."""
+    """The cluster did not respond, or not successfully, within the time limit."""
 
 
 class UnknownTopic(ClientError):
-    """There is no such topic or partition, or no longer."""
+    """The topic or partition does not exist, or no longer."""
 
 
 class RequestRefused(ClientError):
-    """The cluster answered with an error that trying again does not cure; `error_code` is the protocol's."""
+    """The cluster responded with an error that a retry does not cure; `error_code` is the protocol's."""
 
     def __init__(self, message: str, error_code: int) -> None:
         super().__init__(message)
         self.error_code = error_code
 
     def __reduce__(self) -> tuple[type[RequestRefused], tuple[str, int]]:
-        """Errors travel from executors to drivers."""
+        """Pickles the error on its way from executor to driver."""
         return type(self), (str(self), self.error_code)
 
 
 class CorruptRecords(ClientError, ValueError):
-    """A batch from the broker is damaged: its checksum, its header or a record in it."""
+    """A batch is damaged: its checksum, its header or a record in it."""
 
 
 class OffsetOutOfRange(ClientError):
-    """Records that were asked for are not in the log: deleted (before `earliest`), or never written (from
+    """The requested records are not in the log: deleted (before `earliest`), or never written (from
     `latest` on).
     """
 
@@ -60,22 +60,22 @@ class OffsetOutOfRange(ClientError):
         self.earliest, self.latest = earliest, latest
 
     def __reduce__(self) -> tuple[type[OffsetOutOfRange], tuple[str, int, int, int, int]]:
-        """Errors travel from executors to drivers."""
+        """Pickles the error on its way from executor to driver."""
         return type(self), (self.topic, self.partition, self.offset, self.earliest, self.latest)
 
 
 class Retriable(Exception):
-    """This attempt failed and the next may not: `Cluster.persist` waits and tries again."""
+    """This attempt failed, the next may succeed: `Cluster.persist` waits and repeats it."""
 
 
 def error_words(error_code: int) -> str:
-    """Kafka's sentence and name for an error code."""
+    """Kafka's message and name for an error code."""
     code = _CODES.get(error_code)
     return f"error {error_code}" if code is None else f"{code.message.rstrip('.')} ({code.name})"
 
 
 def check(error_code: int, wanted: str) -> None:
-    """Nothing for code 0; Retriable where the table says that trying again may help; else RequestRefused."""
+    """Return for code 0; raise Retriable for a retriable error, else RequestRefused."""
     if not error_code:
         return
     code = _CODES.get(error_code)

@@ -1,19 +1,18 @@
-"""The record batches of a range [start, end) of one partition, once each, in order.
+"""Fetches the record batches of a range [start, end) of one partition, in order.
 
-    ask from start ----> answer: batches ----> ask from behind the last one ----> yield the batches ----> ...
+    fetch from start ----> response: batches ----> fetch from behind the last one ----> yield the batches ----> ...
 
-One request is on its way while the batches of the one before are worked on, so that network and decoding
-overlap without a thread. A range may hold fewer records than offsets: compaction leaves gaps, markers of
-transactions take offsets, and with `read_committed` the batches of aborted transactions are left out, so that
-the end is reached when a batch at or behind it comes by, not when its last record has been seen.
+The next request is in flight while the batches of the last response are processed, so network and decoding
+overlap without a thread. A range may hold fewer records than offsets: compaction leaves gaps, transaction
+markers have offsets, and with `read_committed` aborted batches are left out. So the range ends at the first
+batch at or behind its end, not at its last record.
 
-What holds up: a range that ends above what may be read (the high watermark, or with `read_committed` the
-last stable offset) is waited for, and so is a broker that answers without records although it may show them
-(it reads them from elsewhere, perhaps, and has used up a quota). That is no proof that nothing is left: a
-cleaned log keeps its last batch, if only the header. Whatever the reason, after `patience_seconds` without
-progress the range ends with ClusterTimeout; it never goes on silently and never loops for ever.
+A range that ends above the high watermark (with `read_committed`: the last stable offset) is waited for, and
+so is an empty response below it (a broker may read from remote storage, or throttle). An empty response does
+not mean that nothing is left: a compacted log keeps its last batch, if only the header. After
+`patience_seconds` without progress the range ends with ClusterTimeout.
 
-Not here: what to do about records that are gone (OffsetOutOfRange says what there is); the caller decides.
+Not here: what to do about deleted records (OffsetOutOfRange has the log's range); the caller decides.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _BY_NAME = 12
 
 
 class FetchedBatches(NamedTuple):
-    """Whole batches, as they lie in the answer, and who of their producers aborted (None: read all)."""
+    """Complete batches, as bytes of the response, and the aborted producers among them (None: read all)."""
 
     batches: list[BatchView]
     aborted: Sequence[AbortedTransaction] | None
@@ -65,8 +64,8 @@ def fetch_range(
     read_committed: bool,
     max_bytes: int | None = None,
 ) -> Iterator[BatchView]:
-    """The batches with records in [start, end), checked against their crc; a batch may reach beyond the range
-    on both sides. Without markers, and with `read_committed` without aborted transactions.
+    """The batches with records in [start, end), with their crc checked; the first and last may reach beyond
+    the range. Without markers; with `read_committed`, without aborted batches.
 
     OffsetOutOfRange, UnknownTopic (also when the topic is deleted meanwhile), ClusterTimeout, CorruptRecords,
     RequestRefused.
@@ -80,7 +79,7 @@ def fetch_range(
 
 
 class _RangeReader:
-    """Asks for a range, one request ahead of who uses the answers."""
+    """Fetches a range, one request ahead of the consumer of its responses."""
 
     def __init__(
         self,
@@ -104,7 +103,7 @@ class _RangeReader:
         self._reason = "no broker answered"
 
     def answers(self) -> Iterator[FetchedBatches]:
-        """The answers that bring batches, until the range is read."""
+        """The responses with batches, until the range is read."""
         self._progress_at = time.monotonic()
         while self.position < self.end:
             data = self.cluster.persist(f"read {self.name}", self._attempt, self._seconds_left())
@@ -118,13 +117,13 @@ class _RangeReader:
             self._progress_at = time.monotonic()  # what the reader of the batches took does not count
 
     def give_up(self) -> None:
-        """Hand the connection back; one with an answer on its way that nobody wants is closed."""
+        """Return the connection; it is closed if a response is still to come."""
         if self._connection is not None:
             self.cluster.give_back(self._connection)
         self._connection = None
 
     def _attempt(self) -> PartitionData:
-        """Take the answer to the request that is on its way, or send one and wait for it."""
+        """Read the response of the request in flight, or send one and wait for it."""
         try:
             connection = self._connection = self._connection or self._leader()
             if not connection.unanswered:
@@ -179,13 +178,13 @@ class _RangeReader:
         )
 
     def _bytes_needed(self) -> int:
-        """A generous guess at what the rest of the range takes, so that its end does not bring megabytes."""
+        """An upper estimate of the rest of the range in bytes, so that the last fetch is not too large."""
         if not self._bytes_per_offset:
             return self.bytes_max
         return int((self.end - self.position) * self._bytes_per_offset * 1.25) + FETCH_BYTES_MIN
 
     def _ask_ahead(self) -> None:
-        """Send the next request before the answer to this one is worked on; what fails shows later."""
+        """Send the next request before this response is processed; errors show when it is read."""
         connection = self._connection
         if self.position >= self.end or connection is None or not connection.is_open:
             return
@@ -195,7 +194,7 @@ class _RangeReader:
             self._connection = None
 
     def _whole_batches(self, data: PartitionData) -> list[BatchView]:
-        """The answer's batches; the last may break off, because the answer's size is limited."""
+        """The response's complete batches; the last one may be cut off by the size limit."""
         records = data.records
         if not records:
             return []
@@ -208,7 +207,7 @@ class _RangeReader:
         return batches
 
     def _advance(self, batches: list[BatchView], data: PartitionData) -> None:
-        """Move behind the last batch, or decide that there is nothing more."""
+        """Move behind the last batch, or end the range."""
         if batches:
             behind = batches[-1].next_offset
             if behind <= self.position:
@@ -248,7 +247,7 @@ class _RangeReader:
 
 
 def _size_of_first(records: bytes | memoryview) -> int:
-    """What a batch that breaks off should be long; CorruptBatch for what cannot be the beginning of one."""
+    """The full size of a batch that is cut off. CorruptBatch if it cannot be the start of one."""
     if len(records) <= MAGIC_OFFSET:
         return 0
     size = batch_size_bytes(records, 0)
@@ -260,7 +259,7 @@ def _size_of_first(records: bytes | memoryview) -> int:
 def _visible(
     fetched: FetchedBatches, start: int, end: int, check_crcs: bool, name: str
 ) -> Iterator[BatchView]:
-    """The batches of one answer that a consumer sees."""
+    """The batches of a response that a consumer sees."""
     began = sorted(fetched.aborted or (), key=lambda each: each.first_offset, reverse=True)
     aborted: set[int] = set()
     for batch in fetched.batches:

@@ -1,18 +1,18 @@
-"""What the numbered batches of a transactional id have come to: which number was committed last, and by whom.
+"""The ledger of a transactional id: the number of the last committed micro-batch, and which run wrote it.
 
-The entry is an offset that a consumer group has committed, written inside the very transaction that
-carries the batch: either both are there or neither is. Whoever opens the transactional id reads it and
-knows whether a batch must be written (again) or not, and whether somebody else is in charge by now:
+An entry is a committed offset of a consumer group, written in the transaction of the batch itself: either
+both are there or neither is. Whoever opens the transactional id reads the entry, and knows whether a batch
+must be written and whether another run has taken over:
 
     offset    the batch's number
     metadata  {"stream": whose numbers they are, "run": who wrote last, "turn": 3, "before": [earlier runs]}
 
-A *run* is one life of a driver. The one that opens the id last is in charge; it notes those before it, so
-that a run which finds itself among them knows that it is the older one, however it lost its memory.
-Kafka's epochs alone cannot tell: an older driver that opens the id once more would have the newer epoch.
+A *run* is one life of a driver. The run that opened the id last is the current one; it records the earlier
+runs, so that a run which finds itself among them knows that it was replaced. Kafka's epochs cannot tell: an
+older driver that opens the id again gets the higher epoch.
 
-The group has no members, and keeps its offsets as long as any group without members does
-(offsets.retention.minutes, a week by default).
+The group has no members; its offsets are kept as long as those of any empty group (offsets.retention.minutes,
+a week by default).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BY_NAME = 9
 
 @dataclass(frozen=True)
 class Entry:
-    """The last word on a transactional id's batches."""
+    """The newest entry of a transactional id."""
 
     stream: str
     run: str
@@ -56,7 +56,7 @@ class Entry:
 
 
 def parse_entry(batch_id: int, text: str) -> Entry | None:
-    """The entry that an offset and its metadata are; None if they are none."""
+    """Parse an entry from an offset and its metadata; None if they are none."""
     try:
         entry = json.loads(text)
         return Entry(entry["stream"], entry["run"], batch_id, entry["turn"], tuple(entry["before"]))
@@ -65,7 +65,7 @@ def parse_entry(batch_id: int, text: str) -> Entry | None:
 
 
 def read_entry(cluster: Cluster, group_id: str) -> Entry | None:
-    """The newest entry. Waits for a transaction that is being ended: its entry may become the newest."""
+    """Read the newest entry. Waits for a transaction that is ending: its entry may become the newest."""
     wanted = f"read the offsets of group {group_id!r}"
 
     def attempt() -> Entry | None:

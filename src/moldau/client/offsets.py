@@ -1,8 +1,7 @@
-"""Positions in partitions: by time (ListOffsets), and those that groups have committed (OffsetCommit and
-OffsetFetch).
+"""Offsets of partitions: by time (ListOffsets), and committed ones (OffsetCommit and OffsetFetch).
 
-Partitions are asked of their leaders, as many as there are with one request a broker. A commit is that of a
-*simple consumer*: generation -1 and no member id, which a coordinator takes for a group that has no members.
+ListOffsets goes to the leaders, one request a broker. A commit is that of a *simple consumer*: generation -1
+and no member id, which a coordinator accepts for a group without members.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _BY_NAME = 9
 
 
 class CommittedOffset(NamedTuple):
-    """Where a group has come to, and the text that it left there."""
+    """A committed offset and its metadata text."""
 
     offset: int
     metadata: str
@@ -148,7 +147,7 @@ def commit_offsets(
 def committed_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
-    """What the group has committed, with its text; partitions without an offset are left out."""
+    """The group's committed offsets with their metadata; partitions without one are left out."""
     topics: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         topics[topic].append(partition)

@@ -1,8 +1,8 @@
-"""The client settings we honour, by the names that people know from Java's client and from librdkafka.
+"""The client settings we support, under the names of Java's client and librdkafka.
 
-Spark's options carry them with the prefix `kafka.`, which may stay. A setting that would change what is safe
-(encryption, authentication) and that we cannot honour is refused; any other unknown one is warned of once a
-process and ignored. Settings that another part acts on (a producer's) are named by it in `elsewhere`.
+Spark's options carry them with the prefix `kafka.`, which is accepted. An unsupported setting of encryption
+or authentication is refused; any other unknown one is ignored with a warning, once a process. Settings that
+another part handles (a producer's) are passed in `elsewhere`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _warned: set[str] = set()
 
 @dataclass(frozen=True)
 class ClientOptions:
-    """Settings of one client; plain values, so that they travel to executors."""
+    """Settings of one client; plain values, so that they can be pickled for executors."""
 
     client_id: str = "moldau-client"
     request_timeout_seconds: float = 30.0
@@ -47,7 +47,7 @@ class ClientOptions:
 
 
 def parse_options(options: Mapping[str, str], elsewhere: Collection[str] = ()) -> ClientOptions:
-    """The settings that `options` name; OptionError for one that cannot be honoured."""
+    """The settings in `options`. OptionError for one that is not supported."""
     given = {name.lower().removeprefix("kafka."): str(value) for name, value in options.items()}
     values: dict[str, object] = {}
     for name, (field_name, factor) in _NUMBERS.items():
@@ -63,7 +63,7 @@ def parse_options(options: Mapping[str, str], elsewhere: Collection[str] = ()) -
 
 
 def warn_without_effect(names: Iterable[str], why: str = "in Moldau's client") -> None:
-    """Say of each setting, once a process, that it has no effect: Kafka's own clients would act on it."""
+    """Warn of each setting, once a process, that it has no effect, although Kafka's clients support it."""
     for name in sorted(set(names) - _warned):
         _warned.add(name)
         warnings.warn(f"the option kafka.{name} has no effect {why}", stacklevel=3)
@@ -132,7 +132,7 @@ def _security(given: dict[str, str]) -> dict[str, object]:
 
 
 def _refuse_security_without_protocol(given: Mapping[str, str]) -> None:
-    """Without the protocol everything would go in clear text, and to whoever answers: not what is meant."""
+    """Refuse TLS and SASL settings without security.protocol: the connection would be plaintext."""
     for name in given:
         if _MEANS_SECURITY.match(name):
             raise OptionError(

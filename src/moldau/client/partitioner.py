@@ -44,7 +44,7 @@ def murmur2(key: bytes) -> int:
 
 
 def partition_of_key(key: bytes, partition_count: int) -> int:
-    """Where Kafka's default partitioner puts a record with this key."""
+    """The partition of a key by Kafka's default partitioner."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
@@ -87,7 +87,7 @@ def murmur2_of_keys(
 
 
 def _steps(words: Integers64) -> int:
-    """For how many words there are enough keys that have them."""
+    """The number of words for which enough keys are that long."""
     if len(words) <= _KEYS_MIN:
         return 0
     return int(np.partition(words, -_KEYS_MIN - 1)[-_KEYS_MIN - 1])

@@ -1,18 +1,19 @@
-"""Two producers of encoded batches: one that is idempotent, and one with transactions that outlive a process.
+"""Two producers of encoded batches: an idempotent one, and a transactional one whose transactions outlive a
+process.
 
-`IdempotentProducer` numbers what it sends, so that a retry writes nothing twice (KIP-98). When a broker has
-forgotten it, it becomes another producer and sends again what was not acknowledged: at least once.
+`IdempotentProducer` numbers its batches, so that a retry writes nothing twice (KIP-98). If a broker has
+forgotten its id, it takes a new one and sends unacknowledged batches again: at least once.
 
-`TransactionalProducer` is a transactional id. Opening it (InitProducerId) fences whoever used the id
-before, and ends what that one had left open. Then transactions follow each other: `send`, `commit_offset`,
-`commit`. With transactions v2 (KIP-890) partitions and groups join a transaction by being written to, and
-every end raises the epoch, so that a transaction costs three round trips; with an older broker they are
-declared first.
+`TransactionalProducer` is a transactional id. Opening it (InitProducerId) fences its last user and ends that
+one's open transaction. Then transactions follow each other: `send`, `commit_offset`, `commit`. With
+transactions v2 (KIP-890) partitions and groups join a transaction with the first write, and every end raises
+the epoch, so a transaction costs three round trips; with an older broker they are added first
+(AddPartitionsToTxn).
 
-A transaction either ends well or with an error:
+A transaction that fails raises:
 
-    Fenced                 somebody else has opened the id since
-    TransactionLost        it cannot go on, or nobody knows how it ended: open the id anew, and look
+    Fenced                 another producer has opened the id since
+    TransactionLost        it cannot go on, or its result is unknown: open the id again, and read the ledger
     others                 ClusterTimeout, RequestRefused, UnknownTopic: final
 
 Not here: encoding (encoder.py), sending (delivery.py), what to commit when (pyspark_moldau's sink).
@@ -68,15 +69,15 @@ _CLIENT_ADD_PARTITIONS_VERSION = 3
 
 
 class Fenced(ClientError):
-    """Somebody else has opened the transactional id since; this producer may write no more."""
+    """Another producer has opened the transactional id; this one may write no more."""
 
 
 class TransactionLost(ClientError):
-    """The transaction is aborted, or will be, or it is not known how it ended."""
+    """The transaction is or will be aborted, or its result is unknown."""
 
 
 class IdempotentProducer:
-    """Writes each record once as long as this object lives; not for several threads."""
+    """Writes each record once as long as this object lives. Not thread-safe."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -84,7 +85,7 @@ class IdempotentProducer:
         self._next_sequences: dict[TopicPartition, int] = {}
 
     def send(self, batches: Sequence[EncodedBatch]) -> None:
-        """Write these batches and return when all in-sync replicas have them."""
+        """Write these batches; return when all in-sync replicas have them."""
         left = list(batches)
         for birth in range(_REBIRTHS_MAX + 1):
             if self._producer is None:
@@ -116,10 +117,9 @@ class IdempotentProducer:
 
 
 class TransactionalProducer:
-    """One transactional id, opened; not for several threads.
+    """One transactional id, opened. Not thread-safe.
 
-    It may be kept between transactions by whoever has it, or thrown away and opened anew: all that counts
-    is in the broker.
+    It may be kept between transactions or opened again for each: the state is in the broker.
     """
 
     def __init__(self, cluster: Cluster, transactional_id: str, transaction_timeout_ms: int = 60_000) -> None:
@@ -133,7 +133,7 @@ class TransactionalProducer:
         self._groups: set[str] = set()
 
     def open(self) -> None:
-        """Take the id over: fence other users, and wait until what they left open is ended."""
+        """Open the id: fence its other users, and wait until their open transactions are ended."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms
         )
@@ -142,14 +142,14 @@ class TransactionalProducer:
         self._become(answer.producer_id, answer.producer_epoch)
 
     def send(self, batches: Sequence[EncodedBatch]) -> None:
-        """Write these batches into the transaction, which the first ones begin."""
+        """Write these batches in the transaction, which starts with the first ones."""
         self._declare({(batch.topic, batch.partition) for batch in batches})
         self._partitions.update((batch.topic, batch.partition) for batch in batches)
         delivery = Delivery(self.cluster, self._producer, batches, self._next_sequences)
         self._judged(delivery.run)
 
     def commit_offset(self, group_id: str, topic: str, partition: int, offset: int, text: str) -> None:
-        """Store an offset, and a text beside it, for a group: if and only if the transaction commits."""
+        """Commit an offset, with metadata, for a group as part of the transaction."""
         producer = self._producer
         if not self._is_v2 and group_id not in self._groups:
             declaration = AddOffsetsToTxnRequest(
@@ -174,11 +174,11 @@ class TransactionalProducer:
         self._ask(group_id, GROUP, request, "commit offsets with", at_most)
 
     def commit(self) -> None:
-        """Commit. TransactionLost when it is not known whether that was done."""
+        """Commit. TransactionLost if the result is unknown."""
         self._end(committed=True)
 
     def abort(self) -> None:
-        """Abort what was written since the last end."""
+        """Abort the open transaction."""
         self._end(committed=False)
 
     def _end(self, *, committed: bool) -> None:
@@ -213,7 +213,7 @@ class TransactionalProducer:
         )
 
     def _declare(self, partitions: set[TopicPartition]) -> None:
-        """Transactions v1: say which partitions will be written to."""
+        """Transactions v1: AddPartitionsToTxn."""
         new = sorted(partitions - self._partitions)
         if self._is_v2 or not new:
             return
@@ -232,7 +232,7 @@ class TransactionalProducer:
         self._partitions.update(new)
 
     def _ask(self, key: str, kind: int, request: Message, deed: str, at_most: int = 2**15) -> Any:
-        """Ask a coordinator until it decides."""
+        """Send a request to a coordinator, and repeat it while the error is retriable."""
         wanted = f"{deed} transactional id {self.transactional_id!r}"
 
         def attempt() -> Any:
@@ -249,7 +249,7 @@ class TransactionalProducer:
         return self._judged(lambda: self.cluster.persist(wanted, attempt))
 
     def _judged(self, action: Callable[[], Any]) -> Any:
-        """Name errors by what they mean for the transaction."""
+        """Map error codes to their meaning for the transaction."""
         try:
             return action()
         except RequestRefused as refusal:
@@ -263,7 +263,7 @@ class TransactionalProducer:
 
 
 def _error_codes(answer: Any) -> list[int]:
-    """All error codes of a coordinator's answer, whichever it is."""
+    """All error codes of a coordinator's response."""
     codes = [answer.error_code] if hasattr(answer, "error_code") else []
     for topic in getattr(answer, "topics", ()):
         codes += [each.error_code for each in topic.partitions]

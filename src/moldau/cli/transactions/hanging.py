@@ -104,8 +104,8 @@ def abort_hanging(
             raise CommandError(
                 f"transaction {owner.transactional_id!r} of producer {producer_id} is not hanging: its "
                 f"coordinator knows it ({owner.state}), and an abort in one partition would leave the others "
-                f"open. Abort all of it with `moldau transactions terminate {owner.transactional_id}`, or add "
-                "--force"
+                f"open. Abort all of it with `moldau transactions terminate {owner.transactional_id}`, or "
+                "add --force"
             )
     write_abort_marker(routing, place, producer_id, producer_epoch, coordinator_epoch)
 
