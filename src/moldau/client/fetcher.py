@@ -1,6 +1,6 @@
 """Fetches the record batches of a range [start, end) of one partition, in order.
 
-    fetch from start ----> response: batches ----> fetch from behind the last one ----> yield the batches ----> ...
+    fetch from start ----> response: batches ----> fetch behind the last one ----> yield the batches ----> ...
 
 The next request is in flight while the batches of the last response are processed, so network and decoding
 overlap without a thread. A range may hold fewer records than offsets: compaction leaves gaps, transaction
