@@ -7,7 +7,7 @@
 `die_after(steps)` makes the broker die at that step from now on, a step being a callback or a change of the
 disk: between the write and the answer, in the middle of a checkpoint, during recovery.
 
-The disk may be given faults (`disk.fault` of core/simulated_files.py is asked before each operation).
+`disk_fault` is asked before each operation of the disk (core/simulated_files.py), and may raise OSError.
 """
 
 from __future__ import annotations
@@ -16,128 +16,22 @@ import asyncio
 import contextvars
 import errno
 import random
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
+from sim_host import VirtualClock, make_host
 from sim_invariants import Invariants
 from sim_loop import VirtualLoop
-from sim_network import Network, ProcessNetwork
+from sim_network import Network
 from sim_process import Killed, Process
 
-from moldau.core.files import Buffer
 from moldau.core.settings.sources import from_texts
 from moldau.core.simulated_files import SimulatedFiles
-from moldau.core.timers import LoopTimers
-from moldau.core.workers import InlineExecutor, inline_pool
-from moldau.host import Host
-from moldau.log.compaction.clean import clean
-from moldau.log.compaction.job import CleanError, CleanJob, CleanResult, OnProgress
-from moldau.monitor.process import ProcessFacts
 from moldau.node import Node
 
-EPOCH_MS = 1_700_000_000_000
 PORT = 9092
 DATA = "/data"
-_TICK_SECONDS = 1e-5
 _READS = frozenset(("read", "list"))
-
-
-class VirtualClock:
-    """The loop's time as a machine's clock."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
-
-    def now_ms(self) -> int:
-        return EPOCH_MS + int(self._loop.time() * 1000)
-
-    def monotonic_ms(self) -> float:
-        return self._loop.time() * 1000
-
-
-class TickingCounter:
-    """A fine counter for measuring work: each look at it takes a moment, so that long work is cut."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
-        self._looks = 0
-
-    def __call__(self) -> float:
-        self._looks += 1
-        return self._loop.time() + self._looks * _TICK_SECONDS
-
-
-class ProcessFiles:
-    """A machine's disk as one process has it: the dead change nothing, and writes are traced."""
-
-    def __init__(self, disk: SimulatedFiles, process: Process, note: Callable[[str], None]) -> None:
-        for name in dir(SimulatedFiles):
-            if not name.startswith("_") and name not in (
-                "process_kill",
-                "power_cut",
-                "used_bytes",
-                "pwritev",
-            ):
-                setattr(self, name, _guarded(getattr(disk, name), process))
-        self._pwrite, self._note = self.pwrite, note
-        self.pwrite = self._noted_pwrite
-
-    def _noted_pwrite(self, fd: int, data: Buffer, position: int) -> int:
-        self._note(f"writes {len(data)} bytes {zlib.crc32(data):08x} at {position}")
-        return int(self._pwrite(fd, data, position))
-
-    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
-        return self.pwrite(fd, b"".join(buffers), position)
-
-
-def _guarded(operation: Callable[..., Any], process: Process) -> Callable[..., Any]:
-    def guarded(*args: Any, **named: Any) -> Any:
-        process.must_live()
-        return operation(*args, **named)
-
-    return guarded
-
-
-class CompactionBeside:
-    """A `CleaningWorker` that cleans at a later moment, on the simulation's thread."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._canceled = False
-        self.busy = False
-
-    def run(
-        self, job: CleanJob, on_progress: OnProgress, done: Callable[[CleanResult | Exception], None]
-    ) -> None:
-        if self.busy:
-            raise RuntimeError("a job is running")
-        self.busy, self._canceled = True, False
-
-        def work() -> CleanResult | Exception:
-            try:
-                return clean(
-                    self._host.files,
-                    job,
-                    on_progress,
-                    lambda: self._canceled,
-                    monotonic=self._host.seconds,
-                    sleep=lambda seconds: None,
-                )
-            except (CleanError, OSError) as error:
-                return error
-
-        def ended(future: asyncio.Future[CleanResult | Exception]) -> None:
-            self.busy = False
-            done(future.result())
-
-        self._host.loop.run_in_executor(None, work).add_done_callback(ended)
-
-    def cancel(self) -> None:
-        self._canceled = True
-
-    def close(self) -> None:
-        self._canceled = True
 
 
 class Machine:
@@ -186,11 +80,13 @@ class Machine:
         process.before_callback = self._before_callback
         self.node, invariants = None, Invariants()
         process.after_callback = lambda: self.node is None or invariants.check(self.node)
+        draw = random.Random(self.random.getrandbits(64))
+        host = make_host(self._loop, self._network, self.disk, process, draw, self.starts)
         started: asyncio.Future[bool] = self._loop.create_future()
         process.on_kill.append(lambda: started.done() or started.set_result(False))
 
         async def start() -> None:
-            self.node = Node(self._settings(), self._host(process))
+            self.node = Node(self._settings(), host)
             await self.node.start()
 
         def ended(task: asyncio.Task[None]) -> None:
@@ -224,31 +120,10 @@ class Machine:
         }
         return from_texts(told | self.settings)
 
-    def _host(self, process: Process) -> Host:
-        loop, draw = self._loop, random.Random(f"{self.random.getrandbits(64)}")
-        return Host(
-            loop=loop,
-            clock=VirtualClock(loop),
-            timers=LoopTimers(loop),
-            random=draw,
-            files=ProcessFiles(  # type: ignore[arg-type]
-                self.disk, process, lambda what: loop.trace.add(loop.time(), self.name, what)
-            ),
-            network=ProcessNetwork(self._network, process),
-            workers=InlineExecutor(),  # the loop runs what it is given for them, later
-            pool=inline_pool,
-            open_files_max=100,
-            process_id=self.starts,
-            seconds=TickingCounter(loop),
-            thread_cpu_seconds=TickingCounter(loop),
-            process_facts=lambda: ProcessFacts(0.0, None, None, None, None, 100),
-            cleaning_worker=CompactionBeside,
-        )
-
     # Ending
 
     async def stop(self) -> None:
-        """In order, as after SIGTERM."""
+        """In order, as after SIGTERM; every file must be closed then."""
         process, node = self.process, self.node
         assert process is not None
         assert node is not None
@@ -257,6 +132,7 @@ class Machine:
             await asyncio.sleep(0.01)
         if process.alive:
             stopping.result()
+            assert not self.disk.open_paths(), f"open after the stop: {self.disk.open_paths()}"
             self._gone(process)
 
     def _gone(self, process: Process) -> None:
@@ -272,8 +148,12 @@ class Machine:
 
     def power_cut(self) -> None:
         """The machine stops, and may be started again."""
-        self._die(power=True)
-        self._settle()
+        if self.runs:
+            self._die(power=True)
+            self._settle()
+        else:
+            self._settle()
+            self.disk.power_cut()
 
     def die_after(self, steps: int | None, *, power: bool = False) -> None:
         """Die at this step from now on; None: not any more."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from sim_admin import TRANSACTION, find_coordinator
 from sim_client import RETRIABLE, Disconnected, SimClient
+from sim_host import EPOCH_MS
 
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -101,7 +102,7 @@ class SimProducer:
 
     def batch(self, place: Place, key_values: Sequence[KeyValue]) -> Sent:
         """A batch with the partition's next sequence numbers."""
-        now_ms = 1_700_000_000_000 + int(self.client.world.loop.time() * 1000)
+        now_ms = EPOCH_MS + int(self.client.world.loop.time() * 1000)
         records = [Record(index, now_ms, key, value, ()) for index, (key, value) in enumerate(key_values)]
         sequence = self._sequences.get(place, 0)
         if self.idempotent:

@@ -100,6 +100,10 @@ class SimulatedFiles:
         file.content, file.durable = survived, bytearray(survived)
         file.touched_pages.clear()
 
+    def open_paths(self) -> list[str]:
+        """The path of each open descriptor."""
+        return list(self._paths.values())
+
     def used_bytes(self) -> int:
         """What all files hold together."""
         return sum(len(file.content) for file in self._names.values())
