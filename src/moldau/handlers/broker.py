@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from moldau.core.allowance import Allowance
 from moldau.core.slow_lane import SlowLane
 from moldau.handlers.session import Session
+from moldau.monitor.request_counts import RequestCounts
 from moldau.monitor.request_times import RequestTimes
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Broker:
     producer_ids: "ProducerIds"
     side_worker: "SideWorker"
     verifications: "Verifications" = field(init=False)  # given by node.py, as it needs the broker itself
-    request_counts: dict[tuple[int, int], int] = field(default_factory=dict)  # (API key, version) -> requests
+    request_counts: RequestCounts = field(default_factory=RequestCounts)
     request_times: RequestTimes = field(default_factory=RequestTimes)
     allowance: Allowance = field(default_factory=Allowance)
     response_room: ResponseRoom = field(default_factory=ResponseRoom)

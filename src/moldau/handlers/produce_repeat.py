@@ -83,8 +83,7 @@ class RepeatedProduce:
 
     __slots__ = (
         "_acks",
-        "_count_key",
-        "_counts",
+        "_count",
         "_flexible",
         "_now_ms",
         "_timeout_ms",
@@ -136,8 +135,7 @@ class RepeatedProduce:
         self.spare: list[_RepeatedSlot] = []
         self._flexible = flexible
         self._now_ms = broker.clock.now_ms
-        self._counts = broker.request_counts
-        self._count_key = (0, version)
+        self._count = broker.request_counts.of(_PRODUCE, version)
         row = (partition.index, 0, -1, -1, -1, None)
         answer = frame_answer(0, self._flexible, encode_produce_response(version, [(key, [row])]))
         # The answer's offsets are the only run of 24 bytes 0xff in it that ends a fixed distance before its
@@ -173,7 +171,7 @@ class RepeatedProduce:
         error_code = result.error_code
         if error_code and isinstance(result, Deferred):
             return False  # nothing has happened yet
-        self._counts[self._count_key] += 1
+        self._count.value += 1
         partition.stats.produces += 1
         slot = self.spare.pop() if self.spare else _RepeatedSlot(exchange, self)
         slot.filled = False

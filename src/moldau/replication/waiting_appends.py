@@ -53,6 +53,10 @@ class WaitingAppends:
         """Take those that waited for this offset, or for one before it."""
         self._reached = end_offset
         entries, gone = self.entries, self._gone
+        if entries and not gone and entries[-1][0] <= end_offset:  # as after most turns: all of them
+            waiters = [entry[1] for entry in entries]
+            entries.clear()
+            return waiters
         waiters = []
         while entries and entries[0][0] <= end_offset:
             entry = entries.popleft()

@@ -205,19 +205,19 @@ class Connection(asyncio.BufferedProtocol):
         position = 0
         ends_seconds = 0.0
         queue = self.queue
-        request = self.dispatcher.request
+        dispatcher = self.dispatcher
         self.consuming = True  # an answer given at once must not start a second round inside this one
         try:
             while end - position >= 4 and not (self.blocked or self.write_paused or self.closed):
                 (size_bytes,) = _FRAME_SIZE(view, position)
                 if not 0 < size_bytes <= self.listener.frame_bytes_max:
-                    self.dispatcher.other_protocol(self, bytes(view[position : min(end, position + 64)]))
+                    dispatcher.other_protocol(self, bytes(view[position : min(end, position + 64)]))
                     position = end
                     break
                 after = position + 4 + size_bytes
                 if after > end:
                     break
-                parts = request(self, view, position, after)
+                parts = dispatcher.request(self, view, position, after)
                 if parts is not REPEATED:
                     self._answer(parts, after - position - 4)
                     if after < end:  # more came with it

@@ -143,9 +143,7 @@ class Dispatch:
         entry = TABLE.get(api_key)
         if entry is None or not entry.min_version <= version <= entry.max_version:
             return self._unknown(entry, api_key, version, correlation_id)
-        counts = self.counts
-        key = (api_key, version)
-        counts[key] = counts.get(key, 0) + 1
+        self.counts.of(api_key, version).value += 1
         if entry.raw is None:
             return self._declared(connection, view, entry, version, correlation_id)
         many_rows = None
