@@ -1,11 +1,11 @@
 """Data pipelines on Spark: topics in, topics and tables out.
 
-A Kafka Streams job, done by Spark: it reads topics, transforms, and writes topics or tables, on a Spark
-session inside the program's own process by default and, unchanged, on a Spark cluster. This package
-reaches a broker as anybody's program does, through a client (`moldau.client`, `pyspark_moldau`).
+A Kafka Streams job, run by Spark: it reads topics, transforms, and writes topics or tables, in a Spark
+session inside the program's own process by default and, unchanged, on a Spark cluster. This package reaches a
+broker through a client only (`moldau.client`, `pyspark_moldau`).
 
-docs/streams.md is the tutorial. `App` (app.py) is where the code begins; runner.py is where an app runs.
-Importing this needs no PySpark; running does, and says so.
+docs/streams.md is the tutorial. Start at `App` (app.py); runner.py runs an app. Importing this package needs
+no PySpark; running does, and a missing PySpark is reported then.
 """
 
 from moldau.streams.app import App

@@ -71,10 +71,10 @@ class App:
     ) -> None:
         """Name an app.
 
-        `bootstrap_servers`: else MOLDAU_BOOTSTRAP, else 127.0.0.1:9092. `checkpoints`: the folder (or a URI
-        that every machine of the Spark cluster reaches) for what must survive a restart; else
-        ./checkpoints. `delivery`: exactly-once, or the cheaper at-least-once. `settings`: Spark's
-        (spark.sql...). `options`: client settings for every topic (kafka.security.protocol ...).
+        `bootstrap_servers`: else MOLDAU_BOOTSTRAP, else 127.0.0.1:9092. `checkpoints`: the folder of the
+        checkpoints (or a URI that every machine of the Spark cluster reaches); else ./checkpoints.
+        `delivery`: exactly-once, or the cheaper at-least-once. `settings`: Spark's (spark.sql...). `options`:
+        client settings for every topic (kafka.security.protocol ...).
         """
         self.name = checked_name(name, "an app")
         if delivery not in DELIVERIES:
@@ -215,10 +215,10 @@ class App:
             raise AppError(f"cannot read {path}: it is not text in UTF-8") from None
 
     def run(self, *, once: bool = False, master: str | None = None, **overrides: Any) -> None:
-        """Run all flows until SIGINT or SIGTERM; with `once`, until everything that is there is done.
+        """Run all flows until SIGINT or SIGTERM; with `once`, until everything that is there is processed.
 
-        Raises StreamsError if a flow has failed; one that nobody catches ends the program with its sentence
-        alone. `moldau streams run` does the same, with live progress.
+        Raises StreamsError if a flow has failed; uncaught, it ends the program with its message and no
+        traceback. `moldau streams run` does the same, with live progress.
         """
         from moldau.streams.errors import say_uncaught
         from moldau.streams.runner import run_app
@@ -267,7 +267,7 @@ class App:
 
     @property
     def place(self) -> Place:
-        """Where rows come from and go to; the cluster unless something else was put there (`at`)."""
+        """Where rows come from and go to; the cluster unless `at` set something else."""
         if self._place is None:
             from moldau.streams.places import ClusterPlace
 
@@ -276,7 +276,7 @@ class App:
 
     @contextmanager
     def at(self, place: Place) -> Iterator[None]:
-        """Let rows come from and go to another place."""
+        """Set where rows come from and go to."""
         before, self._place = self._place, place
         try:
             yield
@@ -285,7 +285,7 @@ class App:
 
     @contextmanager
     def building(self, flow: Flow) -> Iterator[Reading]:
-        """Note which topics are read while the flow's function is called."""
+        """Record which topics are read while the flow's function is called."""
         before, self._building = self._building, Reading(flow)
         try:
             yield self._building
@@ -293,7 +293,7 @@ class App:
             self._building = before
 
     def reading(self, topic: Topic, *, as_table: bool = False) -> Flow | None:
-        """Note that a topic is read; gives the flow that is being built, if any."""
+        """Record that a topic is read; returns the flow that is being built, if any."""
         if self._building is None:
             return None
         (self._building.tables if as_table else self._building.streams).add(topic.name)

@@ -1,11 +1,10 @@
-"""The options of all topics and flows, checked before Java starts.
+"""Checks the options of all topics and flows before Java starts.
 
-Java takes seconds to start, and minutes on a busy machine: too long to wait for a mistake in an option.
-Here the data source's own tables are asked, on the driver; Spark would ask them much later, and hand the
-answer on inside traces of Java and Python.
+Java takes seconds to start, minutes on a busy machine: too long for an error in an option. Here the data
+source's option tables check them on the driver; Spark would check them much later, inside traces of Java and
+Python.
 
-Not here: what only a session can judge (the flows' own functions, schemas), or only a cluster (whether topics
-are there).
+Not here: what needs a session (the flows' functions, schemas) or a cluster (whether topics exist).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_options(app: App, say: Callable[[str], None]) -> None:
-    """AppError for the first option that is wrong; `say` is told of those that have no effect."""
+    """AppError for the first wrong option; `say` gets those without an effect."""
     from moldau.client.errors import OptionError
     from moldau.streams.places import source_options
     from moldau.streams.writing import written_options

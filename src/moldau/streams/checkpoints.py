@@ -1,18 +1,17 @@
-"""Whose a checkpoint is, and how far it has come.
+"""The owner of a checkpoint, and its position.
 
     checkpoints/delays/                    the app
-        driver.json                        who runs it (lease.py)
+        driver.json                        the driver that runs it (lease.py)
         late_flights/                      a flow
-            moldau.json                    whose this is: app, flow, topics, cluster
+            moldau.json                    the owner: app, flow, topics, cluster
             metadata offsets/ commits/ state/ sources/      Spark's own
 
-Spark goes on from any folder that looks like a checkpoint. With another flow's it fails far from the cause,
-or, worse, works and skips what it never read. So each folder says whose it is, and a flow refuses one that
-is not its own: another app's or flow's, one of other topics, or of another cluster, whose offsets mean
-nothing here.
+Spark continues from any folder that looks like a checkpoint. From another flow's it fails far from the cause,
+or, worse, works and skips records. So each folder has its owner's name, and a flow refuses the folder of
+another app or flow, of other topics, or of another cluster.
 
-Spark's files are read, never written: offsets/N is what micro-batch N was to read (a line v1, a line of
-metadata, a line for each source), commits/N exists once that is done.
+Spark's files are read, never written: offsets/N is the planned range of micro-batch N (a line v1, a line of
+metadata, a line for each source); commits/N exists once that is done.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ OWNER_FILE = "moldau.json"
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose a checkpoint is."""
+    """The owner of a checkpoint."""
 
     app: str
     flow: str
@@ -44,7 +43,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Position:
-    """How far a checkpoint has come."""
+    """The position of a checkpoint."""
 
     batch: int | None = None
     """The last micro-batch that is done; None: none is."""
@@ -55,7 +54,7 @@ class Position:
 
 
 def claim(folder: Folder, owner: Owner) -> None:
-    """Make the folder the owner's; CheckpointRefused if it is somebody else's."""
+    """Make the folder the owner's. CheckpointRefused if it has another owner."""
     names = folder.names()
     text = folder.read(OWNER_FILE)
     if text is None:
@@ -93,7 +92,7 @@ def _refuse_stranger(folder: Folder, before: Owner, owner: Owner) -> None:
 
 
 def parse_owner(text: str, folder: Folder) -> Owner:
-    """What moldau.json says; CheckpointRefused if that is nothing."""
+    """Parse moldau.json. CheckpointRefused if it is malformed."""
     try:
         fields = json.loads(text)
         known = {name: fields[name] for name in Owner.__dataclass_fields__ if name in fields}
@@ -107,9 +106,9 @@ def parse_owner(text: str, folder: Folder) -> Owner:
 
 
 def checkpoints_in(root: Folder) -> list[tuple[Folder, Owner]]:
-    """Every flow's checkpoint under a folder, in the order of apps and flows.
+    """The checkpoints of all flows under a folder, ordered by app and flow.
 
-    One whose owner cannot be read belongs to the app and flow that its folder is called after.
+    One without a readable owner belongs to the app and flow that its folders are named after.
     """
     found = []
     for app in root.names():
@@ -126,7 +125,7 @@ def checkpoints_in(root: Folder) -> list[tuple[Folder, Owner]]:
 
 
 def position_of(folder: Folder) -> Position:
-    """How far the checkpoint has come."""
+    """Read the position of a checkpoint."""
     started = _last_number(folder / "offsets")
     done = _last_number(folder / "commits")
     if done is None:

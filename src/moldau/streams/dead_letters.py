@@ -1,13 +1,13 @@
-"""Bad records, as they came, with the reason: the rows of a topic's dead-letter flow.
+"""A topic's dead-letter flow: bad records, unchanged, with the reason.
 
 A flow that reads a topic with dead letters leaves bad records out; a flow of its own reads the topic too,
-keeps only the bad ones, and writes them to the dead-letter topic. So each is written once however many
-flows read the topic, exactly once like everything else, and a flow's own query stays as it is.
+keeps only the bad ones, and writes them to the dead-letter topic. So each is written exactly once however
+many flows read the topic, and the flows' own queries stay as they are.
 
-Key, value and headers are the original bytes. Headers that are added:
+Key, value and headers are the original bytes. Added headers:
 
     moldau.error         what is wrong
-    moldau.topic, moldau.partition, moldau.offset       where it lies
+    moldau.topic, moldau.partition, moldau.offset       the record's position
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def added_type() -> str:
 
 
 def reason(form: TopicFormat) -> Column:
-    """Why a bad record is bad, in words."""
+    """The reason as text."""
     from pyspark.sql import functions as F
 
     if form.value == "string":

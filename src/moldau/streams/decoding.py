@@ -1,17 +1,17 @@
-"""From records to rows: what the bytes of keys and values mean.
+"""Decodes records into rows.
 
-    record   key value topic partition offset timestamp headers     as the format "moldau" gives it
-    row      the key's columns, the value's columns, and `record` if asked for
+    record   key value topic partition offset timestamp headers     as in the format "moldau"
+    row      the key's columns, the value's columns, and `record` if requested
 
-    json     the value's fields, by a schema. What is missing is null, and so is what does not fit
+    json     the value's fields, by a schema; a missing or unsuitable field is null
     string   one column, `value`: the text
     raw      one column, `value`: the bytes
 
-A record is bad if its value is there but is not what it should be: no JSON, a field that does not fit, no
-UTF-8. By default its row has nulls where nothing could be read, because a stream that stands still over one
-record is worse. A tombstone (no value at all) is not bad: it is a row of nulls beside its key.
+A record is bad if its value is not null but invalid: not JSON, a field of another type, not UTF-8. By default
+its row has nulls for what could not be read, so that one record does not stop a stream. A tombstone (null
+value) is not bad: it is a row of nulls beside its key.
 
-Everything is an expression of Spark's own, so nothing here costs a Python object a record.
+Everything is a Spark expression, so there is no Python object a record.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def decoded(records: DataFrame, form: TopicFormat) -> DataFrame:
 
 
 def latest_by_key(records: DataFrame) -> DataFrame:
-    """The record with the highest offset of every key, those left out whose value is null. For batches."""
+    """The record with the highest offset of every key, without tombstones. For batches."""
     from pyspark.sql import functions as F
 
     kept = [name for name in records.columns if name != "key"]
@@ -91,14 +91,14 @@ def value_schema(form: TopicFormat) -> StructType:
 
 
 def own_fields(form: TopicFormat) -> list[StructField]:
-    """Of these, what a row takes from the value: the key's columns are not judged there."""
+    """The fields that a row takes from the value; the key's columns are not among them."""
     fields = value_schema(form).fields
     keys = {each.name for each in key_fields(form)}
     return [each for each in fields if each.name not in keys] or fields
 
 
 def ddl_fields(text: str, what: str) -> list[StructField]:
-    """The columns that a text such as "carrier string, delay double" names; AppError if it names none."""
+    """The columns of a text such as "carrier string, delay double". AppError if there are none."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -113,7 +113,7 @@ def ddl_fields(text: str, what: str) -> list[StructField]:
 
 
 def key_fields(form: TopicFormat) -> list[StructField]:
-    """Names and types of the key's columns: as said with the key, else as in the schema, else text."""
+    """Names and types of the key's columns: as given with the key, else as in the schema, else string."""
     from pyspark.sql.types import StringType, StructField
 
     known = {each.name: each for each in value_schema(form).fields} if form.value == "json" else {}

@@ -1,4 +1,4 @@
-"""Spans of time as Spark reads them ("10 seconds", "1 hour 30 minutes"), checked before Java starts."""
+"""Durations as Spark writes them ("10 seconds", "1 hour 30 minutes"), checked before Java starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPAN = re.compile(
 
 
 def checked_duration(text: str, what: str) -> str:
-    """The text, if it is a span of time; `what` is named in the AppError."""
+    """The text, if it is a duration; `what` is named in the AppError."""
     if not isinstance(text, str) or not SPAN.fullmatch(text):
         raise AppError(f"{what}={text!r} is no span of time: write one such as '10 seconds' or '1 hour'")
     return text

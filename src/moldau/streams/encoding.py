@@ -1,13 +1,13 @@
-"""From rows to records: the reverse of decoding.py, for what flows write.
+"""Encodes rows into records: the reverse of decoding.py.
 
     key      one column: its text (bytes stay bytes); several columns: a JSON object of them; none if all
              of them are null
-    json     every column of the row, the key's too, so that a value can be read by itself
+    json     every column of the row, the key's too, so that a value can be read alone
     string   the column `value`, or the only column beside the key, as text
     raw      the same as bytes; columns `key` and `headers` are passed on if the row has them
 
-In a table a row whose columns beside the key are all null is written as a tombstone, which removes the key;
-rows without a key are left out, because a compacted topic takes none.
+In a table a row whose columns beside the key are all null is a tombstone, which removes the key; rows without
+a key are left out, because a compacted topic refuses them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can go wrong in an app, each as one sentence for the person who runs it."""
+"""Errors of apps, each a sentence for the user."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ SPARK_MISSING = (
 
 
 class StreamsError(Exception):
-    """An app cannot run, or not go on; the message is a whole sentence."""
+    """An app cannot run or continue."""
 
 
 class AppError(StreamsError, ValueError):
-    """The app's own code asks for something that makes no sense."""
+    """The app's own code is wrong."""
 
 
 class CheckpointRefused(StreamsError):
-    """A folder of checkpoints belongs to something else than the flow that wants it."""
+    """A checkpoint folder belongs to something else than the flow that uses it."""
 
 
 class Fenced(StreamsError):
@@ -28,7 +28,7 @@ class Fenced(StreamsError):
 
 
 def require_spark() -> None:
-    """Return if PySpark can be imported; else raise the sentence that says what to install."""
+    """Return if PySpark can be imported; else raise an error that says what to install."""
     try:
         import pandas  # noqa: F401
         import pyarrow  # noqa: F401
@@ -38,7 +38,7 @@ def require_spark() -> None:
 
 
 def say_uncaught() -> None:
-    """Let Python say a StreamsError that ends the program as its sentence, without a traceback of ours."""
+    """Print an uncaught StreamsError as its message, without a traceback."""
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _say
 

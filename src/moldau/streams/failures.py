@@ -1,11 +1,11 @@
-"""What made a flow fail, in a sentence, and whether trying again may help.
+"""The reason of a flow's failure in one sentence, and whether a retry may help.
 
-Spark hands a failure on as a long text: its own summary, the plan, and traces of Java and Python. What a
-person needs is the line in which Python says what happened, or else Spark's first line.
+Spark reports a failure as a long text: its own summary, the plan, and traces of Java and Python. The user
+needs Python's error line, or else Spark's first line.
 
-Where one error was raised while another was being handled, the second hides the first. Spark's own Python
-does that: its runner cleans up a reader that could not be made, and fails with a name that has no value. Of
-such a pair the first is told; where the app's own code raised the second, both.
+An error raised while another is handled hides the first. Spark's own Python does that: its runner cleans up a
+reader that could not be created, and fails with an unbound name. Of such a pair the first is shown; if the
+app's own code raised the second, both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Cure(Enum):
 
 
 def sentence(failure: BaseException | str) -> str:
-    """What happened, in a line."""
+    """The reason in a line."""
     text = str(failure)
     told = _last_error(text)
     if told is not None:
@@ -57,7 +57,7 @@ def sentence(failure: BaseException | str) -> str:
 
 
 def _last_error(text: str) -> re.Match[str] | None:
-    """The last line in which Python names an error, left out those that only wrap another one."""
+    """The last error line of Python, without those that only wrap another one."""
     found = [each for each in PYTHON_ERROR.finditer(text) if each[1] not in FRAMEWORK]
     return found[-1] if found else None
 
@@ -68,7 +68,7 @@ def _in_words(error: re.Match[str]) -> str:
 
 
 def _was_raised_by_spark(text: str, error: re.Match[str]) -> bool:
-    """Whether the innermost line of code of the error's traceback is Spark's own."""
+    """Whether the innermost frame of the error's traceback is Spark's own code."""
     files = TRACEBACK_FILE.findall(text[: error.start()])
     return bool(files) and "/pyspark/" in files[-1].replace("\\", "/")
 

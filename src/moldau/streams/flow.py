@@ -1,7 +1,7 @@
-"""`Flow`: a function that gives a DataFrame, and where its rows go.
+"""`Flow`: a function that returns a DataFrame, and the topic or function that gets its rows.
 
 Decorating a function makes a flow of it and runs nothing: functions are called when the app starts. A flow
-can still be called by hand, and gives its DataFrame, for a notebook or a test.
+can also be called by hand and returns its DataFrame, for a notebook or a test.
 """
 
 from __future__ import annotations
@@ -54,20 +54,18 @@ class Flow:
 
     @property
     def group(self) -> str:
-        """The consumer group whose offsets follow the flow, which is also its query's name and transactional
-        id.
-        """
+        """The consumer group with the flow's offsets; also its query's name and transactional id."""
         return group_of(self.app_name, self.name)
 
     @property
     def target(self) -> str:
-        """Where rows go, in words."""
+        """The output, as text."""
         if isinstance(self.output, Output):
             return self.output.topic
         return f"{getattr(self.output, '__name__', 'a function')}()"
 
     def rows(self) -> DataFrame:
-        """Call the function; AppError says it if what it gives cannot be a flow's."""
+        """Call the function. AppError if its result is no DataFrame for a flow."""
         from pyspark.sql import DataFrame
 
         rows = self.query()
@@ -81,7 +79,7 @@ class Flow:
         return rows
 
     def output_mode(self, rows: DataFrame) -> OutputMode:
-        """The mode asked for; else append, and for a table update wherever Spark can."""
+        """The requested mode; else append, and for a table update wherever Spark supports it."""
         if self.mode is not None:
             return self.mode
         is_table = isinstance(self.output, Output) and self.output.is_table
@@ -89,7 +87,7 @@ class Flow:
 
 
 def joins_streams(rows: DataFrame) -> bool:
-    """Whether a stream is joined with a stream somewhere, which Spark does in append mode only."""
+    """Whether two streams are joined, which Spark supports in append mode only."""
     waiting = [rows._jdf.queryExecution().analyzed()]
     while waiting:
         plan = waiting.pop()

@@ -1,9 +1,8 @@
-"""A folder on this machine or behind a URI: the few things that checkpoints need of one.
+"""A folder on this machine or behind a URI: the few operations that checkpoints need.
 
-Spark writes its checkpoints by itself. What is written beside them (whose they are, who is the driver) and
-read of them (list, describe) goes through here: with Python's own files where the folder is on this
-machine, through pyarrow's file systems for a URI such as s3a://bucket/checkpoints or
-hdfs://host/checkpoints.
+Spark writes its checkpoints itself. What is written beside them (owner, driver) and read from them (list,
+describe) goes through here: with Python's files for a folder on this machine, with pyarrow's file systems for
+a URI such as s3a://bucket/checkpoints or hdfs://host/checkpoints.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ Read = Callable[[int, int], Iterable[pa.RecordBatch]]
 
 
 class LogState(NamedTuple):
-    """A partition's log as it is now."""
+    """A partition's log at one moment."""
 
     topic_id: bytes | None
     leader_epoch: int
@@ -59,7 +59,9 @@ class LogState(NamedTuple):
     """For how long tombstones stay at least (delete.retention.ms)."""
 
     def continues(self, kept: Kept, now: float) -> bool:
-        """Whether it is the log that was read, with all tombstones that came since and more at its end."""
+        """Whether it is the log that was read before, with all tombstones since then and more records
+        at its end.
+        """
         identity = (kept.log.topic_id, kept.log.leader_epoch)
         is_fresh = now - kept.seen_at < min(FRESH_SECONDS_MAX, self.tombstones_seconds / 2)
         return is_fresh and (self.topic_id, self.leader_epoch) == identity and self.end >= kept.log.end
@@ -67,7 +69,7 @@ class LogState(NamedTuple):
 
 @dataclass
 class Kept:
-    """What is left of a partition up to the end of `log`."""
+    """The latest rows of a partition up to the end of `log`."""
 
     log: LogState
     rows: pa.Table
@@ -77,16 +79,16 @@ class Kept:
 
 @dataclass
 class Memory:
-    """What a process keeps, by whatever tells partitions and ways to read them apart."""
+    """The rows kept by this process, by partition and read options."""
 
     bytes_max: int = KEPT_BYTES_MAX
     clock: Callable[[], float] = time.monotonic
     kept: dict[object, Kept] = field(default_factory=dict)
 
     def latest(self, name: object, look: Callable[[], LogState], read: Read) -> Iterator[pa.RecordBatch]:
-        """Records of a partition, among them the latest of every key; none that is older than one kept.
+        """Records of a partition, among them the latest of every key; none is older than the kept ones.
 
-        `look` is asked before and after reading: a topic made again meanwhile is read again.
+        `look` is called before and after reading: a topic that was recreated meanwhile is read again.
         """
         while True:
             now = self.clock()
@@ -122,7 +124,7 @@ class Memory:
 
 
 class Reduced:
-    """Records in the order of a partition, of which only the latest of each key are left."""
+    """Records in the order of a partition, reduced to the latest of each key."""
 
     def __init__(self, rows: pa.Table | None) -> None:
         self._rows = rows
@@ -130,7 +132,7 @@ class Reduced:
         self._new_bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add the records that follow."""
+        """Add the next records."""
         self._new.append(batch)
         self._new_bytes += batch.nbytes
         if self._new_bytes > REDUCED_EVERY_BYTES:
@@ -138,11 +140,11 @@ class Reduced:
 
     @property
     def size_bytes(self) -> int:
-        """Of what is left, as far as it is reduced."""
+        """Size of the records, as far as they are reduced."""
         return self._rows.nbytes if self._rows is not None else 0
 
     def rows(self) -> pa.Table | None:
-        """What is left; None if there was never a record."""
+        """The records; None if there was never one."""
         if self._new:
             newest = newest_records(pa.Table.from_batches(self._new))
             parts = [newest.filter(pc.is_valid(newest["value"]))]
@@ -154,7 +156,7 @@ class Reduced:
         return self._rows
 
     def batches(self) -> list[pa.RecordBatch]:
-        """The same in batches."""
+        """The records in batches."""
         rows = self.rows()
         return rows.to_batches(max_chunksize=ROWS_MAX) if rows is not None else []
 

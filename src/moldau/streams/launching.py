@@ -1,10 +1,10 @@
-"""A session for an app, set up so that the app's code and its end come to pass in order.
+"""Creates a session for an app, prepared for the app's code and its end.
 
-* The app's module exists in no package: what it defines is pickled by value, so that it reaches executors
-  on other machines. Modules beside it are, too.
-* Ctrl-C in a terminal goes to every process of the program. Spark's Python workers would end, and with them
-  the micro-batch that is to be finished; so Java, whose children they are, gets a process group of its own.
-* What Spark logs about failed statements in Python is said by the exception already.
+* The app's module is in no package: its definitions are pickled by value, so that they reach executors on
+  other machines; so are modules beside it.
+* Ctrl-C in a terminal goes to every process of the program. It would end Spark's Python workers, and with
+  them the micro-batch that is to be finished; so Java, their parent, gets a process group of its own.
+* Spark's log lines about failed Python statements are switched off: the exception says the same.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ JAVA_ENDS_SECONDS = 2.0
 def started_session(
     app: App, master: str | None, spark_log: SparkLog | None = None
 ) -> Iterator[SparkSession]:
-    """The session, which is stopped at the end if it was made here.
-
-    If it was, what its processes write to standard error goes to `spark_log`.
+    """The session; stopped at the end if it was created here, with the processes' standard error in
+    `spark_log`.
     """
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -71,9 +70,9 @@ def started_session(
 
 @contextmanager
 def said_if_ended(java: subprocess.Popen[bytes] | None) -> Iterator[None]:
-    """Where Java has ended meanwhile, a sentence instead of what each call to it then raises.
+    """If Java has ended meanwhile, a message instead of the errors that each call to it then raises.
 
-    `java` is None where somebody else has started it.
+    `java` is None if Java was started by another program.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
@@ -99,7 +98,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 @contextmanager
 def java_in_a_group_of_its_own(stderr: int | None = None) -> Iterator[None]:
-    """Processes that PySpark starts meanwhile do not hear a Ctrl-C of the terminal.
+    """Start processes of PySpark in a process group that does not get a terminal's Ctrl-C.
 
     Their standard error is the descriptor `stderr`, or the program's own.
     """
@@ -116,7 +115,7 @@ def java_in_a_group_of_its_own(stderr: int | None = None) -> Iterator[None]:
 
 
 def pickle_by_value(folder: Path, known: set[str]) -> None:
-    """Let this folder's modules, imported since `known` was noted, travel to executors as they are."""
+    """Pickle this folder's modules, imported since `known` was taken, by value."""
     from pyspark.cloudpickle import register_pickle_by_value
 
     for name in set(sys.modules) - known:

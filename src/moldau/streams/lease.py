@@ -1,13 +1,12 @@
-"""Who runs an app: a file that the newest driver writes, and that an older one finds changed.
+"""The driver of an app: a file that a newer driver overwrites, and that an older one checks.
 
-Two drivers with the same app and checkpoints would both read and write everything. Kafka's answer for
-producers is fencing: the newer one wins, because the older one is most likely a forgotten or half dead one.
-So the newer driver writes its name over the older one's, and the older one looks before every micro-batch,
-and once a second: if its name is gone, it stops and says who has it.
+Two drivers with the same app and checkpoints would both read and write everything. As with Kafka's producer
+fencing, the newer one wins, because the older one is most likely forgotten or half dead. The newer driver
+writes its name over the older one's; the older one checks before every micro-batch, and once a second: if its
+name is gone, it stops and names the new driver.
 
-That is a matter of good manners between drivers that see the same folder. What a driver does between two
-looks is kept out of topics by the transactional id of each flow, which the newer driver has opened anew
-(exactly-once).
+The file is advisory, for drivers that see the same folder. What a driver writes between two checks is kept
+out of topics by the flow's transactional id, which the newer driver has opened (exactly-once).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ FRESH_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Driver:
-    """Who runs an app, and when it was last seen (seconds since 1970)."""
+    """A driver, and when it was last seen (seconds since 1970)."""
 
     id: str
     host: str
@@ -49,7 +48,7 @@ class Driver:
 
 
 def driver_of(folder: Folder) -> Driver | None:
-    """Who wrote the app's folder last; None if nobody did, or has left."""
+    """The last driver of the app's folder; None if there is none, or it has left."""
     try:
         return Driver(**json.loads(folder.read(DRIVER_FILE) or ""))
     except (ValueError, TypeError):
@@ -69,25 +68,25 @@ class Lease:
         self._me = Driver(uuid.uuid4().hex, socket.gethostname(), os.getpid(), now, now, master)
 
     def take(self) -> Driver | None:
-        """Become the driver; gives the one that was, if it seems to be running still."""
+        """Become the driver; returns the one before, if it seems to be running still."""
         before = driver_of(self._folder)
         self._write()
         return before if before is not None and before.is_fresh(self._clock()) else None
 
     def check(self) -> None:
-        """Raise Fenced if somebody else has become the driver."""
+        """Raise Fenced if another driver has taken over."""
         now = driver_of(self._folder)
         if now is not None and now.id != self._me.id:
             raise Fenced(f"another driver has taken over app {self._app} ({now}): this one stops")
 
     def renew(self) -> None:
-        """Say that this driver lives; raises Fenced as `check` does."""
+        """Update the time; raises Fenced as `check` does."""
         self.check()
         if self._clock() - self._me.seen >= RENEW_SECONDS:
             self._write()
 
     def leave(self) -> None:
-        """Say that the app is not running any more, unless somebody else runs it."""
+        """Remove the entry, unless another driver has taken over."""
         now = driver_of(self._folder)
         if now is not None and now.id == self._me.id:
             self._folder.remove_file(DRIVER_FILE)

@@ -1,4 +1,4 @@
-"""From a file to an app: `moldau streams run app.py` (or a .sql file)."""
+"""Loads an app from a file: `moldau streams run app.py` (or a .sql file)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _NO_SESSION = "SESSION_OR_CONTEXT_NOT_EXISTS"
 
 
 def load_app(path: Path, name: str | None = None, start_session: Callable[[], object] | None = None) -> App:
-    """Run the file and give the app that it makes; `name` is the variable (or app) of several.
+    """Run the file and return its app; `name` is the variable (or app) of several.
 
-    Some of PySpark works only in a session (`@udf("long")`, `col("x")` outside of a flow). If the file needs
-    one, `start_session` is called and the file run again; without that it is an AppError. So is whatever the
-    file's own code raises, with the line that raised it.
+    Parts of PySpark work only with a session (`@udf("long")`, `col("x")` outside of a flow). If the file
+    needs one, `start_session` is called and the file run again; without it that is an AppError. So is any
+    error of the file's own code, with its line.
     """
     if not path.is_file():
         raise AppError(f"there is no file {path}")
@@ -74,7 +74,7 @@ def _apps_of(path: Path, start_session: Callable[[], object] | None) -> dict[str
 
 
 def _place_of(failure: Exception, path: Path) -> str:
-    """The last line of the app's own code that Python was at, as `app.py, line 3`."""
+    """The last line of the app's own code in the traceback, as `app.py, line 3`."""
     if isinstance(failure, SyntaxError) and failure.filename:
         return f"{_short(Path(failure.filename), path)}, line {failure.lineno}"
     own = [

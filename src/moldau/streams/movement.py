@@ -1,4 +1,4 @@
-"""Whether something moves: what was seen, and since when nothing of it has changed."""
+"""Detects a standstill: the time since an observed value last changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Movement:
-    """Notes what is seen at each look. `clock` gives seconds."""
+    """Compares each observation with the last. `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -14,11 +14,11 @@ class Movement:
         self._since = clock()
 
     def note(self, seen: object) -> None:
-        """Look: what differs from the last look has moved."""
+        """Observe: a value that differs from the last one is progress."""
         if seen != self._seen:
             self._seen, self._since = seen, self._clock()
 
     @property
     def still_seconds(self) -> float:
-        """For how long nothing has moved."""
+        """Seconds without progress."""
         return self._clock() - self._since

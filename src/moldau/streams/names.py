@@ -1,11 +1,11 @@
-"""Names of apps, flows and consumer groups, and how one is made of the other.
+"""Names of apps, flows and consumer groups.
 
-An app's name and a flow's name become folders, the name of a Spark query, and parts of a consumer group's
-and a transactional id; so they are kept to letters, digits, `-` and `_`. A dot joins them, and is therefore
-in neither:
+An app's and a flow's name become folders, a Spark query's name, and parts of a consumer group's and a
+transactional id; so they consist of letters, digits, `-` and `_`. A dot joins them, and is therefore in
+neither:
 
     checkpoints/delays/late_flights      the checkpoint's folder
-    streams.delays.late_flights          the consumer group that shows the flow's lag
+    streams.delays.late_flights          the consumer group with the flow's offsets
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GROUP_PREFIX = "streams"
 
 
 def checked_name(name: str, what: str) -> str:
-    """The name, if it may be one of an app or a flow."""
+    """The name, if it is valid for an app or a flow."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise AppError(
             f"{name!r} cannot be the name of {what}: letters, digits, - and _ make one, up to 80 of them"
@@ -28,17 +28,17 @@ def checked_name(name: str, what: str) -> str:
 
 
 def name_from_topic(topic: str) -> str:
-    """A flow's name from the topic that it writes: dots, which topics may have, become dashes."""
+    """A flow's name from its output topic; dots become dashes."""
     return topic.replace(".", "-")[:80]
 
 
 def group_of(app: str, flow: str) -> str:
-    """The consumer group whose offsets follow the flow."""
+    """The consumer group of the flow."""
     return f"{GROUP_PREFIX}.{app}.{flow}"
 
 
 def app_and_flow(group: str) -> tuple[str, str] | None:
-    """What `group_of` was given; None for a group that is no flow's."""
+    """The reverse of `group_of`; None for another group."""
     parts = group.split(".")
     if len(parts) != 3 or parts[0] != GROUP_PREFIX or not all(NAME.fullmatch(part) for part in parts[1:]):
         return None

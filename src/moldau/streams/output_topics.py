@@ -1,9 +1,8 @@
-"""Topics that flows write: made if they are not there, before the first record.
+"""Creates the topics that flows write, before the first record.
 
-Left to itself a cluster makes a topic on first use with its own defaults: one partition, records that
-expire. What a flow writes deserves better: as many partitions as the topics that it reads (so that keys
-stay beside each other), and for a table cleanup.policy=compact, which keeps the latest row of every key for
-ever. A topic that exists is left as it is.
+A cluster's own auto-creation uses its defaults: one partition, limited retention. An output topic gets as
+many partitions as the topics that the flow reads (so equal keys stay in equal partitions), and for a table
+cleanup.policy=compact, which keeps the latest row of every key. An existing topic is left as it is.
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ TOPIC_RESOURCE = 2
 
 
 class Cluster:
-    """The cluster as an app needs to know it before it starts.
-
-    Reached by the client that the flows use, so that it takes the same settings.
-    """
+    """The cluster, asked before an app starts; with the client and the settings that the flows use."""
 
     def __init__(self, app: App) -> None:
         from moldau.client.cluster import Cluster as Client
@@ -65,11 +61,11 @@ class Cluster:
         return self._client.persist("look at the cluster", lambda: self._client.any_broker().ask(request))
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._client.close()
 
     def require(self, topics: Iterable[str], flow: str) -> None:
-        """Raise the sentence for topics that a flow reads and that nobody has made."""
+        """Raise for input topics that do not exist."""
         missing = sorted(set(topics) - self.partitions.keys())
         if missing:
             raise StreamsError(
@@ -78,7 +74,7 @@ class Cluster:
             )
 
     def make(self, output: Output, inputs: Iterable[str], say: Callable[[str], None]) -> None:
-        """Make the topic of an output unless it is there."""
+        """Create the topic of an output unless it exists."""
         if output.topic in self.partitions:
             policy = topic_setting(self._client, output.topic, "cleanup.policy") if output.is_table else None
             if policy is not None and "compact" not in policy:
@@ -103,7 +99,7 @@ class Cluster:
         self.partitions[output.topic] = count
 
     def _create(self, topic: str, partitions: int, config: Mapping[str, str]) -> bool:
-        """Ask the controller for a topic; False if somebody else has made it meanwhile."""
+        """Ask the controller for a topic; False if it was created meanwhile."""
         from moldau.client.errors import RequestRefused, check
         from moldau.protocol.errors import ErrorCode
         from moldau.protocol.messages.create_topics import (
@@ -131,7 +127,7 @@ class Cluster:
 
 
 def topic_setting(cluster: Client, topic: str, name: str) -> str | None:
-    """A topic's setting; None where the cluster does not tell it."""
+    """A topic's setting; None if the cluster does not report it."""
     from moldau.client.errors import ClientError, Retriable
     from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 

@@ -1,8 +1,8 @@
-"""Where rows come from and go to: a cluster, when an app runs.
+"""Where rows come from and go to when an app runs: a cluster.
 
-`Place` is what an app needs of it; testing.py has one that needs no cluster. Records have the columns of
-the format "moldau" on the way in (key value topic partition offset timestamp ...), and key, value and
-perhaps headers on the way out.
+`Place` is the interface an app needs; testing.py has one without a cluster. Input records have the columns of
+the format "moldau" (key value topic partition offset timestamp ...), output records key, value and perhaps
+headers.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Place(Protocol):
     """Where an app's rows come from and go to."""
 
     def read_stream(self, topic: Topic, flow: Flow | None, *, headers: bool = False) -> DataFrame:
-        """The records of a topic, now and for ever; `flow` is the one that reads them."""
+        """The records of a topic as a stream, for the flow `flow`."""
 
     def read_batch(self, topic: Topic) -> DataFrame:
-        """The records of a topic that are there now."""
+        """The records that a topic has now."""
 
     def read_table(self, topic: Topic) -> DataFrame:
-        """The same, looked up anew in every micro-batch of a stream that is joined with it."""
+        """The same, read again in every micro-batch of a stream that is joined with it."""
 
     def writer(self, flow: Flow, output: Output) -> WriteBatch:
-        """What writes the flow's micro-batches to its topic."""
+        """The writer of the flow's micro-batches."""
 
 
 class ClusterPlace:
@@ -44,7 +44,9 @@ class ClusterPlace:
         self._app = app
 
     def read_stream(self, topic: Topic, flow: Flow | None, *, headers: bool = False) -> DataFrame:
-        """Read a topic as a stream; the flow's consumer group follows, so that tools show the lag."""
+        """Read a topic as a stream; offsets are committed to the flow's consumer group, so that tools
+        show the lag.
+        """
         from pyspark_moldau.options import STREAM, parse_options
 
         options = source_options(self._app, topic, headers)
@@ -54,7 +56,7 @@ class ClusterPlace:
         return active_session().readStream.format("moldau").options(**options).load()
 
     def read_batch(self, topic: Topic) -> DataFrame:
-        """Read what a topic has now."""
+        """Read the records a topic has now."""
         return (
             active_session()
             .read.format("moldau")
@@ -63,7 +65,7 @@ class ClusterPlace:
         )
 
     def read_table(self, topic: Topic) -> DataFrame:
-        """Read what a topic has whenever Spark looks."""
+        """Read the records a topic has at each read."""
         from moldau.streams.table_source import TableSource
 
         session = active_session()
@@ -75,14 +77,14 @@ class ClusterPlace:
         )
 
     def writer(self, flow: Flow, output: Output) -> WriteBatch:
-        """Write to a topic as the app's delivery says."""
+        """Write to a topic with the app's delivery guarantee."""
         from moldau.streams.writing import topic_writer
 
         return topic_writer(self._app, flow, output)
 
 
 def source_options(app: App, topic: Topic, headers: bool, *, batch: bool = False) -> dict[str, str]:
-    """The options with which a topic is read; the app's own, without those of producers."""
+    """The options for reading a topic; the app's own, without those of producers."""
     from pyspark_moldau.sink_options import PRODUCER_SETTINGS
 
     return {
@@ -96,7 +98,7 @@ def source_options(app: App, topic: Topic, headers: bool, *, batch: bool = False
 
 
 def kafka_name(option: str) -> str:
-    """The client setting that an option stands for: linger.ms of kafka.linger.ms; "" if none."""
+    """The client setting of an option: linger.ms of kafka.linger.ms; "" if it is none."""
     name = option.lower()
     return name.removeprefix("kafka.") if name.startswith("kafka.") else ""
 

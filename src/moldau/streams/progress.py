@@ -1,8 +1,7 @@
-"""How a flow is doing: what Spark reports after each micro-batch, added up.
+"""The numbers of a flow: Spark's reports after each micro-batch, added up.
 
-Spark says for each micro-batch how many rows it read, how long it took, and where each source stands and
-could stand; how many rows a flow wrote is counted on their way out (`counted`), since Spark does not know
-it.
+Spark reports for each micro-batch the rows read, the duration, and the position and end of each source; rows
+written are counted on their way out (`counted`), since Spark does not report them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ RUNS_KEPT = 8
 
 
 def counted(rows: DataFrame) -> DataFrame:
-    """The same rows, counted in what Spark reports."""
+    """The same rows, counted in Spark's report."""
     from pyspark.sql import functions as F
 
     return rows.observe(OUT, F.count(F.lit(1)).alias("rows"))
@@ -27,7 +26,7 @@ def counted(rows: DataFrame) -> DataFrame:
 
 @dataclass
 class FlowNumbers:
-    """What a flow has done since this driver started it."""
+    """A flow's numbers since this driver started it."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -45,7 +44,7 @@ class FlowNumbers:
     """The last micro-batch taken in, of the query's last runs: reports of a run come in order."""
 
     def add(self, progress: Any) -> bool:
-        """Take in a report (pyspark's StreamingQueryProgress); whether a micro-batch was done."""
+        """Add a report (pyspark's StreamingQueryProgress); returns whether a micro-batch was completed."""
         run, number = str(progress.runId), int(progress.batchId)
         self.watermark = dict(progress.eventTime or {}).get("watermark", self.watermark)
         self._add_lag(progress)
@@ -82,6 +81,6 @@ def lag_of(end: str | None, latest: str | None) -> int | None:
 
 
 def take_last(numbers: FlowNumbers, query: StreamingQuery) -> None:
-    """Take in the newest reports of a query that has ended; events may still be on their way."""
+    """Add the newest reports of a query that has ended; events may still be under way."""
     for progress in query.recentProgress:
         numbers.add(progress)

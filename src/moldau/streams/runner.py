@@ -1,15 +1,15 @@
-"""Running an app: from its flows to Spark's queries, until it is asked to stop.
+"""Runs an app: turns its flows into Spark queries, until it is stopped.
 
-    prepare   call every flow's function; see that what it reads is there; make the topics that it writes;
-              claim its checkpoint; become the app's driver
-    start     a query for each flow, in one session; with `once`, flows that read what others write come later
-    watch     twice a second: is this driver still the one? did a flow fail, or end?
-    stop      let the micro-batches that run be the last ones, then end the session
+    prepare   call every flow's function; check that its input topics exist; create its output topics; claim
+              its checkpoint; become the app's driver
+    start     a query for each flow, in one session; with `once`, flows that read what others write start later
+    watch     twice a second: is this still the app's driver? did a flow fail, or end?
+    stop      finish the running micro-batches, then end the session
 
-Nothing is started before all is prepared: a mistake in one flow's function is told before another one
+Nothing is started before all is prepared: an error in one flow's function is reported before another flow
 writes.
 
-Not here: what one flow does when it fails (running.py), pictures of it (the command line).
+Not here: restarts of a failed flow (running.py), output (the command line).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STOP_TOLD_SECONDS = 10.0
 
 
 def quiet(text: str) -> None:
-    """Say nothing."""
+    """Print nothing."""
 
 
 class Runner:
@@ -76,7 +76,7 @@ class Runner:
         self._stop_now = threading.Event()
 
     def prepare(self, cluster: Cluster) -> None:
-        """Do everything that can go wrong before anything runs; StreamsError says what did."""
+        """Do everything that can fail before anything runs. StreamsError."""
         built = [(flow, *self._built(flow, cluster)) for flow in self.app.flows.values()]
         made = {flow.output.topic for flow in self.app.flows.values() if isinstance(flow.output, Output)}
         for flow, _, owner in built:
@@ -120,7 +120,7 @@ class Runner:
         return rows, owner
 
     def run(self, watch: Callable[[], None] = lambda: None) -> None:
-        """Start the flows, and return when they are over; `watch` is called at every look."""
+        """Start the flows, return when they have ended; `watch` is called twice a second."""
         self._listener = progress_listener(self.flows)
         self._session.streams.addListener(self._listener)
         try:
@@ -194,7 +194,7 @@ class Runner:
                 return
 
     def _in_order(self) -> Iterator[list[RunningFlow]]:
-        """Flows in groups, each of which reads nothing that a later one writes (as far as that can be)."""
+        """Flows in groups, so that none reads what a later one writes (as far as possible)."""
         left = list(self.flows)
         while left:
             writes = {each.flow.output.topic for each in left if isinstance(each.flow.output, Output)}
@@ -207,33 +207,31 @@ class Runner:
         return (*owner.streams, *owner.tables)
 
     def work(self) -> Work:
-        """What Spark is at."""
+        """Spark's active work."""
         return work_of(self._session)
 
     def stop(self) -> None:
-        """End the app after the micro-batches that run, however often this is asked. Safe in a signal
-        handler.
-        """
+        """End the app after the running micro-batches. May be called repeatedly, and in a signal handler."""
         self._stop.set()
 
     def stop_now(self) -> None:
-        """End the app at once, in the middle of a micro-batch. Safe in a signal handler."""
+        """End the app at once, in the middle of a micro-batch. May be called in a signal handler."""
         self._stop_now.set()
         self._stop.set()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the app was told to end."""
+        """Whether the app is to end."""
         return self._stop.is_set()
 
     @property
     def failures(self) -> list[RunningFlow]:
-        """Flows that ended badly."""
+        """Flows that failed."""
         return [each for each in self.flows if each.state in ("failed", "fenced")]
 
 
 def progress_listener(flows: list[RunningFlow]) -> Any:
-    """What Spark tells about micro-batches as they are done."""
+    """Spark's reports of completed micro-batches."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     by_name = {each.query_name: each for each in flows}
@@ -258,8 +256,8 @@ def progress_listener(flows: list[RunningFlow]) -> Any:
 
 @contextmanager
 def stopped_by_signals(runner: Runner) -> Iterator[None]:
-    """SIGINT and SIGTERM stop the runner; the second one does not wait for micro-batches. Spark puts a SIGINT
-    handler of its own in; this one comes after it.
+    """SIGINT and SIGTERM stop the runner; the second one does not wait for micro-batches. Installed
+    after Spark's own SIGINT handler.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -39,7 +39,7 @@ PARKED_MS = 3_600_000
 
 
 class RunningFlow:
-    """A flow in a driver."""
+    """A flow in a driver: its query and its state."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class RunningFlow:
         return writer.start()
 
     def _gate(self, batch: DataFrame) -> None:
-        """Before a micro-batch writes: see that it may."""
+        """Called before a micro-batch writes: raise or wait if it must not."""
         self._look()
         if self._stopping:
             self._parked = True
@@ -117,7 +117,7 @@ class RunningFlow:
 
     @property
     def doing(self) -> str:
-        """What the query says that it is doing; "" if it does not run."""
+        """The query's status message; "" if it does not run."""
         if self.state != "running" or self._query is None:
             return ""
         return str(self._query.status["message"])
@@ -132,7 +132,7 @@ class RunningFlow:
         return begins or (bool(status["isTriggerActive"]) and bool(status["isDataAvailable"]))
 
     def poll(self, now: float) -> None:
-        """See what became of the query, and start it again when it is time."""
+        """Check the query, and restart it when it is time."""
         if self.state == "restarting" and now >= self._again_at:
             self.start()
         if self.state != "running" or self._query is None or self._query.isActive:
@@ -160,18 +160,18 @@ class RunningFlow:
         self._again_at = time.monotonic() + pause
 
     def process_all(self) -> None:
-        """Wait until what is there now is read; raises what made the query fail."""
+        """Wait until everything that is there now is read; raises the query's failure."""
         if self._query is not None:
             self._query.processAllAvailable()
 
     def ask_to_stop(self) -> None:
-        """Let the micro-batch that runs be the last one."""
+        """Stop after the running micro-batch."""
         self._stopping = True
         if self.state in ("waiting", "restarting"):
             self.state = "stopped"
 
     def stop_if_idle(self) -> bool:
-        """Stop the query if no micro-batch is at work; whether it is over."""
+        """Stop the query if no micro-batch runs; returns whether it has ended."""
         if self.state == "running" and self._query is not None and self._query.isActive:
             status = self._query.status
             if not self._parked and (status["isTriggerActive"] and status["isDataAvailable"]):
@@ -180,7 +180,7 @@ class RunningFlow:
         return True
 
     def stop_now(self, state: str = "stopped") -> None:
-        """Stop the query, whatever it is doing."""
+        """Stop the query at once."""
         self._stopping = True
         if self._query is not None and self._query.isActive:
             self._query.stop()

@@ -1,12 +1,11 @@
-"""A file for what Spark's processes write to standard error, so that the terminal stays the app's.
+"""A file for the standard error of Spark's processes, so that the terminal shows the app only.
 
-Java and the Python processes that it starts share one standard error: warnings of Java, log lines of Spark,
-traces of tasks that were cancelled. In trouble those are thousands of lines, and the one sentence that says
-what happened is lost among them. They are kept here, to be looked up; Java writes to the file itself, so that
-nothing stands between it and the disk.
+Java and its Python processes share one standard error: Java's warnings, Spark's log lines, traces of
+cancelled tasks. On a failure those are thousands of lines that bury the reason. They are kept in this file;
+Java writes to it directly.
 
-What our own code says in those processes ("moldau: ...", such as records that are gone) is meant for the
-person at the terminal: `own_lines` gives it.
+Lines of our own code in those processes ("moldau: ...", such as lost records) are for the terminal:
+`own_lines` returns them.
 """
 
 from __future__ import annotations
@@ -32,23 +31,23 @@ class SparkLog:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was written, as where Spark was not started here."""
+        """Whether nothing was written, as when Spark was not started here."""
         return os.fstat(self.writing).st_size == 0
 
     def own_lines(self) -> list[str]:
-        """What our code has said since the last call, without the mark."""
+        """Our code's lines since the last call, without the prefix."""
         data = self._reading.read(READ_BYTES)
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._rest = self._rest[-READ_BYTES:]
         return [line.removeprefix(OWN).decode(errors="replace") for line in lines if line.startswith(OWN)]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if not self._reading.closed:
             self._reading.close()
             os.close(self.writing)
 
     def remove(self) -> None:
-        """Let go of the file, and remove it."""
+        """Close and remove the file."""
         self.close()
         self.path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""What Spark is at: its active jobs, and how many tasks of their stages are done.
+"""Spark's active jobs, and the completed tasks of their stages.
 
-A micro-batch says nothing until it is done, which on a busy machine takes minutes. Its tasks end one after
-the other, and Spark's status tracker counts them; two looks that differ mean that Spark moves.
+A micro-batch reports nothing until it is done, which on a busy machine takes minutes. Spark's status tracker
+counts its tasks; two different observations mean progress.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Work:
-    """Spark's work at a moment."""
+    """Spark's work at one moment."""
 
     jobs: tuple[int, ...] = ()
     stages: tuple[Stage, ...] = ()
@@ -43,7 +43,7 @@ class Work:
 
 
 def work_of(session: SparkSession) -> Work:
-    """Look at Spark's work now."""
+    """Read Spark's status tracker."""
     tracker = session.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
     return Work(

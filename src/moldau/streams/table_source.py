@@ -1,10 +1,9 @@
-"""A topic as a table in a streaming join: its records as of each micro-batch.
+"""A topic as a table in a streaming join: its latest rows as of each micro-batch.
 
-Spark asks a Python data source once for its partitions, when a DataFrame is made, and keeps the answer; so
-a batch of the format "moldau" joined with a stream would stay for ever what it was when the stream began.
-Only a task's `read` runs anew in every micro-batch. Here, therefore, the partitions say who reads, and
-`read` finds out how far; it gives of each key the latest record alone, most of them from the process's memory
-(kept_table.py).
+Spark asks a Python data source once for its partitions, when a DataFrame is created, and keeps the answer; so
+a batch of the format "moldau" joined with a stream would never change. Only a task's `read` runs in every
+micro-batch. So here the partitions only name the reader, and `read` determines the range; it returns the
+latest record of each key, most of them from the process's memory (kept_table.py).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TableSource(DataSource):
-    """The records of topics that are there whenever somebody looks."""
+    """The records that topics have at each read."""
 
     @classmethod
     def name(cls) -> str:
@@ -49,20 +48,20 @@ class TableSource(DataSource):
 
 
 class Share(InputPartition):
-    """One of `count` tasks, which reads each partition whose place in the list is `index` modulo `count`."""
+    """One of `count` tasks; it reads the partitions whose index in the list is `index` modulo `count`."""
 
     def __init__(self, index: int, count: int) -> None:
         self.index, self.count = index, count
 
 
 class TableReader(DataSourceReader):
-    """Reads all that is there, each time; what a process has read before it reads from its memory."""
+    """Reads everything each time; what this process has read before comes from its memory."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A task for each partition that there is now; later ones are added to them."""
+        """A task for each partition that exists now; later partitions are added to them."""
         view = ClusterView(self._options)
         try:
             count = max(len(view.partitions()), 1)
@@ -81,7 +80,7 @@ _memory: Memory | None = None
 
 
 def memory() -> Memory:
-    """What this process keeps."""
+    """The rows kept by this process."""
     global _memory
     if _memory is None:
         from moldau.streams.kept_table import Memory
@@ -117,7 +116,7 @@ def _look(view: ClusterView, one: TopicPartition) -> LogState:
 
 
 def tombstones_seconds(cluster: Cluster, topic: str) -> float:
-    """For how long the topic keeps tombstones at least; 0 if the broker does not tell."""
+    """How long the topic keeps tombstones at least; 0 if the broker does not report it."""
     setting = topic_setting(cluster, topic, "delete.retention.ms")
     return int(setting) / 1000 if setting is not None and setting.isdigit() else 0.0
 

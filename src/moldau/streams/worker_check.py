@@ -1,13 +1,12 @@
-"""Whether the Python that Spark starts for its work has Moldau: told before a query fails for it.
+"""Checks that Spark's Python workers have Moldau, before a query fails for it.
 
 Spark starts `python3` from the PATH unless PYSPARK_PYTHON names another, whatever Python runs the program. A
-program that is run as `.venv/bin/python job.py` (by cron, systemd, an editor) then computes in the system's
-Python, and `format("moldau")` is not found. For sessions that are made here PYSPARK_PYTHON is set
-(session.py); one that the user has made is looked at when it comes by.
+program run as `.venv/bin/python job.py` (by cron, systemd, an editor) then computes in the system's Python,
+and `format("moldau")` is not found. For sessions created here PYSPARK_PYTHON is set (session.py); the user's
+own are checked when they are used.
 
-Spark reads the variable when the session is made, and keeps what it has read in `pythonExec` of the context,
-which it asks whenever a function is sent to a worker. So in a session on this machine it is enough to set
-that, and the format that is registered afterwards is found.
+Spark reads the variable when the session is created, and keeps it in `pythonExec` of the context, which it
+reads whenever a function is sent to a worker. So in a session on this machine it is enough to set that.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ CURE = "os.environ['PYSPARK_PYTHON'] = sys.executable, before the session is mad
 
 
 def has_moldau(python: str) -> bool:
-    """Whether this interpreter finds Moldau; asked as a worker would be started, without our path."""
+    """Whether this interpreter has Moldau; it is started as a worker would be, without our path."""
     if shutil.which(python) == sys.executable:
         return True
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
@@ -50,9 +49,9 @@ def has_moldau(python: str) -> bool:
 
 
 def see_that_workers_have_moldau(context: SparkContext, *, on_this_machine: bool, python: str) -> None:
-    """Let the session's workers run in a Python that has Moldau; StreamsError where that is not ours to say.
+    """Make the session's workers run in a Python that has Moldau; StreamsError if that cannot be changed.
 
-    `python`: what they should run in, if all of them are on this machine.
+    `python`: the interpreter to run, if all workers are on this machine.
     """
     chosen = context.pythonExec
     if chosen == python or has_moldau(chosen):

@@ -1,12 +1,12 @@
-"""Spark's own daemon of Python workers, except that a worker whose reader has gone leaves without a word.
+"""Spark's daemon of Python workers, without a traceback when a worker's connection was closed by Spark.
 
-Spark hangs up on a worker that it needs no more: one that was idle for a minute, or whose task was cancelled.
-The worker then fails at its last write, and the daemon prints a traceback of a BrokenPipeError for every one.
-Nothing is wrong, nobody waits for the answer, and what went wrong before that has been sent or logged; so
-here this one error, from this one place, ends the worker with the same exit code and no traceback.
+Spark closes the connection of a worker that it needs no more: one that was idle for a minute, or whose task
+was cancelled. The worker's last write then fails, and the daemon prints a traceback of a BrokenPipeError.
+Nothing is wrong: earlier failures have been sent or logged. So this one error, from this one place, ends the
+worker with the same exit code and no traceback.
 
-Spark's Python (interpreter.py) runs this where Spark asks for `-m pyspark.daemon`. Nothing may be imported
-here that starts a thread: the daemon forks.
+Spark's Python (interpreter.py) runs this where Spark asks for `-m pyspark.daemon`. Nothing imported here may
+start a thread: the daemon forks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Writing a flow's micro-batches to its topic, each once.
+"""Writes a flow's micro-batches to its topic, each once.
 
-The sink of the format "moldau" makes a micro-batch one transaction, and skips one that is committed
-already. The transactional id is the flow's own name: whoever starts the same flow elsewhere, even with
-other checkpoints, fences the one before.
+The sink of the format "moldau" makes a micro-batch one transaction, and skips one that is committed already.
+The transactional id is the flow's name: whoever starts the same flow elsewhere, even with other checkpoints,
+fences the one before.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def topic_writer(app: App, flow: Flow, output: Output) -> WriteBatch:
-    """What writes the flow's micro-batches."""
+    """The writer of the flow's micro-batches."""
     from pyspark_moldau.micro_batches import micro_batch_writer
 
     return micro_batch_writer(written_options(app, flow, output))
 
 
 def written_options(app: App, flow: Flow, output: Output) -> dict[str, str]:
-    """The options with which a flow's topic is written; the app's own, without those of consumers."""
+    """The options for writing a flow's topic; the app's own, without those of consumers."""
     from moldau.streams.places import kafka_name
     from pyspark_moldau.sink_options import CONSUMER_SETTINGS
 
