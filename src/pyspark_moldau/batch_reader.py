@@ -1,4 +1,4 @@
-"""The batch reader: everything between two positions, fixed when the query is planned."""
+"""The batch reader: the records between two positions, which are fixed when the query is planned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_moldau.cluster_view import ClusterView
-from pyspark_moldau.loss import LossReport
+from pyspark_moldau.data_loss import LossReport
 from pyspark_moldau.offsets import Offsets, TopicPartition, names
 from pyspark_moldau.options import SourceOptions
 from pyspark_moldau.ranges import Range
@@ -25,7 +25,7 @@ class MoldauBatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks of the query; the cluster is asked where its partitions begin and end."""
+        """The tasks of the query, from the log start and end offsets of its partitions."""
         options = self._options
         view = ClusterView(options)
         try:
@@ -43,7 +43,7 @@ class MoldauBatchReader(DataSourceReader):
     def _range(
         self, one: TopicPartition, start: Offsets, end: Offsets, first: Offsets, last: Offsets
     ) -> Range:
-        """The range asked for, cut down to what exists; raises where that loses records and must not."""
+        """The requested range, cut to the existing offsets; raises if that loses records and must not."""
         loss = LossReport(self._options.fail_on_data_loss)
         begin, until = start[one], end[one]
         if begin < first[one]:

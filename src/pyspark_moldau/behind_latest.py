@@ -1,8 +1,8 @@
-"""How far a query is behind its topics, from what Spark reports of a micro-batch.
+"""The lag of a query, from Spark's report of a micro-batch.
 
-Spark's own Kafka connector tells this in `lastProgress.sources[n].metrics`. A source written in Python
-cannot: Spark asks it for no metrics (docs/spark-source.md). But it reports where each partition ends and how
-far it was read, and the difference is the same:
+Spark's own Kafka connector reports it in `lastProgress.sources[n].metrics`. A Python source cannot: Spark
+asks it for no metrics (docs/spark-source.md). But the report has each partition's end and position, and their
+difference is the same:
 
     offsets_behind_latest(query.lastProgress.sources[0])
     # {"minOffsetsBehindLatest": 0, "maxOffsetsBehindLatest": 12, "avgOffsetsBehindLatest": 4.0}
@@ -18,9 +18,9 @@ from pyspark_moldau.offsets import Offsets
 
 
 def offsets_behind_latest(source: Any) -> dict[str, float]:
-    """The metrics of Spark's connector, of a `SourceProgress` or the mapping of a progress's JSON.
+    """The metrics of Spark's connector, from a `SourceProgress` or a progress's JSON as a mapping.
 
-    Empty where it does not say both positions, as before the first micro-batch.
+    Empty if a position is missing, as before the first micro-batch.
     """
     if isinstance(source, Mapping):
         end, latest = source.get("endOffset"), source.get("latestOffset")
@@ -39,7 +39,7 @@ def offsets_behind_latest(source: Any) -> dict[str, float]:
 def behind_by_partition(end: object, latest: object) -> Offsets | None:
     """Offsets between two positions as Spark reports them, such as {"flights": {"0": 12}}.
 
-    None where one of them is no position. A partition of which nothing was read yet counts from 0.
+    None if one of them is no position. A partition of which nothing was read yet counts from 0.
     """
     ends, latests = _positions(end), _positions(latest)
     if ends is None or latests is None:

@@ -1,15 +1,15 @@
-"""The driver's eyes on the cluster: which partitions a query has, and where they begin and end.
+"""The driver's view of the cluster: a query's partitions, and their start and end offsets.
 
-Every question waits for a broker that is gone, up to the query's patience: a stream outlives the restart of a
-broker. What the cluster answers is taken at its word, except for an end that lies before one seen earlier. A
-new leader may not know the high watermark yet, so the question is asked again before records count as lost.
+Every request waits for an unreachable broker, up to the query's timeout: a stream survives a broker's
+restart. Responses are trusted, except for an end below one seen earlier: a new leader may not know the high
+watermark yet, so the request is repeated before records count as lost.
 
-A stream asks for the ends every few milliseconds. Which topics and partitions there are changes seldom, so
-that is asked twice a second, and once more when there is something to read: a topic that was deleted and made
-again has another id, and its ends mean something else. The id must be asked for after the ends. Only then is
-one that has stayed the same a proof that the ends are those of the topic that was read before.
+A stream requests the ends every few milliseconds. Topics and partitions change seldom, so they are requested
+twice a second, and once more when there is something to read: a recreated topic has another id and other
+offsets. The id must be requested after the ends: only then an unchanged id proves that the ends are those of
+the known topic.
 
-Not here: reading records (reading.py), which happens elsewhere.
+Not here: reading records (reading.py), on the executors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from moldau.client.cluster import Cluster
 from moldau.client.errors import UnknownTopic
-from pyspark_moldau.choices import (
+from pyspark_moldau.errors import OptionError
+from pyspark_moldau.offsets import EARLIEST, LATEST, Offsets, TopicPartition, names
+from pyspark_moldau.options import SourceOptions
+from pyspark_moldau.topic_selection import (
     Assigned,
     AtOffsets,
     AtTime,
@@ -29,9 +32,6 @@ from pyspark_moldau.choices import (
     Named,
     Position,
 )
-from pyspark_moldau.errors import OptionError
-from pyspark_moldau.offsets import EARLIEST, LATEST, Offsets, TopicPartition, names
-from pyspark_moldau.options import SourceOptions
 
 FIRST_CONTACT_SECONDS = 30.0
 """A wrong address should show sooner than a broker is given up that was there."""
@@ -42,7 +42,7 @@ NO_OFFSET = -1
 
 
 class ClusterView:
-    """What one query can see of its cluster. Connects when first asked."""
+    """One query's view of its cluster. Connects on first use."""
 
     def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
@@ -55,10 +55,10 @@ class ClusterView:
         """Of the topics that were there at the last look; without those of brokers that know no ids."""
 
     def partitions(self, known: Iterable[TopicPartition] | None = ()) -> list[TopicPartition]:
-        """The partitions that the query's choice of topics has now, in order.
+        """The partitions that the query's topic selection has now, in order.
 
-        What is chosen by name and does not exist is an OptionError, unless it is `known`: then it did exist,
-        and the caller must decide what its end means. With None, anything may be missing, and come later.
+        A topic that is selected by name and does not exist is an OptionError, unless it is `known`: then it
+        did exist, and the caller decides what its end means. With None, any may be missing, and appear later.
         """
         topics = self._options.topics
         counts = self._counts()
@@ -75,7 +75,7 @@ class ClusterView:
         return sorted(existing)
 
     def _counts(self) -> dict[str, int]:
-        """How many partitions the chosen topics have, of those that exist."""
+        """The partition counts of the selected topics that exist."""
         topics = self._options.topics
         if isinstance(topics, Matching):
             every = self.cluster.topics()
@@ -98,15 +98,15 @@ class ClusterView:
             raise OptionError(f"{subject} not exist on {self._options.bootstrap_servers}")
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The first offset that each partition still has."""
+        """The log start offset of each partition."""
         return self._offsets(dict.fromkeys(partitions, EARLIEST))
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where each partition ends now, as a single answer has it."""
+        """The log end offset of each partition, from one response."""
         return self._offsets(dict.fromkeys(partitions, LATEST))
 
     def latest(self, known: Mapping[TopicPartition, int]) -> Offsets:
-        """Where each of the query's partitions ends now; `known` are ends that were seen before."""
+        """The log end offset of each of the query's partitions; `known` are ends that were seen before."""
         ends: Offsets = {}
         for attempt in range(self._options.retries):
             if attempt:
@@ -125,7 +125,7 @@ class ClusterView:
         return ends
 
     def recent_partitions(self, known: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """As `partitions`, from a look that may be half a second old."""
+        """As `partitions`, from metadata that may be half a second old."""
         if self._partitions_until is None or self._clock() >= self._partitions_until:
             self._look(known)
         return self._partitions
@@ -135,7 +135,7 @@ class ClusterView:
         self._partitions_until = self._clock() + PARTITIONS_AGE_SECONDS
 
     def resolve(self, position: Position, option: str, *, latest_where_no_match: bool) -> Offsets:
-        """The offsets that a starting or ending position, which `option` gave, comes to now."""
+        """The offsets of a starting or ending position (of option `option`) now."""
         wanted = self._wanted(position, self.partitions(), option)
         questions = {one: number for one, number in wanted.items() if _is_question(position, number)}
         offsets = self._offsets(questions)
@@ -162,7 +162,7 @@ class ClusterView:
         return dict(numbers)
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Give the consumer group these offsets."""
+        """Commit these offsets for the consumer group."""
         self.cluster.commit_offsets(group_id, offsets, within_seconds=GROUP_PATIENCE_SECONDS)
 
     def _offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
@@ -180,7 +180,7 @@ class ClusterView:
         return self._cluster
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None

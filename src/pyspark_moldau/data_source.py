@@ -1,4 +1,4 @@
-"""The entry point that Spark knows: from options to a schema, to readers and to writers.
+"""The data source as Spark calls it: from options to a schema, readers and writers.
 
 Columns of a read are fixed, those of Spark's own Kafka connector:
 
@@ -43,29 +43,29 @@ class MoldauDataSource(DataSource):
         return "moldau"
 
     def schema(self) -> StructType:
-        """The columns of a read; also the first moment at which wrong options can be told."""
+        """The columns of a read. Spark's first call: wrong options are reported here."""
         return columns(parse_options(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch query."""
+        """The reader of a batch query."""
         from pyspark_moldau.batch_reader import MoldauBatchReader
 
         return MoldauBatchReader(self._checked(BATCH, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A streaming query."""
+        """The reader of a streaming query."""
         from pyspark_moldau.stream_reader import MoldauStreamReader
 
         return MoldauStreamReader(self._checked(STREAM, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A batch write."""
+        """The writer of a batch query."""
         from pyspark_moldau.sink import MoldauWriter
 
         return MoldauWriter(self._checked_write(schema, overwrite, streaming=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """The writes of a streaming query."""
+        """The writer of a streaming query."""
         from pyspark_moldau.sink import MoldauStreamWriter
 
         return MoldauStreamWriter(self._checked_write(schema, overwrite, streaming=True))

@@ -1,6 +1,6 @@
-"""docs/spark-source.md, from the tables of options: `python -m pyspark_moldau.document` prints it.
+"""Generates docs/spark-source.md from the option tables: `python -m pyspark_moldau.document` prints it.
 
-A test compares the file with what this gives, so that no option is without its documentation.
+A test compares the file with this output, so every option is documented.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ under the virtual environment. Where it happens on an idle machine too, the proc
 
 
 def document() -> str:
-    """Give the whole page."""
+    """Return the whole page."""
     refused = [f"* `kafka.{name}`: {reason}." for name, reason in UNWANTED_KAFKA_OPTIONS.items()]
     read, written = _table(TABLE), _table(SINK_TABLE)
     return HEAD + read + TAIL + "\n".join(refused) + "\n" + WRITING + written + TROUBLE

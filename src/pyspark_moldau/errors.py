@@ -1,4 +1,4 @@
-"""What can go wrong between Spark and a topic, each with a sentence for whoever runs the query."""
+"""Errors of the data source, each a sentence for the user."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["ClientError", "DataLossError", "FencedError", "OptionError", "SinkEr
 
 
 class DataLossError(ClientError):
-    """Records that the query still had to read are gone, and `failOnDataLoss` is true."""
+    """Records that the query had not read yet are deleted, and `failOnDataLoss` is true."""
 
 
 class SinkError(ClientError):
-    """A row cannot be written as it is."""
+    """A row cannot be written."""
 
 
 class FencedError(SinkError):

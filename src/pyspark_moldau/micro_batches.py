@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def micro_batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
-    """What to give to `foreachBatch`; `options` are those of the format moldau. OptionError."""
+    """A function for `foreachBatch`; `options` are those of the format moldau. OptionError."""
     chosen = {"delivery": EXACTLY_ONCE, **options}
     is_exactly_once = parse_sink_options(chosen, streaming=True).delivery != AT_LEAST_ONCE
 

@@ -1,12 +1,12 @@
-"""Offsets as Spark's checkpoints hold them: {"flights": {"0": 1200, "1": 1187}}.
+"""Offsets in Spark's checkpoints: {"flights": {"0": 1200, "1": 1187}}.
 
-The form is that of Spark's own Kafka connector. Each number is the offset of the next record to read, as with
+The format is that of Spark's own Kafka connector. Each number is the offset of the next record to read, as in
 a consumer group's committed offsets.
 
-Spark compares two offsets as texts, so topics and partitions are always written in order: the same place must
-give the same text, or a query with nothing to read would run empty micro-batches for ever.
+Spark compares two offsets as texts, so topics and partitions are always sorted: equal offsets must give equal
+texts, or a query with nothing to read would run empty micro-batches for ever.
 
-In options -2 stands for the earliest offset and -1 for the latest; neither ever gets into a checkpoint.
+In options -2 means the earliest offset and -1 the latest; neither is ever in a checkpoint.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LATEST = -1
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The form that goes into a checkpoint."""
+    """The text for a checkpoint."""
     by_topic: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(offsets):
         by_topic.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
@@ -33,7 +33,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def from_json(by_topic: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """What `to_json` made of offsets."""
+    """The reverse of `to_json`."""
     return {
         (topic, int(partition)): offset
         for topic, partitions in by_topic.items()
@@ -42,7 +42,7 @@ def from_json(by_topic: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def parse_numbers(text: str, option: str, smallest: int) -> Offsets:
-    """A number for each partition, as users write them: offsets (smallest -2) or timestamps (smallest 0)."""
+    """A number for each partition, from an option: offsets (at least -2) or timestamps (at least 0)."""
     example = '{"topic": {"0": 23, "1": -2}}' if smallest < 0 else '{"topic": {"0": 1700000000000}}'
     document = _document(text, option, example)
     numbers: Offsets = {}
@@ -64,7 +64,7 @@ def parse_numbers(text: str, option: str, smallest: int) -> Offsets:
 
 
 def parse_partitions(text: str, option: str) -> tuple[TopicPartition, ...]:
-    """The partitions that `assign` names: {"topic": [0, 1]}."""
+    """The partitions of the option `assign`: {"topic": [0, 1]}."""
     example = '{"topic": [0, 1]}'
     chosen: set[TopicPartition] = set()
     for topic, partitions in _document(text, option, example).items():
@@ -89,7 +89,7 @@ def _document(text: str, option: str, example: str) -> dict[str, object]:
 
 
 def names(partitions: Iterable[TopicPartition], most: int = 8) -> str:
-    """Partitions for a sentence: flights-0, flights-1 and 12 more."""
+    """Partitions as text: flights-0, flights-1 and 12 more."""
     listed = [f"{topic}-{partition}" for topic, partition in sorted(partitions)]
     if len(listed) <= most:
         return ", ".join(listed)

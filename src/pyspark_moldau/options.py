@@ -25,7 +25,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from moldau.client.options import parse_options as check_client_options
-from pyspark_moldau.choices import (
+from pyspark_moldau.errors import OptionError
+from pyspark_moldau.offsets import EARLIEST, LATEST, parse_numbers, parse_partitions
+from pyspark_moldau.topic_selection import (
     Assigned,
     AtOffsets,
     AtTime,
@@ -36,14 +38,12 @@ from pyspark_moldau.choices import (
     Position,
     Topics,
 )
-from pyspark_moldau.errors import OptionError
-from pyspark_moldau.offsets import EARLIEST, LATEST, parse_numbers, parse_partitions
 
 BATCH, STREAM = "batch", "stream"
 
 
 class Row(NamedTuple):
-    """An option: its name, the default as a text, which queries take it, and what it means."""
+    """An option: name, default as text, the queries that have it, and its description."""
 
     name: str
     default: str
@@ -150,7 +150,7 @@ SECONDS_OF_UNIT: Mapping[str | None, float] = {
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The checked options of a query. Small, and the only thing that is sent to executors."""
+    """The checked options of a query. Small: the only thing that is sent to executors."""
 
     bootstrap_servers: str
     topics: Topics
@@ -174,9 +174,9 @@ class SourceOptions:
 
 
 def parse_options(given: Mapping[str, str], query: str | None = None) -> SourceOptions:
-    """Check the options of a query; `query` is BATCH or STREAM, or None where it is not known yet.
+    """Check the options of a query; `query` is BATCH or STREAM, or None if it is not known yet.
 
-    Raises OptionError with a sentence for the first thing that is wrong.
+    Raises OptionError for the first error.
     """
     texts = stripped(given)
     _refuse_unknown(texts, query)
@@ -217,7 +217,7 @@ def parse_options(given: Mapping[str, str], query: str | None = None) -> SourceO
 
 
 def stripped(given: Mapping[str, str]) -> dict[str, str]:
-    """Options by their names in small letters, without blanks around the values, which passwords may have."""
+    """Options by lower-case name, with stripped values (passwords excepted)."""
     return {
         name.lower(): value if name.lower().endswith("password") else value.strip()
         for name, value in given.items()
@@ -273,7 +273,7 @@ def _topics(texts: Mapping[str, str]) -> Topics:
 
 
 def _given_first(texts: Mapping[str, str], *names: str) -> str:
-    """The first of these options that is given, else the last: it has a default."""
+    """The first of these options that is set, else the last: it has a default."""
     return next((name for name in names if name.lower() in texts), names[-1])
 
 

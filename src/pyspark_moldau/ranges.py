@@ -1,13 +1,12 @@
-"""How much a micro-batch reads, and how it is divided among tasks: arithmetic on offsets, nothing else.
+"""Divides a micro-batch's offsets among tasks; arithmetic only.
 
-    what is new  --limit-->  what this micro-batch reads  --split-->  ranges  --share-->  tasks
+    new offsets  --limit-->  this micro-batch  --split-->  ranges  --share-->  tasks
 
-`limited` gives each partition its share of maxOffsetsPerTrigger, by how much it has. `split` cuts large
-ranges for minPartitions and maxRecordsPerPartition. `shared` does the opposite for small ones: a task of a
-Python data source costs some ten milliseconds, far more than reading a hundred records, so ranges of few
-records are read by one task after the other.
+`limited` gives each partition its share of maxOffsetsPerTrigger, by the number of its new offsets. `split`
+cuts large ranges for minPartitions and maxRecordsPerPartition. `shared` puts small ranges together: a task of
+a Python data source costs some ten milliseconds, far more than reading a hundred records.
 
-Offsets stand for records, though a range may hold fewer (compaction, markers of transactions).
+Offsets stand for records, though a range may hold fewer (compaction, transaction markers).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ SMALL_TASK_OFFSETS = 2000
 
 
 class Range(NamedTuple):
-    """The records of a partition from `start` up to, not including, `end`."""
+    """The records of a partition from `start` to `end` (exclusive)."""
 
     topic: str
     partition: int
@@ -32,16 +31,17 @@ class Range(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets the range has."""
+        """The number of offsets."""
         return self.end - self.start
 
 
 def limited(
     start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], offsets_max: int
 ) -> Offsets:
-    """Where to end so that about `offsets_max` offsets are read, each partition in proportion to what it has.
+    """The end offsets so that about `offsets_max` offsets are read, proportionally to what each partition
+    has.
 
-    A partition with anything to read gets at least one offset, so that none starves.
+    A partition with anything to read gets at least one offset.
     """
     waiting = {partition: latest[partition] - start[partition] for partition in latest}
     total = sum(count for count in waiting.values() if count > 0)
@@ -56,7 +56,7 @@ def limited(
 
 
 def split(ranges: Iterable[Range], tasks_min: int | None, offsets_max: int | None) -> list[Range]:
-    """Cut ranges so that they are about `tasks_min`, and none has more than `offsets_max` offsets."""
+    """Cut ranges so that they are about `tasks_min`, each of at most `offsets_max` offsets."""
     whole = [one for one in ranges if one.size > 0]
     if offsets_max is not None:
         whole = [part for one in whole for part in _cut(one, math.ceil(one.size / offsets_max))]
@@ -73,7 +73,7 @@ def _cut(one: Range, pieces: int) -> list[Range]:
 
 
 def shared(ranges: Sequence[Range], small: int = SMALL_TASK_OFFSETS) -> list[tuple[Range, ...]]:
-    """Put ranges into tasks: a large one alone, small ones together until they have `small` offsets."""
+    """Put ranges into tasks: a large one alone, small ones together up to `small` offsets."""
     tasks: list[tuple[Range, ...]] = []
     gathered: list[Range] = []
     for one in ranges:

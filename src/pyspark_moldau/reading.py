@@ -1,9 +1,9 @@
 """The executor's side: ranges of partitions in, Arrow record batches out.
 
-Nothing here knows about options or Spark. A worker process serves many tasks one after another, so it keeps
-its connections: a task that had to connect and ask for the cluster's layout first would spend longer on that
-than on reading. What a task leaves half done (Spark took only the first rows, or it failed) is closed,
-because an answer may still be under way.
+Independent of options and Spark. A worker process runs many tasks one after another, so it keeps its
+connections: to connect and to request metadata would take a task longer than reading. The connection of a
+task that ends early (Spark took only the first rows, or it failed) is closed, since a response may be under
+way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from moldau.client.arrow import record_batches
 from moldau.client.cluster import Cluster
 from moldau.client.errors import OffsetOutOfRange, UnknownTopic
-from pyspark_moldau.loss import LossReport
+from pyspark_moldau.data_loss import LossReport
 from pyspark_moldau.ranges import Range
 from pyspark_moldau.worker_process import begins_work
 
@@ -26,7 +26,7 @@ ROWS_MAX = 32_768
 
 
 class ReadSettings(NamedTuple):
-    """What a task must know besides its ranges."""
+    """A task's settings besides its ranges."""
 
     bootstrap_servers: str
     client_options: tuple[tuple[str, str], ...]
@@ -39,7 +39,7 @@ _kept: dict[tuple[object, ...], Cluster] = {}
 
 
 def read_ranges(settings: ReadSettings, ranges: Sequence[Range]) -> Iterator[pyarrow.RecordBatch]:
-    """The records of these ranges, in the order of the ranges."""
+    """The records of these ranges, in their order."""
     begins_work()
     key = (settings.bootstrap_servers, settings.client_options)
     cluster = _kept.pop(key, None) or Cluster(settings.bootstrap_servers, dict(settings.client_options))

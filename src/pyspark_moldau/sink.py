@@ -39,7 +39,7 @@ QUERY_ID, BATCH_ID, RUN_ID = "sql.streaming.queryId", "streaming.sql.batchId", "
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task has to say: whose it was, how many rows, and the batches that the driver is to send."""
+    """A task's commit message: its attempt, the number of rows, and the batches for the driver to send."""
 
     query_id: str | None
     run_id: str | None
@@ -49,7 +49,7 @@ class Written(WriterCommitMessage):
 
 
 class _Writer:
-    """What both kinds of writers share."""
+    """The common part of both writers."""
 
     def __init__(self, options: SinkOptions) -> None:
         begins_work()
@@ -57,17 +57,17 @@ class _Writer:
         self.folder: str | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        """Spark pickles the writer that goes to tasks, and not the one that it makes for `commit`."""
+        """Spark pickles the writer for tasks, but not the one on which it calls `commit`."""
         if self.folder is None and self.options.is_exactly_once:
             self.folder = make_folder()
         return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """In a task."""
+        """Run in a task."""
         return write_rows(iterator, self.options, self.folder)
 
     def finish(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove what tasks have left on the disk."""
+        """Remove the tasks' files."""
         for folder in {self.folder, *(one.folder for one in messages if isinstance(one, Written))}:
             remove_folder(folder)
 
@@ -76,7 +76,7 @@ class MoldauWriter(_Writer, DataSourceArrowWriter):
     """A batch write."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """On the driver, when all tasks are done."""
+        """Called on the driver when all tasks are done."""
         written = [message for message in messages if isinstance(message, Written)]
         try:
             if self.options.is_exactly_once:
@@ -87,15 +87,17 @@ class MoldauWriter(_Writer, DataSourceArrowWriter):
             self.finish(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """A task has failed for good. Exactly once, nothing was written; else what was, stays."""
+        """A task has failed for good. Exactly once: nothing was written; at least once: what was
+        written stays.
+        """
         self.finish(messages)
 
 
 class MoldauStreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """The writes of a streaming query, one micro-batch after the other."""
+    """The writer of a streaming query, for one micro-batch after the other."""
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """On the driver, when all tasks of a micro-batch are done."""
+        """Called on the driver when all tasks of a micro-batch are done."""
         written = [message for message in messages if isinstance(message, Written)]
         try:
             if self.options.is_exactly_once and any(message.row_count for message in written):
@@ -115,7 +117,7 @@ class MoldauStreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 def write_rows(rows: Iterator[pa.RecordBatch], options: SinkOptions, folder: str | None) -> Written:
-    """A task's work: encode its rows, and send them or hand them over."""
+    """Encode a task's rows, and send or stage them."""
     begins_work()
     context = TaskContext.get()
     query_id, run_id, first_run = None, None, 0

@@ -1,22 +1,22 @@
-"""Exactly once, on the driver: a micro-batch becomes one transaction, and is written once however often it
-comes.
+"""Exactly once, on the driver: a micro-batch becomes one transaction, and is written once however often Spark
+repeats it.
 
-    open the transactional id       fences whoever else has it open; what that one left is ended
-    read the ledger                 which batch was committed last, and by which run
+    open the transactional id       fences another user of the id, and ends its open transaction
+    read the ledger                 the last committed batch, and the run that wrote it
     send the batches, the ledger's new entry, commit
 
-What happens in between:
+Failures in between:
 
     the driver dies before the commit     its successor opens the id, which aborts it; the batch is repeated
     ... after it, before Spark noted it   opening waits for the end; the ledger has the batch: not repeated
-    the commit's answer is lost           asked again; a broker that is gone is waited for; else as above
-    another driver takes the id over      our next request is refused; we open the id to look into the ledger,
-                                          find ourselves among the earlier runs, and stop with a sentence
-    a broker dies                         each request is tried again for `kafka.delivery.timeout.ms`
+    the commit's response is lost         sent again; a broker that is gone is waited for; else as above
+    another driver opens the id           our next request is refused; we open the id to read the ledger, find
+                                          ourselves among the earlier runs, and stop with an error
+    a broker dies                         each request is repeated for `kafka.delivery.timeout.ms`
 
-The producer is kept between micro-batches (Spark keeps the process): then nothing need be opened or read,
-and a micro-batch costs three round trips. That is an economy and nothing more: without it, or where
-another process has used the id in between, the longer way decides as above.
+The producer is kept between micro-batches (Spark keeps the process): then nothing needs to be opened or read,
+and a micro-batch costs three round trips. This is an optimisation only: without it, or if another process has
+used the id in between, the longer way decides as above.
 
 Not here: reading and writing the ledger's entry (moldau.client.ledger).
 """
@@ -46,7 +46,7 @@ NUMBERED_BY_USER = "batches"
 def commit_micro_batch(
     options: SinkOptions, query_id: str, run_id: str, batch_id: int, batches: Sequence[EncodedBatch]
 ) -> None:
-    """Write a streaming query's micro-batch, unless that was done before. FencedError."""
+    """Write a streaming query's micro-batch, unless it was written before. FencedError."""
     transactional_id = options.transactional_id or default_transactional_id(query_id)
     _commit(options, transactional_id, query_id, run_id, batch_id, batches)
 
@@ -74,7 +74,7 @@ def commit_batch(
 
 
 def default_transactional_id(query_id: str) -> str:
-    """The id of a query that names none: it stays the same as long as the query has its checkpoint."""
+    """The id of a query without the option: the same as long as the query has its checkpoint."""
     return f"moldau-{query_id}"
 
 
@@ -84,7 +84,7 @@ def ledger_group(transactional_id: str) -> str:
 
 
 class _Session:
-    """A transactional id, opened, with the ledger's newest entry."""
+    """An open transactional id with the ledger's newest entry."""
 
     def __init__(self, options: SinkOptions, transactional_id: str) -> None:
         self.cluster = Cluster(options.bootstrap_servers, options.client_options)
@@ -155,7 +155,7 @@ def _commit(
 
 
 def _continues(entry: Entry | None, stream: str, run_id: str, batch_id: int) -> bool:
-    """Whether what a session remembers is this very run's last batch, before this one."""
+    """Whether the session's last batch is this run's, and the one before this batch."""
     return entry is not None and entry.run == run_id and entry.stream == stream and entry.batch_id < batch_id
 
 
@@ -179,7 +179,7 @@ def _write_once(
 
 
 def _slow_sentence(options: SinkOptions, batch_id: int) -> str:
-    """The cluster ends a transaction that takes too long, and then refuses its producer."""
+    """The message for a transaction that exceeded its timeout and was aborted by the cluster."""
     return (
         f"to send batch {batch_id} takes longer than kafka.transaction.timeout.ms "
         f"({options.transaction_timeout_ms} ms), and the cluster has aborted the transaction: raise the "
@@ -188,7 +188,7 @@ def _slow_sentence(options: SinkOptions, batch_id: int) -> str:
 
 
 def _late_sentence(session: _Session, stream: str, batch_id: int, entry: Entry) -> str:
-    """A query repeats its last batch, and no earlier one: nobody knows whether this one was written."""
+    """The message for a batch that is older than the last one: it is unknown whether it was written."""
     name = session.producer.transactional_id
     if stream == NUMBERED_BY_USER:
         return (

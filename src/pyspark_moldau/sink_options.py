@@ -1,8 +1,8 @@
-"""The options of a write, and the columns it needs: checked before anything is computed or sent.
+"""The options of a write, and its columns: checked before anything is computed or sent.
 
 Options are those of Spark's own Kafka connector (`topic`, `includeHeaders`, `kafka.*`) and ours; TABLE has
-them all, for the checks here and for the documentation. What is not an option of a write but stands among
-those of a query (checkpointLocation, path, queryName) is let pass.
+them all, for the checks here and for the documentation. Other options of a query (checkpointLocation, path,
+queryName) are ignored.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class SinkOptions:
 
 
 def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """Check the options of a write; OptionError with a sentence for the first thing that is wrong."""
+    """Check the options of a write. OptionError for the first error."""
     texts = stripped(given)
     for name in texts:
         _refuse_unknown(name)
@@ -205,7 +205,7 @@ def _check_acks(kafka: Mapping[str, str]) -> None:
 
 
 def _check_partitioner(kafka: Mapping[str, str]) -> None:
-    """Keys would lie elsewhere than where another partitioner puts them."""
+    """Refuse another partitioner: keys would be in other partitions."""
     for name in ("partitioner", "partitioner.class"):
         value = kafka.get(name, "")
         if value.rpartition(".")[2] not in ("", "murmur2", "murmur2_random", "DefaultPartitioner"):
@@ -248,7 +248,7 @@ _NEEDED: Mapping[str, tuple[tuple[type[DataType], ...], str]] = {
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
-    """OptionError when a column is missing, or has a type that no record can be made of."""
+    """OptionError for a missing column, or one of an unsuitable type."""
     columns = {one.name.lower(): one.dataType for one in schema.fields}
     if len(columns) < len(schema.fields):
         raise OptionError(

@@ -1,8 +1,7 @@
-"""What a process keeps from one task or micro-batch to the next: connections, producers, partition counts.
+"""What a process keeps between tasks and micro-batches: connections, producers, partition counts.
 
-Spark forks its Python processes and uses each for one thing at a time, again and again. What is kept here
-saves a connection, a producer id and the topics' metadata each time; nothing depends on it being there.
-After an error it is thrown away, whatever the error was.
+Spark forks its Python processes and uses each for one thing at a time. Keeping these saves a connection, a
+producer id and a metadata request each time; nothing depends on it. After any error everything is dropped.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ KEPT_MAX = 8
 
 
 class Kept:
-    """A cluster with what we know of it."""
+    """A connected cluster with its cached metadata."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.cluster = Cluster(options.bootstrap_servers, options.client_options)
@@ -36,7 +35,7 @@ _kept: dict[object, Kept] = {}
 
 @contextmanager
 def writing(options: SinkOptions) -> Iterator[Kept]:
-    """What is kept for these options, for the length of a `with` block."""
+    """The cached objects for these options, in a `with` block."""
     key = (options.bootstrap_servers, tuple(sorted(options.client_options.items())))
     kept = _kept.pop(key, None) or Kept(options)
     try:

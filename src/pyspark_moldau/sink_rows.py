@@ -1,12 +1,11 @@
-"""In a task: rows of a query, as Arrow batches, become encoded batches for partitions of topics.
+"""In a task: turns rows, as Arrow batches, into encoded batches for partitions of topics.
 
-Spark hands over some thousands of rows at a time. They are collected to a few megabytes first: larger
-batches compress better, and each costs its reader and the broker about the same whatever its size.
+Spark passes some thousands of rows at a time. They are collected to a few megabytes: larger batches compress
+better, and each costs its reader and the broker about the same whatever its size.
 
-A row's partition is the one that the column `partition` names; else its key's; else, without a key, that
-of the run it is in (moldau.client.partitioner). Where runs begin depends on the task and the micro-batch,
-so that small ones do not all go to the same partition, and a repeated attempt writes what the first one
-wrote.
+A row's partition is that of the column `partition`; else its key's; else, without a key, that of its run
+(moldau.client.partitioner). Where runs start depends on the task and the micro-batch, so that small ones do
+not all go to the same partition, and a repeated attempt writes the same.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ COUNTS_KEPT_SECONDS = 60.0
 
 
 class Topics:
-    """How many partitions topics have, asked for at most once a minute."""
+    """Partition counts of topics, requested at most once a minute."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._counts: dict[str, tuple[int, float]] = {}
 
     def partition_count(self, topic: str) -> int:
-        """Partitions of a topic, which is created where brokers create topics that are written to."""
+        """The partition count of a topic, which is created if the broker auto-creates topics."""
         count, known_at = self._counts.get(topic, (0, 0.0))
         now = time.monotonic()
         if not count or now - known_at > COUNTS_KEPT_SECONDS:
@@ -163,7 +162,7 @@ def _of_keys(keys: Any, count: int) -> Any:
 
 
 def _binary(column: Any) -> Any:
-    """A column of strings or bytes as Arrow's binary with 32-bit offsets, mostly without a copy."""
+    """A column of strings or bytes as Arrow binary with 32-bit offsets, mostly without a copy."""
     if pa.types.is_binary(column.type):
         return column
     if pa.types.is_large_string(column.type):

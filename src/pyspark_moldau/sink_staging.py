@@ -1,13 +1,13 @@
-"""How encoded batches get from a task to the driver: inside the commit message, or beside it in a file.
+"""Passes encoded batches from a task to the driver: inside the commit message, or beside it in a file.
 
 A commit message goes from the task through its JVM to the driver's JVM and on to the driver's Python, copied
-at each step; 130 MB cost two seconds of processor time. Where task and driver see the same disk (always on
-one machine), a file is cheaper, and needs no memory of the driver: it is mapped, and its pages are sent.
+at each step; 130 MB cost two seconds of CPU time. If task and driver share a disk (always on one machine), a
+file is cheaper, and needs no memory of the driver: it is mapped, and its pages are sent.
 
-The driver makes a folder for each write, with a random name. A task that finds this folder, and may write
-there, puts more than a little into a file of it, and only the file's name into the message; a task elsewhere
-does not find it, and puts everything into the message. At the end the driver removes the folder with whatever
-attempts have left there; if the driver dies, it goes with Spark's own temporary folder, which it lies in.
+The driver creates a folder for each write, with a random name. A task that sees this folder, and may write
+there, puts large data into a file of it, and only the file's name into the message; a task elsewhere puts
+everything into the message. At the end the driver removes the folder with all attempts' files; if the driver
+dies, it is removed with Spark's own temporary folder, which contains it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _swept: set[str] = set()
 
 @dataclass(frozen=True)
 class Staged:
-    """A task's batches on their way. Those without a body have it in the file, one after the other."""
+    """A task's batches for the driver. Those without a body have it in the file, one after the other."""
 
     rows: tuple[tuple[str, int, int, int, int, int], ...] = ()
     """Topic, partition, record count, codec, timestamp, size of the body."""
@@ -63,8 +63,8 @@ def make_folder() -> str:
 
 
 def _sweep(parent: str) -> None:
-    """Once a process, remove folders that failed micro-batches have left: Spark does not say then whose abort
-    it is.
+    """Once a process, remove the folders of failed micro-batches: Spark's abort does not name the
+    micro-batch.
     """
     if parent in _swept:
         return
@@ -87,7 +87,7 @@ def remove_folder(folder: str | None) -> None:
 
 
 class Stage:
-    """Where a task puts its batches."""
+    """A task's staged batches."""
 
     def __init__(self, folder: str | None) -> None:
         is_here = folder is not None and os.path.isdir(folder) and os.access(folder, os.W_OK)
@@ -98,7 +98,7 @@ class Stage:
         self._file: IO[bytes] | None = None
 
     def add(self, batches: Iterable[EncodedBatch]) -> None:
-        """Put these after those that are there."""
+        """Append batches."""
         for batch in batches:
             self._rows.append((*batch[:5], len(batch.body)))
             self._bodies.append(bytes(batch.body))
@@ -110,13 +110,13 @@ class Stage:
             self._bodies.clear()
 
     def discard(self) -> None:
-        """The task has failed: leave nothing on the disk."""
+        """The task has failed: remove its file."""
         if self._file is not None:
             self._file.close()
             os.unlink(self._file.name)
 
     def done(self) -> Staged:
-        """What to tell the driver."""
+        """The commit message's content."""
         if self._file is None:
             return Staged(tuple(self._rows), tuple(self._bodies))
         self._file.writelines(self._bodies)

@@ -1,30 +1,28 @@
-"""The streaming reader: where each micro-batch begins and ends, and the tasks that read it.
+"""The streaming reader: the offsets of each micro-batch, and the tasks that read it.
 
-Spark runs this object in a Python process of its own for as long as the query lives and calls, over and over:
+Spark runs this object in a Python process of its own for the life of the query and calls repeatedly:
 
-    latestOffset(start, limit)  ->  end      how far the next micro-batch goes; `start` if there is nothing
+    latestOffset(start, limit)  ->  end      the end of the next micro-batch; `start` if there is nothing new
     partitions(start, end)      ->  tasks    `read` of each runs on an executor, in a pickled copy of this
     commit(end)                              the micro-batch before is done
 
-A micro-batch is its two offsets: a restarted query asks for partitions(start, end) of the last one again and
-must be given the same records. So nothing that decides about records lives here between two calls, except the
-end that Trigger.AvailableNow fixes when it begins.
+A micro-batch is its two offsets: a restarted query calls partitions(start, end) of the last one again and
+must get the same records. So no state that affects records is kept between two calls, except the end that
+Trigger.AvailableNow fixes when it begins.
 
-The very first micro-batch is the exception: its start is in no checkpoint. Spark asks for `initialOffset`
-again when it plans it, and once more after a crash, when the latest offset is another one. So where "latest"
-has a part in the start, the first micro-batch is empty: it ends where it starts, and its end is in the
-checkpoint.
+The first micro-batch is the exception: its start is in no checkpoint. Spark calls `initialOffset` again when
+it plans it, and once more after a crash, when the latest offset has changed. So if "latest" is part of the
+start, the first micro-batch is empty: it ends where it starts, and its end is in the checkpoint.
 
-A topic that was deleted and made again has another id, which is noticed within a run; a checkpoint has no
-place for ids. Then a micro-batch takes its partitions back to where the new topic begins: it ends before it
-starts, and reads nothing of them. That is in the checkpoint before anybody is told, so a query that stops for
-it (failOnDataLoss) stops for it again when it is restarted, and one that may go on reads the new topic from
-its beginning, whenever it dies.
+A recreated topic has another id, which is detected within a run; a checkpoint has no place for ids. The
+micro-batch then ends at the new topic's start, before its own start, and reads nothing of these partitions.
+This is in the checkpoint before anything is reported, so a query that stops for it (failOnDataLoss) stops
+again after a restart, and one that may go on reads the new topic from its start, whenever it crashes.
 
-The group's offsets. Spark calls `commit` only when the next micro-batch begins, which in a quiet stream is
-never. But it asks for `latestOffset(start)` only when everything before `start` is done, so offsets are
-committed there too. A group that can not be written to is reported once and does not stop the query: its
-offsets are for the eyes of people, the checkpoint is what counts.
+Committed offsets. Spark calls `commit` only when the next micro-batch begins, which in a quiet stream is
+never. But it calls `latestOffset(start)` only when everything before `start` is done, so offsets are
+committed there too. A failed commit is reported once and does not stop the query: committed offsets are for
+tools, the checkpoint counts.
 """
 
 from __future__ import annotations
@@ -43,8 +41,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyspark_moldau.cluster_view import ClusterView
+from pyspark_moldau.data_loss import LossReport, to_stderr
 from pyspark_moldau.errors import ClientError
-from pyspark_moldau.loss import LossReport, to_stderr
 from pyspark_moldau.offsets import Offsets, TopicPartition, from_json, names, to_json
 from pyspark_moldau.options import SourceOptions
 from pyspark_moldau.ranges import Range, limited
@@ -90,7 +88,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return type(self), (self._options,)
 
     def initialOffset(self) -> dict[str, dict[str, int]]:
-        """Where a query without a checkpoint begins."""
+        """The start of a query without a checkpoint."""
         options = self._options
         if self._initial is None:
             self._initial = self._view.resolve(
@@ -101,7 +99,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The limit that the options ask for; where both are given, `latestOffset` knows of the lower one."""
+        """The limit of the options; if both are set, `latestOffset` applies the lower one."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -109,12 +107,12 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read no further than what is there now."""
+        """Fix the end: read only what is there now."""
         self._fixed_end = self._view.latest({})
         self._note_topic_ids()
 
     def latestOffset(self, start: dict[str, dict[str, int]], limit: ReadLimit) -> dict[str, dict[str, int]]:
-        """Where the next micro-batch ends."""
+        """The end of the next micro-batch."""
         begin = from_json(start)
         self._has_looked = True
         self._show_progress(begin)
@@ -149,7 +147,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._fixed_end
 
     def _partitions_made_again(self, begin: Offsets) -> set[TopicPartition]:
-        """Partitions that are others than those that were read, as the ids of their topics show."""
+        """Partitions of recreated topics, by their topic ids."""
         # A broker that lags behind the others may give an older id once more.
         new = {topic for topic, each in self._view.topic_ids.items() if each not in self._former_ids}
         there = begin.keys() & set(self._view.recent_partitions(begin))
@@ -160,7 +158,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._former_ids.update(self._topic_ids.values())
 
     def _should_wait(self, waiting: int) -> bool:
-        """Whether minOffsetsPerTrigger holds this micro-batch back; not where the end is fixed anyway."""
+        """Whether minOffsetsPerTrigger delays this micro-batch; never with a fixed end."""
         least = self._options.min_offsets_per_trigger
         if least is None or self._fixed_end is not None:
             return False
@@ -188,13 +186,13 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:
-        """The ends that were last seen, for the query's progress; less what was read is its lag."""
+        """The last seen ends, for the query's progress; minus its position they are the lag."""
         return to_json(self._latest) or None
 
     def partitions(
         self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]
     ) -> Sequence[InputPartition]:
-        """The tasks of a micro-batch; partitions that are new in it are read from their beginning."""
+        """The tasks of a micro-batch; new partitions are read from their start."""
         begin, until = from_json(start), from_json(end)
         if begin == self._initial:
             begin = {one: min(offset, until.get(one, offset)) for one, offset in begin.items()}
@@ -216,7 +214,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return plan(self._options, ranges)
 
     def _cut(self, until: Offsets) -> Offsets:
-        """Ends that an earlier run has planned, cut to what the partitions still have."""
+        """Ends planned by an earlier run, cut to the existing offsets."""
         last = self._view.latest(until)
         shorter = {one: last[one] for one, offset in until.items() if last.get(one, offset) < offset}
         for one, offset in shorter.items():
@@ -255,5 +253,5 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _shrunken(begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-    """Partitions that end before they begin."""
+    """Partitions that end before they start."""
     return [one for one in sorted(end.keys() & begin.keys()) if end[one] < begin[one]]

@@ -1,4 +1,4 @@
-"""From ranges to Spark's tasks and back: what is planned on the driver and read on an executor."""
+"""Ranges as Spark's input partitions: planned on the driver, read on an executor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RangesPartition(InputPartition):
-    """What one task reads: a few small ranges, or one that is large."""
+    """The ranges of one task: a few small ones, or a large one."""
 
     def __init__(self, ranges: tuple[Range, ...]) -> None:
         self.ranges = ranges
@@ -31,7 +31,7 @@ def plan(options: SourceOptions, ranges: Sequence[Range]) -> list[InputPartition
 
 
 def read_task(options: SourceOptions, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-    """The records of a task. Spark makes up an InputPartition of nothing where a batch has no task at all."""
+    """The records of a task. Spark passes an empty InputPartition to a query without tasks."""
     ranges = partition.ranges if isinstance(partition, RangesPartition) else ()
     settings = ReadSettings(
         options.bootstrap_servers,

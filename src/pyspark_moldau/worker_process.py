@@ -1,12 +1,12 @@
-"""What Spark's Python processes pay between two pieces of work, and how to pay less.
+"""Reduces the cost of garbage collection in Spark's Python processes.
 
-Spark keeps its Python processes and has each collect its garbage after every piece of work: a task, a
-micro-batch's plan, its commit. A full collection looks at every object there is, which with pandas, pyarrow
-and pyspark loaded are some hundred thousand and takes 30 to 50 ms of a core. A micro-batch from topic to
-topic has four such pieces, so that more of it went into looking at modules than into records.
+Spark keeps its Python processes and makes each collect garbage after every piece of work: a task, a
+micro-batch's plan, its commit. A full collection visits every object; with pandas, pyarrow and pyspark loaded
+these are some hundred thousand, and it takes 30 to 50 ms of a core. A micro-batch from topic to topic has
+four such pieces of work.
 
-Modules stay. `gc.freeze` tells the collector to leave alone what there is; everything made afterwards is
-collected as before.
+The objects of modules stay alive. `gc.freeze` excludes what exists now; later objects are collected as
+before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _pieces = 0
 
 
 def begins_work() -> None:
-    """Say that this process begins a piece of work for Spark."""
+    """Mark the beginning of a piece of work for Spark in this process."""
     global _pieces
     _pieces += 1
     if _pieces in FREEZE_AT:

@@ -16,14 +16,14 @@ from pyspark.sql.types import StringType, StructType
 from moldau.client.cluster import Cluster
 from moldau.client.options import parse_options as check_client_options
 from pyspark_moldau.behind_latest import offsets_behind_latest
-from pyspark_moldau.choices import Assigned, AtOffsets, AtTime, AtTimes, Everywhere, Matching, Named
+from pyspark_moldau.data_loss import LossReport
 from pyspark_moldau.document import document
 from pyspark_moldau.errors import DataLossError, OptionError
-from pyspark_moldau.loss import LossReport
 from pyspark_moldau.offsets import from_json, to_json
 from pyspark_moldau.options import BATCH, STREAM, TABLE, parse_options
 from pyspark_moldau.ranges import Range, limited, shared, split
 from pyspark_moldau.sink_options import check_columns, parse_sink_options
+from pyspark_moldau.topic_selection import Assigned, AtOffsets, AtTime, AtTimes, Everywhere, Matching, Named
 
 NEEDED = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "t"}
 

@@ -2,7 +2,7 @@
 
     prepare   call every flow's function; check that its input topics exist; create its output topics; claim
               its checkpoint; become the app's driver
-    start     a query for each flow, in one session; with `once`, flows that read what others write start later
+    start     a query for each flow, in one session; with `once`, flows that read others' output start later
     watch     twice a second: is this still the app's driver? did a flow fail, or end?
     stop      finish the running micro-batches, then end the session
 

@@ -3,7 +3,7 @@
 Spark asks a Python data source once for its partitions, when a DataFrame is created, and keeps the answer; so
 a batch of the format "moldau" joined with a stream would never change. Only a task's `read` runs in every
 micro-batch. So here the partitions only name the reader, and `read` determines the range; it returns the
-latest record of each key, most of them from the process's memory (kept_table.py).
+latest record of each key, most of them from the process's memory (table_cache.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from moldau.client.cluster import Cluster
-    from moldau.streams.kept_table import LogState, Memory
+    from moldau.streams.table_cache import LogState, TableCache
 
 
 class TableSource(DataSource):
@@ -75,18 +75,18 @@ class TableReader(DataSourceReader):
             yield from _latest(self._options, partition)
 
 
-_memory: Memory | None = None
+_cache: TableCache | None = None
 """What this process keeps."""
 
 
-def memory() -> Memory:
+def process_cache() -> TableCache:
     """The rows kept by this process."""
-    global _memory
-    if _memory is None:
-        from moldau.streams.kept_table import Memory
+    global _cache
+    if _cache is None:
+        from moldau.streams.table_cache import TableCache
 
-        _memory = Memory()
-    return _memory
+        _cache = TableCache()
+    return _cache
 
 
 def _latest(options: SourceOptions, share: Share) -> Iterator[pyarrow.RecordBatch]:
@@ -100,13 +100,15 @@ def _latest(options: SourceOptions, share: Share) -> Iterator[pyarrow.RecordBatc
                 options.include_headers,
                 one,
             )
-            yield from memory().latest(name, functools.partial(_look, view, one), _reading(options, one))
+            yield from process_cache().latest(
+                name, functools.partial(_look, view, one), _reading(options, one)
+            )
     finally:
         view.close()
 
 
 def _look(view: ClusterView, one: TopicPartition) -> LogState:
-    from moldau.streams.kept_table import LogState
+    from moldau.streams.table_cache import LogState
 
     first, last = view.earliest([one]), view.ends([one])
     view.partitions()  # after the ends: a topic that is the same now was the same when it had them

@@ -7,7 +7,7 @@
     flights.read()      every record that is there now: a batch DataFrame
 
 A table in a streaming join is looked up anew in every micro-batch, so that a stream always meets the rows of
-now (kept_table.py says at what cost): it suits a compacted topic of up to some hundred thousand keys.
+now (table_cache.py says at what cost): it suits a compacted topic of up to some hundred thousand keys.
 
 Not here: where rows come from (places.py), what bytes mean (decoding.py).
 """

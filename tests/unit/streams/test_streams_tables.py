@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.streams import kept_table, table_source
-from moldau.streams.kept_table import LogState, Memory, newest_records
+from moldau.streams import table_cache, table_source
+from moldau.streams.table_cache import LogState, TableCache, newest_records
 from moldau.streams.table_source import Share, TableReader
 from moldau.testing import Broker
 from pyspark_moldau.options import BATCH, parse_options
@@ -67,7 +67,7 @@ class Log:
         for first in range(start, end, 7):
             yield table(self.records[first : min(first + 7, end)], first)
 
-    def latest(self, memory: Memory) -> dict[bytes, tuple[bytes, int]]:
+    def latest(self, memory: TableCache) -> dict[bytes, tuple[bytes, int]]:
         return by_key(memory.latest("name", self.look, self.read))
 
 
@@ -76,7 +76,7 @@ class Log:
 def test_what_is_kept_is_what_reading_all_would_give(
     records: list[Record], steps: list[tuple[int, int]]
 ) -> None:
-    memory, log = Memory(), Log([])
+    memory, log = TableCache(), Log([])
     for end, start in sorted(steps):
         log.records = records[:end]
         log.start = max(log.start, min(start, len(log.records)))
@@ -85,7 +85,7 @@ def test_what_is_kept_is_what_reading_all_would_give(
 
 
 def test_another_log_is_read_from_its_start() -> None:
-    memory, log = Memory(), Log([(b"a", b"1"), (b"b", b"1")])
+    memory, log = TableCache(), Log([(b"a", b"1"), (b"b", b"1")])
     log.latest(memory)
     for change in ({"topic_id": b"2" * 16}, {"epoch": 1}, {"records": [(b"c", b"1")]}):
         vars(log).update(change)
@@ -97,7 +97,7 @@ def test_another_log_is_read_from_its_start() -> None:
 
 
 def test_a_topic_made_again_while_it_is_read_is_read_again() -> None:
-    memory, log = Memory(), Log([(b"a", b"1"), (b"b", b"1")])
+    memory, log = TableCache(), Log([(b"a", b"1"), (b"b", b"1")])
 
     def read(start: int, end: int) -> Iterator[pa.RecordBatch]:
         yield from log.read(start, end)
@@ -109,13 +109,13 @@ def test_a_topic_made_again_while_it_is_read_is_read_again() -> None:
 def test_without_ids_and_without_room_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log([(b"%d" % n, b"x" * 100) for n in range(100)])
     log.topic_id = None  # type: ignore[assignment]
-    memory = Memory()
+    memory = TableCache()
     assert log.latest(memory) == plain(log.records)
     assert memory.kept == {}
     log.topic_id = TOPIC_ID
-    assert log.latest(Memory(bytes_max=1000)) == plain(log.records)
-    monkeypatch.setattr(kept_table, "REDUCED_EVERY_BYTES", 500)
-    small = Memory(bytes_max=1000)
+    assert log.latest(TableCache(bytes_max=1000)) == plain(log.records)
+    monkeypatch.setattr(table_cache, "REDUCED_EVERY_BYTES", 500)
+    small = TableCache(bytes_max=1000)
     assert log.latest(small) == plain(log.records)
     assert small.kept == {}
 
@@ -123,11 +123,11 @@ def test_without_ids_and_without_room_nothing_is_kept(monkeypatch: pytest.Monkey
 def test_who_was_not_asked_for_makes_room() -> None:
     now = [0.0]
     log = Log([(b"%d" % n, b"x" * 100) for n in range(10)])
-    memory = Memory(bytes_max=2000, clock=lambda: now[0])
+    memory = TableCache(bytes_max=2000, clock=lambda: now[0])
     list(memory.latest("one", log.look, log.read))
     list(memory.latest("two", log.look, log.read))
     assert set(memory.kept) == {"one"}
-    now[0] = kept_table.FRESH_SECONDS_MAX + 1
+    now[0] = table_cache.FRESH_SECONDS_MAX + 1
     list(memory.latest("two", log.look, log.read))
     assert set(memory.kept) == {"two"}
 
@@ -135,10 +135,10 @@ def test_who_was_not_asked_for_makes_room() -> None:
 @pytest.mark.parametrize("tombstones_seconds", [0.0, 10.0, 86_400.0])
 def test_a_tombstone_that_came_and_went_unseen(tombstones_seconds: float) -> None:
     now = [0.0]
-    memory, log = Memory(clock=lambda: now[0]), Log([(b"a", b"1"), (b"b", b"1")])
+    memory, log = TableCache(clock=lambda: now[0]), Log([(b"a", b"1"), (b"b", b"1")])
     log.tombstones_seconds = tombstones_seconds
     log.latest(memory)
-    now[0] = min(tombstones_seconds, kept_table.FRESH_SECONDS_MAX)
+    now[0] = min(tombstones_seconds, table_cache.FRESH_SECONDS_MAX)
     log.records = [(None, None), (b"b", b"1"), (None, None)]  # a's tombstone was here, and is cleaned away
     assert log.latest(memory) == {b"b": (b"1", 1)}
 
@@ -156,7 +156,7 @@ def test_headers_stay_with_their_rows() -> None:
 def test_a_process_reads_on_in_the_broker_and_notices_a_topic_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table_source, "_memory", Memory())
+    monkeypatch.setattr(table_source, "_cache", TableCache())
     read: list[tuple[int, int]] = []
     original = table_source.read_task
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Records that are gone before they were read: an error or a warning, as `failOnDataLoss` says."""
+"""Records deleted before they were read: an error or a warning, by `failOnDataLoss`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MESSAGES_MAX = 1000
 
 
 def to_stderr(message: str) -> None:
-    """A line for whoever watches the query: Spark passes on what its Python processes write there."""
+    """Print a line for the user: Spark passes on the standard error of its Python processes."""
     print(f"moldau: {message}", file=sys.stderr, flush=True)
 
 
 class LossReport:
-    """Raises or tells what was lost; tells the same thing only once, because a stream asks every few ms."""
+    """Raises or prints what was lost; prints the same only once, since a stream checks every few ms."""
 
     def __init__(self, fail: bool, tell: Callable[[str], None] = to_stderr) -> None:
         self._fail = fail
@@ -24,7 +24,7 @@ class LossReport:
         self._told: set[str] = set()
 
     def report(self, what: str) -> None:
-        """Say that records are lost; raises DataLossError if the query must not go on."""
+        """Report lost records. DataLossError if the query must not go on."""
         if self._fail:
             raise DataLossError(f"{what}. The option failOnDataLoss=false lets the query go on without them")
         if what not in self._told and len(self._told) < MESSAGES_MAX:

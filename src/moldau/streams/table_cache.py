@@ -1,29 +1,27 @@
-"""The latest row of every key of a partition, kept by a worker process from one micro-batch to the next.
+"""A worker process's cache of the latest row of every key of a partition, kept from one micro-batch to the
+next.
 
-A table in a join is looked up anew in every micro-batch, but little of its topic is new. So a process that
-has read a partition keeps what is left of it, and reads on from there:
+A table in a join is looked up in every micro-batch, but little of its topic is new. So a process that has
+read a partition caches the rows, and reads on from there:
 
-    kept up to offset 1000       AA 17   DL 903   UA 540
+    cached up to offset 1000     AA 17   DL 903   UA 540
     new, 1000 to 1004            AA 1000   DL 1001 (no value)   a key that is null
-    kept up to offset 1004       AA 1000   UA 540
+    cached up to offset 1004     AA 1000   UA 540
 
-The invariant: what comes out is what reading all records from the log's start on would give. Therefore
+The invariant: the result equals that of reading all records from the log's start. Therefore
 
 * rows before the log's start are dropped: retention and DeleteRecords have removed them;
-* all is dropped and read anew when the topic has another id (deleted and made again), when the partition has
-  another leader epoch (an unclean election may have cut the log off), or when it ends before what is kept;
-* compaction removes what a later record has replaced, which is dropped here already. But some time after a
-  tombstone (delete.retention.ms, counted from the first cleaning behind it) it removes that too, and who had
-  not looked in between would never hear of it. So what is kept is good for a part of that time only;
-* with read_committed the end is the last stable offset: nothing before it is decided later.
+* everything is dropped and read again if the topic has another id (recreated), the partition another leader
+  epoch (an unclean election may have truncated the log), or the log ends before the cached offset;
+* compaction removes replaced records, which are dropped here already. But some time after a tombstone
+  (delete.retention.ms, counted from the first cleaning behind it) it removes that too, and a reader that
+  comes later misses it. So a cache is valid for a part of that time only;
+* with read_committed the end is the last stable offset: everything before it is decided.
 
-A key lives in one partition, as Kafka's tables have it: a tombstone removes the rows of its own partition.
+A key lives in one partition, as in Kafka's tables: a tombstone removes the rows of its own partition.
 
-A broker that gives topics no ids, or does not tell delete.retention.ms, gets no memory: everything is read
-each time.
-
-What is kept is bounded, a process at a time. A partition that finds no room is read each time, and its rows
-are reduced by Spark alone.
+Nothing is cached if the broker has no topic ids or does not report delete.retention.ms. The cache of a
+process is bounded: a partition that does not fit is read each time, and Spark reduces its rows.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ class LogState(NamedTuple):
     tombstones_seconds: float
     """For how long tombstones stay at least (delete.retention.ms)."""
 
-    def continues(self, kept: Kept, now: float) -> bool:
+    def continues(self, kept: CachedPartition, now: float) -> bool:
         """Whether it is the log that was read before, with all tombstones since then and more records
         at its end.
         """
@@ -68,7 +66,7 @@ class LogState(NamedTuple):
 
 
 @dataclass
-class Kept:
+class CachedPartition:
     """The latest rows of a partition up to the end of `log`."""
 
     log: LogState
@@ -78,12 +76,12 @@ class Kept:
 
 
 @dataclass
-class Memory:
+class TableCache:
     """The rows kept by this process, by partition and read options."""
 
     bytes_max: int = KEPT_BYTES_MAX
     clock: Callable[[], float] = time.monotonic
-    kept: dict[object, Kept] = field(default_factory=dict)
+    kept: dict[object, CachedPartition] = field(default_factory=dict)
 
     def latest(self, name: object, look: Callable[[], LogState], read: Read) -> Iterator[pa.RecordBatch]:
         """Records of a partition, among them the latest of every key; none is older than the kept ones.
@@ -120,7 +118,7 @@ class Memory:
         for other in [each for each, kept in self.kept.items() if now - kept.seen_at > FRESH_SECONDS_MAX]:
             del self.kept[other]
         if rows.nbytes + sum(each.rows.nbytes for each in self.kept.values()) <= self.bytes_max:
-            self.kept[name] = Kept(log, rows, now)
+            self.kept[name] = CachedPartition(log, rows, now)
 
 
 class Reduced:

@@ -1,6 +1,6 @@
-"""What a query may choose: its topics (three ways) and where to begin and end (four ways).
+"""What a query selects: its topics (three ways), and where it starts and ends (four ways).
 
-Plain values: they say what was asked for. What it comes to on a cluster is cluster_view.py's business.
+Plain values of the options; cluster_view.py resolves them on a cluster.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from pyspark_moldau.offsets import LATEST, TopicPartition
 
 @dataclass(frozen=True)
 class Named:
-    """`subscribe`: these topics, with all partitions that they have and will have."""
+    """`subscribe`: these topics with all partitions, later ones included."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Matching:
-    """`subscribePattern`: every topic whose whole name matches, those included that come later."""
+    """`subscribePattern`: every topic whose whole name matches, later ones included."""
 
     pattern: re.Pattern[str]
 
 
 @dataclass(frozen=True)
 class Assigned:
-    """`assign`: these partitions and no others."""
+    """`assign`: these partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -41,7 +41,7 @@ class Everywhere:
 
     @property
     def has_latest(self) -> bool:
-        """Whether it is another place later on."""
+        """Whether it means another offset later on."""
         return self.offset == LATEST
 
 
@@ -53,13 +53,13 @@ class AtOffsets:
 
     @property
     def has_latest(self) -> bool:
-        """Whether it is another place later on."""
+        """Whether it means another offset later on."""
         return LATEST in self.offsets.values()
 
 
 @dataclass(frozen=True)
 class AtTime:
-    """The first record of every partition that is as new as this, or newer."""
+    """The first record of every partition at or after this timestamp."""
 
     timestamp_ms: int
     has_latest = False
@@ -67,7 +67,7 @@ class AtTime:
 
 @dataclass(frozen=True)
 class AtTimes:
-    """The same with a time for each partition."""
+    """The same with a timestamp for each partition."""
 
     timestamps_ms: Mapping[TopicPartition, int]
     has_latest = False
