@@ -36,7 +36,7 @@ def loads(world: World, machine: Machine, *, ghost: bool, power: bool) -> list[L
                 mode,
                 12,
                 TOPICS,
-                size_max=world.random.choice((100, 1000)),
+                size_max=world.random.choice((100, 1000, 8000)),
                 timeout_ms=GHOST_TIMEOUT_MS if name == "ghost" else world.random.choice((3000, 60_000)),
                 acks=-1 if power or mode == TRANSACTION else world.random.choice((-1, 1)),
             ),
@@ -53,7 +53,12 @@ def transactions(seed: int, *, kill_clients: bool, power: bool) -> str:
         await machine.start()
         client = SimClient(world, "judge", machine.address)
         segment_bytes = str(world.random.choice((2000, 20_000, 1 << 30)))
-        await client.spawn(create_topics(client, TOPICS, internal_segment_bytes=segment_bytes))
+        settings = {
+            "internal_segment_bytes": segment_bytes,
+            "compression_type": world.random.choice(("producer", "producer", "zstd")),
+            "message_timestamp_type": world.random.choice(("CreateTime", "CreateTime", "LogAppendTime")),
+        }
+        await client.spawn(create_topics(client, TOPICS, **settings))
         producers = loads(world, machine, ghost=kill_clients, power=power)
         witness = Witness(SimClient(world, "witness", machine.address), TOPICS)
         for one in producers:
