@@ -28,17 +28,15 @@ class ClusterSettings(SettingsObject):
         synonyms=("broker.id",),
     )
     broker_id: int = integer(-1, "The older name of node.id, used when that is unset.", at_least(-1))
-    broker_rack: str | None = text(None, "Where the broker stands; replicas are spread over the racks.")
+    broker_rack: str | None = text(None, "The broker's rack; replicas are spread over racks.")
     process_roles: tuple[str, ...] = listing(
         (), "The roles of a KRaft process; a Moldau broker always has both.", effective=False
     )
     auto_create_topics_enable: bool = boolean(
         True, "Whether a topic that a client asks for, and that does not exist, is created."
     )
-    num_partitions: int = integer(1, "How many partitions a topic gets that does not say it.", at_least(1))
-    default_replication_factor: int = integer(
-        1, "How many replicas a partition gets whose topic does not say it.", at_least(1)
-    )
+    num_partitions: int = integer(1, "The default partition count of new topics.", at_least(1))
+    default_replication_factor: int = integer(1, "The default replication factor of new topics.", at_least(1))
     delete_topic_enable: bool = boolean(True, "Whether topics can be deleted.")
     create_topic_policy_class_name: str | None = text(
         None, "A class that may refuse topics.", kind=Kind.CLASS, effective=False
@@ -50,7 +48,7 @@ class ClusterSettings(SettingsObject):
         None, "The class that chooses the replica a consumer reads from (KIP-392).", effective=False
     )
     controlled_shutdown_enable: bool = boolean(
-        True, "Whether a broker that stops hands its partitions over first.", effective=False
+        True, "Whether leadership moves to other brokers before a shutdown.", effective=False
     )
     replica_lag_time_max_ms: int = long(
         30_000, "How long a follower may lag, in milliseconds, before it leaves the in-sync set."
@@ -65,7 +63,7 @@ class ClusterSettings(SettingsObject):
         500, "How long a follower's fetch waits, in milliseconds.", effective=False
     )
     replica_fetch_response_max_bytes: int = integer(
-        10_485_760, "How many bytes a follower accepts in one answer.", at_least(0), effective=False
+        10_485_760, "The most bytes in one response to a follower.", at_least(0), effective=False
     )
     replica_fetch_backoff_ms: int = integer(
         1000, "How long a follower pauses after an error, in milliseconds.", at_least(0), effective=False
@@ -78,7 +76,7 @@ class ClusterSettings(SettingsObject):
         effective=False,
     )
     replica_high_watermark_checkpoint_interval_ms: int = long(
-        5000, "How often, in milliseconds, the high watermarks are written down.", at_least(1)
+        5000, "The interval of high watermark checkpoints, in milliseconds.", at_least(1)
     )
     replica_socket_timeout_ms: int = integer(
         30_000, "The timeout of a follower's connection, in milliseconds.", at_least(1), effective=False
@@ -90,16 +88,16 @@ class ClusterSettings(SettingsObject):
         True, "Whether leadership returns to the preferred replicas by itself.", effective=False
     )
     leader_imbalance_check_interval_seconds: int = long(
-        300, "How often, in seconds, that is looked at.", at_least(1), effective=False
+        300, "The interval of checks for leader imbalance, in seconds.", at_least(1), effective=False
     )
     unclean_leader_election_interval_ms: int = long(
-        300_000, "How often, in milliseconds, unclean elections are looked at.", at_least(1), effective=False
+        300_000, "The interval of unclean leader elections, in milliseconds.", at_least(1), effective=False
     )
     broker_heartbeat_interval_ms: int = integer(
-        2000, "How often a broker says that it lives, in milliseconds.", effective=False
+        2000, "The heartbeat interval of a broker, in milliseconds.", effective=False
     )
     broker_session_timeout_ms: int = integer(
-        9000, "How long a silent broker counts as alive, in milliseconds.", effective=False
+        9000, "How long a broker stays registered without a heartbeat, in milliseconds.", effective=False
     )
     initial_broker_registration_timeout_ms: int = integer(
         60_000, "How long a starting broker tries to register, in milliseconds.", effective=False
@@ -202,7 +200,7 @@ class TransactionSettings(SettingsObject):
         900_000, "The longest transaction timeout that a producer may ask for, in milliseconds.", at_least(1)
     )
     transactional_id_expiration_ms: int = integer(
-        604_800_000, "How long an unused transactional id is remembered, in milliseconds.", at_least(1)
+        604_800_000, "How long an unused transactional id is kept, in milliseconds.", at_least(1)
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = integer(
         10_000,

@@ -10,13 +10,13 @@ class GroupSettings(SettingsObject):
 
     consumer_session_timeout_ms: int = integer(
         45_000,
-        "How long a silent member of this consumer group counts as alive, in milliseconds.",
+        "How long a member stays in this consumer group without a heartbeat, in milliseconds.",
         at_least(1),
         synonyms=("group.consumer.session.timeout.ms",),
     )
     consumer_heartbeat_interval_ms: int = integer(
         5000,
-        "How often a member of this consumer group has to say that it lives, in milliseconds.",
+        "The heartbeat interval of members of this consumer group, in milliseconds.",
         at_least(1),
         synonyms=("group.consumer.heartbeat.interval.ms",),
     )
@@ -28,21 +28,21 @@ class GroupSettings(SettingsObject):
     )
     share_session_timeout_ms: int = integer(
         45_000,
-        "How long a silent member of this share group counts as alive, in milliseconds.",
+        "How long a member stays in this share group without a heartbeat, in milliseconds.",
         at_least(1),
         synonyms=("group.share.session.timeout.ms",),
         effective=False,
     )
     share_heartbeat_interval_ms: int = integer(
         5000,
-        "How often a member of this share group has to say that it lives, in milliseconds.",
+        "The heartbeat interval of members of this share group, in milliseconds.",
         at_least(1),
         synonyms=("group.share.heartbeat.interval.ms",),
         effective=False,
     )
     share_record_lock_duration_ms: int = integer(
         30_000,
-        "How long a record stays with a member of this share group, in milliseconds.",
+        "How long a member of this share group may hold the lock of a record, in milliseconds.",
         between(1000, 3_600_000),
         synonyms=("group.share.record.lock.duration.ms",),
         effective=False,
@@ -64,7 +64,7 @@ class GroupSettings(SettingsObject):
     )
     share_delivery_count_limit: int = integer(
         5,
-        "How often a record is given to members of this share group at most.",
+        "The most deliveries of a record in this share group.",
         synonyms=("group.share.delivery.count.limit",),
         effective=False,
     )
@@ -85,7 +85,7 @@ class GroupSettings(SettingsObject):
     )
     streams_heartbeat_interval_ms: int = integer(
         5000,
-        "How often a member of this streams group has to say that it lives, in milliseconds.",
+        "The heartbeat interval of members of this streams group, in milliseconds.",
         synonyms=("group.streams.heartbeat.interval.ms",),
         effective=False,
     )
@@ -103,7 +103,7 @@ class GroupSettings(SettingsObject):
     )
     streams_session_timeout_ms: int = integer(
         45_000,
-        "How long a silent member of this streams group counts as alive, in milliseconds.",
+        "How long a member stays in this streams group without a heartbeat, in milliseconds.",
         synonyms=("group.streams.session.timeout.ms",),
         effective=False,
     )

@@ -45,13 +45,16 @@ class GroupCoordinatorSettings(SettingsObject):
         10_080, "How long committed offsets outlive the last member of their group, in minutes.", at_least(1)
     )
     offsets_retention_check_interval_ms: int = long(
-        600_000, "How often, in milliseconds, offsets are looked at for expiry.", at_least(1)
+        600_000, "The interval of checks for expired offsets, in milliseconds.", at_least(1)
     )
     offset_metadata_max_bytes: int = integer(
         4096, "The most bytes of metadata that a committed offset may carry."
     )
     offsets_commit_timeout_ms: int = integer(
-        5000, "How long a commit waits for its replicas, in milliseconds.", at_least(1), effective=False
+        5000,
+        "How long an offset commit waits for its replicas, in milliseconds.",
+        at_least(1),
+        effective=False,
     )
     offsets_load_buffer_size: int = integer(
         5_242_880, "How many bytes are read at once when offsets are loaded.", at_least(1), effective=False
@@ -72,7 +75,9 @@ class GroupCoordinatorSettings(SettingsObject):
         effective=False,
     )
     group_consumer_session_timeout_ms: int = integer(
-        45_000, "How long a silent member of a consumer group counts as alive, in milliseconds.", at_least(1)
+        45_000,
+        "How long a member stays in a consumer group without a heartbeat, in milliseconds.",
+        at_least(1),
     )
     group_consumer_min_session_timeout_ms: int = integer(
         45_000, "The least that a group may set for consumer.session.timeout.ms.", at_least(1)
@@ -81,7 +86,7 @@ class GroupCoordinatorSettings(SettingsObject):
         60_000, "The most that a group may set for consumer.session.timeout.ms.", at_least(1)
     )
     group_consumer_heartbeat_interval_ms: int = integer(
-        5000, "How often a member of a consumer group has to say that it lives, in milliseconds.", at_least(1)
+        5000, "The heartbeat interval of members of a consumer group, in milliseconds.", at_least(1)
     )
     group_consumer_min_heartbeat_interval_ms: int = integer(
         5000, "The least that a group may set for consumer.heartbeat.interval.ms.", at_least(1)
@@ -126,19 +131,19 @@ class GroupCoordinatorSettings(SettingsObject):
     )
     group_share_session_timeout_ms: int = integer(
         45_000,
-        "How long a silent member of a share group counts as alive, in milliseconds.",
+        "How long a member stays in a share group without a heartbeat, in milliseconds.",
         at_least(1),
         effective=False,
     )
     group_share_heartbeat_interval_ms: int = integer(
         5000,
-        "How often a member of a share group has to say that it lives, in milliseconds.",
+        "The heartbeat interval of members of a share group, in milliseconds.",
         at_least(1),
         effective=False,
     )
     group_share_record_lock_duration_ms: int = integer(
         30_000,
-        "How long a record stays with a member of a share group, in milliseconds.",
+        "How long a member of a share group may hold the lock of a record, in milliseconds.",
         between(1000, 3_600_000),
         effective=False,
     )

@@ -26,7 +26,7 @@ class NetworkSettings(SettingsObject):
         "Which security protocol each named listener speaks. Only PLAINTEXT can be served in this version.",
     )
     inter_broker_listener_name: str | None = text(
-        None, "The listener that brokers use among themselves.", effective=False
+        None, "The listener for connections between brokers.", effective=False
     )
     security_inter_broker_protocol: str = text(
         "PLAINTEXT",
@@ -129,7 +129,7 @@ class NetworkSettings(SettingsObject):
     )
     request_timeout_ms: int = integer(
         30_000,
-        "How long the broker waits for an answer of another broker, in milliseconds.",
+        "How long the broker waits for a response of another broker, in milliseconds.",
         at_least(0),
         effective=False,
     )
@@ -140,10 +140,10 @@ class NetworkSettings(SettingsObject):
         at_least(1024),
     )
     max_incremental_fetch_session_cache_slots: int = integer(
-        1000, "How many fetch sessions (KIP-227) the broker remembers.", at_least(0)
+        1000, "The most fetch sessions (KIP-227) that the broker keeps.", at_least(0)
     )
     max_request_partition_size_limit: int = integer(
-        2000, "The most partitions in one answer of DescribeTopicPartitions.", at_least(1)
+        2000, "The most partitions in one response of DescribeTopicPartitions.", at_least(1)
     )
     quota_window_num: int = integer(
         11, "How many samples a quota is measured over.", at_least(1), effective=False

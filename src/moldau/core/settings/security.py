@@ -72,7 +72,7 @@ class SecuritySettings(SettingsObject):
         "GSSAPI", "The SASL mechanism towards controllers.", effective=False
     )
     sasl_oauthbearer_jwks_endpoint_url: str | None = text(
-        None, "Where the keys of the token issuer are found.", effective=False
+        None, "The URL of the token issuer's keys.", effective=False
     )
     sasl_oauthbearer_expected_audience: tuple[str, ...] = listing(
         (), "The audiences that a token must name.", effective=False
@@ -88,14 +88,10 @@ class SecuritySettings(SettingsObject):
     connections_max_reauth_ms: int = long(
         0, "After how many milliseconds a client must authenticate anew (KIP-368); 0: never.", effective=False
     )
-    authorizer_class_name: str = text(
-        "", "The class that decides who may do what; empty lets everyone do everything.", effective=False
-    )
-    super_users: str = text(
-        "", "Users who may do everything: User:name, separated by semicolons.", effective=False
-    )
+    authorizer_class_name: str = text("", "The authorizer class; empty: no authorization.", effective=False)
+    super_users: str = text("", "Super users: User:name, separated by semicolons.", effective=False)
     allow_everyone_if_no_acl_found: bool = boolean(
-        False, "Whether a resource without rules is open to everyone.", effective=False
+        False, "Whether a resource without ACLs is open to everyone.", effective=False
     )
     delegation_token_secret_key: str | None = text(
         None, "The secret that signs delegation tokens.", kind=Kind.PASSWORD, effective=False
@@ -114,7 +110,7 @@ class SecuritySettings(SettingsObject):
     )
     principal_builder_class: str = text(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-        "The class that makes a user's name of what a connection has proven.",
+        "The class that derives the principal of a connection.",
         kind=Kind.CLASS,
         scope=_BROKER,
         effective=False,
@@ -159,7 +155,7 @@ class SecuritySettings(SettingsObject):
         None, "How long a connection to an identity provider may take, in milliseconds.", effective=False
     )
     sasl_login_read_timeout_ms: int | None = integer(
-        None, "How long the answer of an identity provider may take, in milliseconds.", effective=False
+        None, "How long the response of an identity provider may take, in milliseconds.", effective=False
     )
     sasl_login_refresh_buffer_seconds: int = short(
         300,
@@ -238,7 +234,7 @@ class SecuritySettings(SettingsObject):
     )
     sasl_oauthbearer_jwt_retriever_class: str = text(
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
-        "The class that gets tokens.",
+        "The class that requests tokens.",
         kind=Kind.CLASS,
         effective=False,
     )
@@ -251,7 +247,9 @@ class SecuritySettings(SettingsObject):
     sasl_oauthbearer_scope: str | None = text(
         None, "The scope that tokens are asked for with.", effective=False
     )
-    sasl_oauthbearer_token_endpoint_url: str | None = text(None, "Where tokens are got.", effective=False)
+    sasl_oauthbearer_token_endpoint_url: str | None = text(
+        None, "The URL from which tokens are requested.", effective=False
+    )
     sasl_server_callback_handler_class: str | None = text(
         None, "The class that checks credentials.", kind=Kind.CLASS, effective=False
     )

@@ -73,7 +73,7 @@ class ShareGroupSettings(SettingsObject):
     )
     group_streams_heartbeat_interval_ms: int = integer(
         5000,
-        "How often a member of a streams group has to say that it lives, in milliseconds.",
+        "The heartbeat interval of members of a streams group, in milliseconds.",
         effective=False,
     )
     group_streams_initial_rebalance_delay_ms: int = integer(
@@ -116,7 +116,7 @@ class ShareGroupSettings(SettingsObject):
     )
     group_streams_session_timeout_ms: int = integer(
         45_000,
-        "How long a silent member of a streams group counts as alive, in milliseconds.",
+        "How long a member stays in a streams group without a heartbeat, in milliseconds.",
         effective=False,
     )
     share_coordinator_append_linger_ms: int = integer(
