@@ -30,7 +30,6 @@ from moldau.core.workers import Pool, inline_pool
 from moldau.log.background import Background, InlineBackground
 from moldau.log.checkpoints import (
     ABORTED_TRANSACTIONS_NAME,
-    CLEANER_OFFSETS_NAME,
     PARTITION_METADATA_NAME,
     write_topic_id,
 )
@@ -38,7 +37,6 @@ from moldau.log.creation import create_log
 from moldau.log.descriptors import DEFAULT_LIMIT, DescriptorLimit
 from moldau.log.directory import (
     HIGH_WATERMARK_NAME,
-    LOG_START_NAME,
     RECOVERY_POINT_NAME,
     LogDirectory,
 )
@@ -53,17 +51,15 @@ from moldau.log.loading import (
     RecoveryProgress,
     Unopened,
     load_directories,
-    open_job,
 )
 from moldau.log.log import Log
 from moldau.log.offline import offline_log
 from moldau.log.recovery import Saved, open_log
 from moldau.log.removal import Removal
+from moldau.log.unopened import UnopenedLogs, moved_name
 
 if TYPE_CHECKING:
     from moldau.log.compaction.report import CompactionReport
-
-_NAME_BYTES_MAX = 255
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +128,7 @@ class LogManager:
         self._removal = Removal(
             self._files, clock, timers, self.background, self.checkpoints.write_without_deleted
         )
-        self.unopened: dict[tuple[str, int], Unopened] = {}
+        self.unopened = UnopenedLogs(self._files, clock, self._random, self._report)
         """Logs that could not be opened, and why."""
         self._starting = True
         self._unread: list[str] = []
@@ -169,7 +165,7 @@ class LogManager:
         self._saved_ends = opened.saved
         self._unread = [directory.path for directory in self._directories if directory.offline]
         for each in opened.unopened:
-            self._give_up(each)
+            self.unopened.add(each)
         self._adopt_loaded(opened.loaded)
         lossy = {directory for directory, recovered in opened.loaded if recovered.offsets_lost}
         watermarks: dict[tuple[str, int], int] = {}
@@ -209,20 +205,7 @@ class LogManager:
             for each in found:
                 each.recovered.log.close(clean=False)
                 job = Job(each.directory, each.recovered.log.directory, *key, Saved())
-                self._give_up(Unopened(job, cause, False, each.recovered.log.topic_id))
-
-    def _give_up(self, unopened: Unopened) -> None:
-        job = unopened.job
-        key = (job.topic, job.partition)
-        self.unopened[key] = unopened
-        for name, offset in (
-            (RECOVERY_POINT_NAME, job.saved.recovery_point),
-            (LOG_START_NAME, job.saved.log_start_offset),
-            (CLEANER_OFFSETS_NAME, job.saved.cleaned_offset),
-            (HIGH_WATERMARK_NAME, job.saved.high_watermark),
-        ):
-            if offset and offset < 1 << 62:
-                job.directory.keep_for(key, name, offset)
+                self.unopened.add(Unopened(job, cause, False, each.recovered.log.topic_id))
 
     def start_is_over(self) -> None:
         """The partitions of the metadata have their logs: what is made from now on is new."""
@@ -272,7 +255,7 @@ class LogManager:
             failed |= self._bring_to_disk()
         for log in self._logs.values():
             log.close(clean=False)
-        unopened = {each.job.directory for each in self.unopened.values()}
+        unopened = self.unopened.directories()
         for directory in self._directories:
             if clean and directory not in failed and not directory.full:
                 try:
@@ -372,9 +355,15 @@ class LogManager:
                 return existing
             start_offset = self._set_stranger_aside(existing, topic_id)
         elif key in self.unopened:
-            found = self._open_again(key, topic_id, settings)
-            if found is not None:
+            found = self.unopened.open_again(key, topic_id, settings)
+            if isinstance(found, Log):
                 return found
+            if found is not None:
+                self._adopt(found.recovered.log, found.directory)
+                if found.recovered.offsets_lost:
+                    # As in `load`, so that the next recovery does not take the gap for a loss.
+                    self.checkpoints.save_recovery_points(found.directory, lambda worked: None)
+                return self.create(topic, partition, topic_id, settings)
         elif self._starting:
             if self._unread:
                 # It may be there. Made anew elsewhere, there would be two when the disk is back.
@@ -451,50 +440,9 @@ class LogManager:
         )
         return end_offset
 
-    def _open_again(self, key: tuple[str, int], topic_id: bytes, settings: TopicSettings) -> Log | None:
-        """A log that could not be opened: once more, where that may help; an offline one; or None when it is
-        another topic's and has been set aside.
-        """
-        unopened = self.unopened[key]
-        if unopened.topic_id not in (None, topic_id):
-            self._move_unopened(key, STRAY_SUFFIX)
-            return None
-        if unopened.passing:
-            again = open_job(unopened.job, settings, self.clock.now_ms(), self._random.getrandbits(32))
-            if isinstance(again, Loaded):
-                del self.unopened[key]
-                unopened.job.directory.keep_no_more(key)
-                self._adopt(again.recovered.log, again.directory)
-                if again.recovered.offsets_lost:
-                    # As in `load`, so that the next recovery does not take the gap for a loss.
-                    self.checkpoints.save_recovery_points(again.directory, lambda worked: None)
-                return self.create(*key, topic_id, settings)
-            if again is not None and again.passing:
-                raise OSError(errno.ENOSPC, unopened.cause, unopened.job.path)
-        return offline_log(self._files, *key, topic_id, settings, unopened.cause)
-
-    def _move_unopened(self, key: tuple[str, int], kind: str) -> str | None:
-        """Rename the folder of a log that could not be opened; its new path, or None when that failed."""
-        unopened = self.unopened.pop(key)
-        directory = unopened.job.directory
-        directory.keep_no_more(key)
-        target = self._moved_name(directory, *key, kind)
-        try:
-            self._files.rename(unopened.job.path, target)
-        except OSError as error:
-            self._report(directory, error)
-            return None
-        return target
-
     def set_unopened_aside(self, exists: Callable[[str, int], bool]) -> None:
         """Set aside those logs that could not be opened and belong to no partition."""
-        for key in [key for key in self.unopened if not exists(*key)]:
-            path = self._move_unopened(key, STRAY_SUFFIX)
-            logger.warning(
-                "%s-%d belongs to no topic of this cluster: set aside as %s; remove it if it may go",
-                *key,
-                path,
-            )
+        self.unopened.set_aside_unless(exists)
 
     def _end_of_missing(self, key: tuple[str, int]) -> int:
         """A partition of the metadata has no folder at the start: where its log had come to."""
@@ -525,7 +473,7 @@ class LogManager:
             if (topic, partition) not in self.unopened:
                 return False
             directory = self.unopened[topic, partition].job.directory
-            path = self._move_unopened((topic, partition), DELETE_SUFFIX)
+            path = self.unopened.move((topic, partition), DELETE_SUFFIX)
             if path is not None:
                 self._removal.folder(path, self.settings.log_segment_delete_delay_ms, directory)
             return True
@@ -553,7 +501,7 @@ class LogManager:
         if self.checkpoints.cleaned_offsets.pop(key, None) is not None:
             # A topic of this name may be made again, and none of it will have been cleaned.
             self.checkpoints.save_cleaned_offsets(directory)
-        target = self._moved_name(directory, log.topic, log.partition, kind)
+        target = moved_name(self._random, directory, log.topic, log.partition, kind)
         try:
             log.close(clean=False)
             self._files.rename(log.directory, target)
@@ -562,10 +510,6 @@ class LogManager:
             self._report(directory, error)
             return None
         return target
-
-    def _moved_name(self, directory: LogDirectory, topic: str, partition: int, kind: str) -> str:
-        suffix = f"-{partition}.{self._random.getrandbits(128):032x}{kind}"
-        return f"{directory.path}/{topic[: _NAME_BYTES_MAX - len(suffix)]}{suffix}"
 
     def remove_files_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Remove these files (of segments that retention has taken out) after the delay."""
