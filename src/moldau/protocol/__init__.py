@@ -1,4 +1,3 @@
-"""The wire protocol: messages declared once and compiled to straight-line codecs, frames, error codes.
-
-Nothing here knows what a message means; nothing here reads or writes a socket.
+"""The wire protocol: message declarations, compiled codecs, frames, error codes. No handlers and no
+sockets.
 """

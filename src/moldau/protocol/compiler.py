@@ -1,9 +1,9 @@
-"""Compiles declarations on first use: a class's constructor, and the encoder and decoder of each version that
-is spoken.
+"""Compiles declarations on first use: a class's constructor, and the encoder and decoder of each version in
+use.
 
-A broker meets only a handful of the several hundred pairs of message and version, so nothing is compiled
-before it is needed; a pair costs about a millisecond, once. What is compiled is kept in the message class
-(`DECODERS`, `ENCODERS`), where a hand-tuned twin may be put in its place.
+A broker uses only some of the several hundred pairs of message and version; a pair costs about a millisecond,
+once. The functions are kept in the message class (`DECODERS`, `ENCODERS`), where a hand-tuned one may replace
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _check_version(cls: type[Message], version: int) -> None:
 
 
 def decoder_of(cls: type[Message], version: int) -> Callable[[bytes | memoryview, int], Any]:
-    """The decoder of one version, compiled now if need be. ValueError for a version not declared."""
+    """The decoder of one version, compiled on first use. ValueError for an undeclared version."""
     if version not in cls.DECODERS:
         from moldau.protocol.decoder import compile_decoder
 
@@ -33,7 +33,7 @@ def decoder_of(cls: type[Message], version: int) -> Callable[[bytes | memoryview
 
 
 def encoder_of(cls: type[Message], version: int) -> Callable[[Any], list[bytes | memoryview]]:
-    """The encoder of one version, compiled now if need be. ValueError for a version not declared."""
+    """The encoder of one version, compiled on first use. ValueError for an undeclared version."""
     if version not in cls.ENCODERS:
         from moldau.protocol.encoder import compile_encoder
 
@@ -57,7 +57,7 @@ def sliced_decoder_of(
 def sliced_encoder_of(
     cls: type[Message], version: int
 ) -> Callable[[Any], Generator[None, None, list[bytes]]]:
-    """The encoder of one version for long answers, as `encoder_of`."""
+    """The encoder of one version for long responses, as `encoder_of`."""
     if version not in cls.SLICED_ENCODERS:
         from moldau.protocol.encoder import compile_sliced_encoder
 
@@ -67,7 +67,9 @@ def sliced_encoder_of(
 
 
 def compile_init(cls: type[Struct]) -> Callable[..., None]:
-    """The constructor of a struct: keywords with defaults; lists and structs are new for each instance."""
+    """The constructor of a struct: keyword arguments with defaults; default lists and structs are new
+    for each instance.
+    """
     writer = SourceWriter()
     parameters = []
     for column in columns(cls):

@@ -28,7 +28,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 
 class Fixed:
-    """A wire type of fixed width: its `struct` letter, its size in bytes, its value when nothing is said."""
+    """A wire type of fixed width: its `struct` letter, size in bytes, and default."""
 
     __slots__ = ("default", "letter", "size_bytes")
 
@@ -37,7 +37,9 @@ class Fixed:
 
 
 class Sized:
-    """A wire type with a length in front: text, bytes, or a slice of record batches that is not copied."""
+    """A wire type with a length in front: a string, bytes, or a slice of record batches that is not
+    copied.
+    """
 
     __slots__ = ("kind", "nullable")
 
@@ -65,7 +67,7 @@ Records = Annotated[bytes | memoryview | None, Sized("records", nullable=True)]
 
 
 class Implicit:
-    """Stands for the default that a type implies: zero, nothing, an empty list, a struct of defaults."""
+    """The default implied by a type: zero, null, an empty list, a struct of defaults."""
 
     def __repr__(self) -> str:
         return "<implied by the type>"
@@ -75,7 +77,7 @@ IMPLICIT: Any = Implicit()
 
 
 class Field:
-    """What a declaration says about a field beside its type; versions are inclusive, None means no end."""
+    """The declaration of a field beside its type; versions are inclusive, None means no end."""
 
     __slots__ = ("default", "ignorable", "nullable_since", "since", "tag", "until")
 
@@ -101,11 +103,11 @@ def field(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """A field that is not simply there in every version.
+    """A field that not every version has in the same form.
 
     `since` and `until` are the first and last version that have it; null is allowed from `nullable_since` on
-    (if the type allows it at all); `tag` puts it into the tag section; `ignorable` lets it be dropped for a
-    version that lacks it.
+    (if the type allows it at all); `tag` puts it into the tag section; `ignorable` drops it for a version
+    that lacks it.
     """
     return Field(default, since, until, nullable_since, tag, ignorable)
 
@@ -128,18 +130,18 @@ def tagged(tag: int, *, since: int = 0, default: Any = IMPLICIT, ignorable: bool
 
 
 def array() -> Any:
-    """A list that is empty unless something is said."""
+    """A list, empty by default."""
     return IMPLICIT
 
 
 def struct() -> Any:
-    """A nested struct whose fields all have their defaults unless something is said."""
+    """A nested struct, all defaults by default."""
     return IMPLICIT
 
 
 @dataclass_transform(kw_only_default=True)
 class StructType(type):
-    """Makes the declared fields into slots, and keeps what was declared in FIELDS for the compiler."""
+    """Turns the declared fields into slots, and keeps the declaration in FIELDS for the compiler."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> StructType:
         """Move the annotated names out of the class body: a slot may not share its name with one."""
@@ -157,7 +159,7 @@ class StructType(type):
 
 
 class Struct(metaclass=StructType):
-    """A group of fields: what all messages and all structs nested in them are."""
+    """A group of fields: the base of messages and nested structs."""
 
     FIELDS: ClassVar[dict[str, tuple[str, Field]]]
 
@@ -182,7 +184,7 @@ class Struct(metaclass=StructType):
 
 
 class Message(Struct):
-    """What goes over the wire in one piece: a request's or response's body, or a record's key or value.
+    """The body of a request or response, or a record's key or value.
 
     KEY is the API key of a request or response, the record type of a coordinator's key, else -1.
     """
@@ -228,14 +230,15 @@ class Message(Struct):
     def decode_in_slices(
         cls, data: bytes | memoryview, version: int, offset: int, elements_max: int
     ) -> Generator[None, None, Self]:
-        """As `decode`, for a large frame: hands back the thread every few microseconds. MalformedMessage also
-        for more than `elements_max` array elements, counted at all depths."""
+        """As `decode`, for a large frame: a generator that yields every few microseconds.
+        MalformedMessage also for more than `elements_max` array elements, counted at all depths.
+        """
         from moldau.protocol import compiler
 
         return compiler.sliced_decoder_of(cls, version)(data, offset, elements_max)
 
     def encode_in_slices(self, version: int) -> Generator[None, None, list[bytes]]:
-        """As `encode`, for a long answer: hands back the thread now and then, and returns chunks."""
+        """As `encode`, for a long response: a generator that yields now and then, and returns chunks."""
         from moldau.protocol import compiler
 
         return compiler.sliced_encoder_of(type(self), version)(self)
@@ -250,7 +253,7 @@ _LONG_ROWS = 200
 
 
 def is_long(message: object) -> bool:
-    """Whether a message is worth encoding in slices: it has some hundred rows, directly or one level below.
+    """Whether a message is worth encoding in slices: some hundred rows, directly or one level below.
     Looks at no more rows than that.
     """
     rows = 0
@@ -276,7 +279,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 def message(
     *, key: int = -1, versions: tuple[int, int], flexible_from: int | None
 ) -> Callable[[type[MessageT]], type[MessageT]]:
-    """Declare the class a message with these versions (inclusive); `flexible_from` None means never."""
+    """Declare a message with these versions (inclusive); `flexible_from` None means never."""
 
     def declare(cls: type[MessageT]) -> type[MessageT]:
         cls.KEY, cls.VERSIONS, cls.FLEXIBLE_FROM = key, versions, flexible_from
@@ -288,7 +291,7 @@ def message(
 
 
 def response_to(request: type[Message]) -> Callable[[type[MessageT]], type[MessageT]]:
-    """Declare the class the response to `request`, with which it shares key, versions and flexibility."""
+    """Declare the response to `request`, with which it shares key, versions and flexibility."""
 
     def declare(cls: type[MessageT]) -> type[MessageT]:
         request.RESPONSE = cls

@@ -6,7 +6,7 @@ time, strings are sliced in place. For Heartbeat v3 it reads
     m1 = new(HeartbeatRequest)
     (n,) = short(d, o); o += 2
     e = o + n
-    if n < 0 or e > z: lie(o)
+    if n < 0 or e > z: bad_length(o)
     m1.group_id = str(d[o:e], "utf-8"); o = e
     m1.generation_id, n, = int_short(d, o); o += 6
     ...
@@ -45,7 +45,7 @@ _PAUSE_MASK = 63  # elements between two pauses, less one
 _INTEGERS_AT_ONCE = 4096
 
 
-def _lie(offset: int) -> NoReturn:
+def _bad_length(offset: int) -> NoReturn:
     raise MalformedMessage(f"a length, count or null just before offset {offset} cannot be right")
 
 
@@ -56,14 +56,14 @@ def _too_many(elements_max: int) -> NoReturn:
 
 
 def compile_decoder(cls: type[Message], version: int) -> Callable[[bytes | memoryview, int], Any]:
-    """The decoder of `cls` in `version`: takes data and offset, gives the message."""
+    """The decoder of `cls` in `version`: takes data and offset, returns the message."""
     return _DecoderWriter(cls, version).write()
 
 
 def compile_sliced_decoder(
     cls: type[Message], version: int
 ) -> Callable[[bytes | memoryview, int, int], Generator[None, None, Any]]:
-    """The same in slices: takes data, offset and the most array elements that are allowed."""
+    """The same in slices: takes data, offset and the maximum number of array elements."""
     return _DecoderWriter(cls, version, sliced=True).write()
 
 
@@ -75,7 +75,7 @@ class _DecoderWriter(SourceWriter):
         self.zero_copy = holds_records(cls)
         self.names.update(
             new=object.__new__,
-            lie=_lie,
+            bad_length=_bad_length,
             finish=finish_uvarint,
             skip_tags=skip_tags,
             skip_tags_in_slices=skip_tags_in_slices,
@@ -177,12 +177,12 @@ class _DecoderWriter(SourceWriter):
             self.line("if n > 127: n, o = finish(d, o, n)")
             self.line("n -= 1")
         if not nullable:
-            self.line("if n < 0: lie(o)")
+            self.line("if n < 0: bad_length(o)")
             read()
             return
         with self.block("if n < 0:"):
             if not self.flexible:
-                self.line("if n != -1: lie(o)")
+                self.line("if n != -1: bad_length(o)")
             self.line(f"{target} = None")
         with self.block("else:"):
             read()
@@ -193,7 +193,11 @@ class _DecoderWriter(SourceWriter):
         self.line("e = o + n")
         # A compact length could be any, but text may be no longer than its old two-byte length can say.
         text_in_varint = self.flexible and wire_type.kind == "string"
-        self.line(f"if e > z or n > {STRING_BYTES_MAX}: lie(o)" if text_in_varint else "if e > z: lie(o)")
+        self.line(
+            f"if e > z or n > {STRING_BYTES_MAX}: bad_length(o)"
+            if text_in_varint
+            else "if e > z: bad_length(o)"
+        )
         if wire_type.kind == "string":
             self.line(f"{target} = str(d[o:e], 'utf-8')")
         elif wire_type.kind == "bytes" and (self.zero_copy or self.sliced):
@@ -206,7 +210,7 @@ class _DecoderWriter(SourceWriter):
         """A list of `n` elements."""
         element = wire_type.element
         least_bytes = max(1, min_size_bytes(element, self.version, self.flexible))
-        self.line(f"if n * {least_bytes} > {_BYTES_LEFT}: lie(o)")
+        self.line(f"if n * {least_bytes} > {_BYTES_LEFT}: bad_length(o)")
         if isinstance(element, Fixed) and len(element.letter) == 1:
             if self.sliced:
                 self.integers(element, target)
@@ -227,7 +231,7 @@ class _DecoderWriter(SourceWriter):
             self.pause(target)
 
     def pause(self, rows: str = "()") -> None:
-        """Count one element of the list `rows`, and let others run now and then."""
+        """Count one element of the list `rows`, and yield now and then."""
         if self.sliced:
             self.line("k += 1")
             with self.block(f"if not k & {_PAUSE_MASK}:"):
@@ -248,7 +252,7 @@ class _DecoderWriter(SourceWriter):
             self.line(f"if c == {_INTEGERS_AT_ONCE}: yield")
 
     def tags(self, known: dict[int, Column], target: str) -> None:
-        """The tag section that ends a struct; tags that this version does not know are stepped over."""
+        """The tag section that ends a struct; unknown tags are skipped."""
         self.run.append(("B", "n"))
         self.flush()
         with self.block("if n:"):
@@ -259,21 +263,21 @@ class _DecoderWriter(SourceWriter):
                 else:
                     self.line("o = skip_tags(d, o, n, z)")
                 return
-            self.line(f"if n * 2 > {_BYTES_LEFT}: lie(o)")
+            self.line(f"if n * 2 > {_BYTES_LEFT}: bad_length(o)")
             tag, end = self.fresh("t"), self.fresh("e")
             with self.block("for _ in range(n):"):
                 for name in (tag, "n"):
                     self.line(f"{name} = d[o]; o += 1")
                     self.line(f"if {name} > 127: {name}, o = finish(d, o, {name})")
                 self.line(f"{end} = o + n")
-                self.line(f"if {end} > z: lie(o)")
+                self.line(f"if {end} > z: bad_length(o)")
                 word = "if"
                 for number, column in known.items():
                     with self.block(f"{word} {tag} == {number}:"):
                         attribute = f"{target}.{column.name}"
                         self.value(column.type, column.nullable(self.version), attribute, tagged=True)
                         self.flush()
-                        self.line(f"if o != {end}: lie(o)")
+                        self.line(f"if o != {end}: bad_length(o)")
                     word = "elif"
                 with self.block("else:"):
                     self.line(f"o = {end}")

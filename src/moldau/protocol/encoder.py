@@ -35,21 +35,21 @@ def _misfit(name: str, cause: Exception) -> ValueError:
 
 
 def _string_length(length: int) -> bytes:
-    """The compact length (one too high) of a long string; what two bytes could not say, no reader takes."""
+    """The compact length (plus one) of a long string; more than two bytes can express is refused."""
     if length - 1 > STRING_BYTES_MAX:
         raise ValueError(f"a string of {length - 1} bytes; {STRING_BYTES_MAX} is the most")
     return uvarint(length)
 
 
 def compile_encoder(cls: type[Message], version: int) -> Callable[[Any], list[bytes | memoryview]]:
-    """The encoder of `cls` in `version`: takes the message, gives its bytes in pieces."""
+    """The encoder of `cls` in `version`: takes the message, returns its bytes in pieces."""
     return _EncoderWriter(cls, version).write()
 
 
 def compile_sliced_encoder(
     cls: type[Message], version: int
 ) -> Callable[[Any], Generator[None, None, list[bytes]]]:
-    """The same in slices; what it returns are the message's bytes in chunks of some kilobytes."""
+    """The same in slices; returns the message's bytes in chunks of some kilobytes."""
     return _EncoderWriter(cls, version, sliced=True).write()
 
 
@@ -129,7 +129,7 @@ class _EncoderWriter(SourceWriter):
         return attribute
 
     def value(self, wire_type: WireType, nullable: bool, source: str) -> None:
-        """Write one value, which the expression `source` gives."""
+        """Write one value, the result of the expression `source`."""
         if isinstance(wire_type, Fixed):
             self.run.append((wire_type.letter, source))
         elif isinstance(wire_type, Nested):
@@ -204,11 +204,11 @@ class _EncoderWriter(SourceWriter):
 
     @property
     def may_pause(self) -> bool:
-        """Whether what is written now goes straight to the answer: a tagged field is collected first."""
+        """Whether output goes straight to the response: a tagged field is collected first."""
         return self.sliced and self.add == "add"
 
     def chunk(self) -> None:
-        """What has been written since the last chunk becomes one."""
+        """Join what was written since the last chunk."""
         self.line("chunks.append(join(out)); out.clear()")
 
     def integers(self, element: Fixed) -> None:

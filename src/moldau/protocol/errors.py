@@ -1,6 +1,6 @@
-"""The error codes of the protocol, as a table: number, whether trying again may help, and what it means.
+"""The error codes of the protocol, as a table: number, whether it is retriable, and message.
 
-Names and numbers are Kafka's (4.3). A response carries the number; messages and answers of ours use the text.
+Names and numbers are Kafka's (4.3). A response carries the number; our messages use the text.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ RETRIABLE = True
 
 
 class ErrorCode(IntEnum):
-    """A domain error. `retriable` tells clients to try again, with fresh metadata where that helps."""
+    """A domain error. `retriable`: clients may retry, with new metadata where that helps."""
 
     message: str
     retriable: bool
 
     def __new__(cls, code: int, message: str, retriable: bool = False) -> ErrorCode:
-        """Make one row of the table."""
+        """Create one row of the table."""
         row = int.__new__(cls, code)
         row._value_, row.message, row.retriable = code, message, retriable
         return row
@@ -171,6 +171,6 @@ class ErrorCode(IntEnum):
 
 
 def error_name(error_code: int) -> str:
-    """The name of an error code, for messages and logs; the number itself if it is none of the table's."""
+    """The name of an error code, for messages and logs; the number itself for an unknown one."""
     row = ErrorCode._value2member_map_.get(error_code)
     return str(error_code) if row is None else row.name

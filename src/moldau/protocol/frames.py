@@ -42,7 +42,7 @@ def is_flexible(api_key: int, api_version: int) -> bool:
 
 @dataclass(slots=True)
 class RequestHeader:
-    """Who asks for what: the body begins at `body_offset` of the frame; `client_id` is empty if null."""
+    """A request's header: the body starts at `body_offset` of the frame; `client_id` is empty if null."""
 
     api_key: int
     api_version: int
@@ -52,7 +52,7 @@ class RequestHeader:
 
 
 def parse_request_header(frame: memoryview | bytes) -> RequestHeader:
-    """Read the header of a request whose size in front is already removed; MalformedMessage if it is none.
+    """Parse the header of a request without its size. MalformedMessage.
 
     Neither key nor version need be known, and no version is refused here: an ApiVersions request that is too
     new must still be answered.
@@ -88,7 +88,7 @@ def parse_request_header(frame: memoryview | bytes) -> RequestHeader:
 def request_header(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, flexible: bool
 ) -> bytes:
-    """A request's header, for clients of our own and for tests; without the size."""
+    """A request's header without the size, for clients and tests."""
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
     return (
@@ -101,7 +101,7 @@ def request_header(
 def frame_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, body: bytes
 ) -> bytes:
-    """A whole request with its size in front."""
+    """A complete request with its size."""
     flexible = is_flexible(api_key, api_version)
     header = request_header(api_key, api_version, correlation_id, client_id, flexible)
     return (len(header) + len(body)).to_bytes(4, "big") + header + body
@@ -123,5 +123,5 @@ def response_start(correlation_id: int, flexible: bool, body_bytes: int) -> byte
 
 
 def frame_response(correlation_id: int, flexible: bool, body: bytes) -> bytes:
-    """A whole response with its size in front; `flexible` as in `response_start`."""
+    """A complete response with its size; `flexible` as in `response_start`."""
     return response_start(correlation_id, flexible, len(body)) + body

@@ -1,4 +1,4 @@
-"""Fetch, tuned by hand: the request becomes plain tuples, the records of the answer stand in it uncopied.
+"""Hand-tuned Fetch codec: the request becomes plain tuples, the records in the response are not copied.
 
     a partition of the request:
     v4   | index 4 | offset 8 | max bytes 4 |
@@ -7,7 +7,7 @@
     v12  + last fetched epoch 4 after offset, varint lengths, tagged fields
 
 Bytes after the content are ignored, as Kafka does; librdkafka sends some. Budget: decoding a one-partition
-request 3.0 reference loops, its answer 2.2 (bench/hot_path.py).
+request 3.0 reference loops, encoding its response 2.2 (bench/hot_path.py).
 """
 
 import struct
@@ -192,8 +192,8 @@ def _flexible_key(view: memoryview, position: int, version: int) -> tuple[bytes,
 
 
 def _replica_of_state(view: memoryview, position: int) -> tuple[int, int]:
-    """Replica id and broker epoch of the tagged ReplicaState field (version 15 on), or -1 and -1 when a
-    consumer asks.
+    """Replica id and broker epoch of the tagged ReplicaState field (version 15 on); -1 and -1 for a
+    consumer.
     """
     count, position = uvarint(view, position)
     for _ in range(count):
@@ -230,7 +230,7 @@ def encode_fetch_response(
     throttle_time_ms: int = 0,
     diverging: Diverging | None = None,
 ) -> list[bytes | memoryview]:
-    """The body of a Fetch response as parts; the records stand in it uncopied, as parts of their own."""
+    """The body of a Fetch response as parts; the records are parts of their own, not copied."""
     flexible = version >= 12
     small = bytearray(_PACK_I32(throttle_time_ms))
     parts: list[bytes | memoryview] = []
@@ -256,7 +256,7 @@ def encode_fetch_response_in_slices(
     session_id: int = 0,
     diverging: Diverging | None = None,
 ) -> Generator[None, None, list[bytes | memoryview]]:
-    """As `encode_fetch_response`, for a great many partitions: hands back the thread now and then."""
+    """As `encode_fetch_response`, for many partitions: yields now and then."""
     flexible = version >= 12
     small = bytearray(_PACK_I32(0))
     parts: list[bytes | memoryview] = []

@@ -1,14 +1,14 @@
-"""Produce, tuned by hand: with Fetch the message that carries the data, and the only ones worth it.
+"""Hand-tuned Produce codec. With Fetch the only messages that carry the data, and worth it.
 
-The compiled declarations build an object per struct; here a request becomes plain tuples, and the records of
-a partition stay a `memoryview` into the receive buffer, valid only until the handler returns. The same bytes
-go through both decoders in the tests, and must mean the same.
+The compiled declarations build an object a struct; here a request becomes plain tuples, and the records of a
+partition stay a `memoryview` into the receive buffer, valid until the handler returns. The tests decode the
+same bytes with both decoders and compare.
 
     v3-8    | transactional id | acks 2 | timeout 4 | topics: [name | [index 4 | size 4 | records]]
     v9-12   the same with varint lengths and tagged fields
     v13     a 16-byte topic id in place of the name
 
-Budget: decoding a one-partition request 2.0 reference loops, its answer 1.8 (bench/hot_path.py).
+Budget: decoding a one-partition request 2.0 reference loops, encoding its response 1.8 (bench/hot_path.py).
 """
 
 import struct
@@ -38,7 +38,7 @@ _PRODUCE_MIN_PARTITION_BYTES = 5  # an index and at least one byte of length
 
 
 class ManyRows(Exception):
-    """The request has more rows or tagged fields than are decoded at once; nothing of it has been used."""
+    """The request has more rows or tagged fields than are decoded at once; none of it was processed."""
 
 
 def decode_produce(view: memoryview, position: int, version: int) -> ProduceBody:

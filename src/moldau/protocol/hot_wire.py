@@ -1,4 +1,4 @@
-"""What the two hand-tuned codecs share: varints, tagged fields to skip, array lengths.
+"""Shared by the two hand-tuned codecs: varints, skipping tagged fields, array lengths.
 
 They read from a `memoryview` of one frame and never past its end.
 """
@@ -26,7 +26,7 @@ def uvarint(view: memoryview, position: int) -> tuple[int, int]:
 
 
 def skip_tagged_fields(view: memoryview, position: int) -> int:
-    """The position after a block of tagged fields, none of which is understood here."""
+    """The position after a block of tagged fields, which are ignored."""
     count, position = uvarint(view, position)
     for _ in range(count):
         _, position = uvarint(view, position)
@@ -38,7 +38,7 @@ def skip_tagged_fields(view: memoryview, position: int) -> int:
 
 
 def checked_count(count: int, left_bytes: int, element_bytes_min: int) -> int:
-    """An array's length, once it is known that the frame could hold that many elements."""
+    """An array's length, checked against the bytes that are left in the frame."""
     if count < 0 or count * element_bytes_min > left_bytes:
         raise MalformedMessage(f"an array says it has {count} elements, in {left_bytes} bytes")
     return count
@@ -48,7 +48,7 @@ _HEADER = struct.Struct(">ii").pack
 
 
 def frame_answer(correlation_id: int, flexible: bool, body: bytes) -> bytes:
-    """A whole response frame: size, correlation id, an empty block of tagged fields if flexible, body."""
+    """A complete response frame: size, correlation id, an empty block of tagged fields if flexible, body."""
     if flexible:
         return _HEADER(len(body) + 5, correlation_id) + b"\x00" + body
     return _HEADER(len(body) + 4, correlation_id) + body

@@ -1,8 +1,8 @@
-"""Letting go of a large message in steps: freeing half a million rows at once holds the loop for tens of
+"""Frees a large message in steps: freeing half a million rows at once blocks the loop for tens of
 milliseconds.
 
-Only long lists of structs are emptied, from their ends and at whatever depth; texts, integers and short lists
-are freed with what holds them. The message must be in nobody else's hands.
+Only long lists of structs are emptied, from their ends and at any depth; strings, integers and short lists
+are freed with their owner. There must be no other reference to the message.
 """
 
 from collections.abc import Generator
@@ -54,7 +54,7 @@ def release(message: Any) -> Generator[None, None, None]:
 
 
 def release_rows(rows: Any, message: Struct) -> Generator[None, None, None]:
-    """As `release`, for a message in the making and the list that is being filled."""
+    """As `release`, for a message that is still being decoded and the list that is being filled."""
     if rows and isinstance(rows[0], Struct):
         while rows:
             del rows[-_AT_ONCE:]

@@ -1,15 +1,16 @@
-"""A Produce request that begins as an earlier one did; in Python. `_repeat.c` is its compiled twin.
+"""Recognises a Produce request that repeats an earlier one's header; in Python. `_repeat.c` is its compiled
+twin.
 
     | size 4 | key 2, version 2 | correlation id 4 | client id ... partition | size | records | 0 0 0 |
               ^ head                                ^ prefix                       (flexible only)
 
-A producer's requests to one partition differ in the correlation id and the records alone. Such a request is
-recognised by a comparison of bytes; all else is left to the decoder (hot_produce.py).
+A producer's requests to one partition differ in the correlation id and the records only. Such a request is
+recognised by comparing bytes; all others go to the decoder (hot_produce.py).
 
     repeat = make_repeat(head, prefix, flexible)
     repeat.match(buffer, position, end) -> (correlation id, start, stop of the records) | None
 
-Both kernels have one behaviour and the same tests.
+Both kernels have the same behaviour and the same tests.
 
 HOT: `match`. Budget: a fifth of a reference loop when compiled (bench/hot_path.py).
 """
@@ -33,7 +34,7 @@ _I32 = struct.Struct(">i").unpack_from
 
 
 class Repeat(Protocol):
-    """The bytes with which a repeated request begins."""
+    """The first bytes of a repeated request."""
 
     @property
     def head(self) -> bytes:
@@ -41,14 +42,14 @@ class Repeat(Protocol):
 
     @property
     def prefix(self) -> bytes:
-        """What stands between the correlation id and the records' size."""
+        """The bytes between the correlation id and the records' size."""
 
     def match(
         self, buffer: bytes | bytearray | memoryview, position: int, end: int
     ) -> tuple[int, int, int] | None:
-        """The correlation id of the frame whose size field stands at `position` and which goes to `end`, and
-        where its records begin and end; None when it is another request. ValueError when it is not inside of
-        the buffer."""
+        """The correlation id of the frame from its size field at `position` to `end`, and the start and
+        end of its records; None for another request. ValueError if they are not inside the buffer.
+        """
 
 
 class PythonRepeat:

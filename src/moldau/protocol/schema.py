@@ -1,9 +1,7 @@
-"""A declaration, resolved: annotations turned into wire types, defaults filled in, fields of one version
-picked out.
+"""Resolves a declaration: annotations into wire types, defaults, and the fields of one version.
 
 `declare.py` keeps annotations as strings so that importing it costs nothing; this module evaluates them, once
-a class, when the compiler first needs them. Both code writers (`decoder.py`, `encoder.py`) read only what is
-here.
+a class, when the compiler first needs them. Both code writers (`decoder.py`, `encoder.py`) use this only.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from moldau.protocol.declare import IMPLICIT, Fixed, Sized, Struct
 
 
 class Array(NamedTuple):
-    """A wire type: a count, then so many elements."""
+    """A wire type: a count, then the elements."""
 
     element: WireType
 
@@ -32,7 +30,7 @@ WireType = Fixed | Sized | Array | Nested
 
 
 class Column(NamedTuple):
-    """One field with everything that is known about it, over all versions."""
+    """One field in all versions."""
 
     name: str
     type: WireType
@@ -78,7 +76,7 @@ def columns(cls: type[Struct]) -> tuple[Column, ...]:
 
 
 def _wire_type(annotation: Any) -> tuple[WireType, bool]:
-    """The wire type that an evaluated annotation stands for, and whether it includes null."""
+    """The wire type of an evaluated annotation, and whether it includes null."""
     origin = get_origin(annotation)
     if origin is Annotated:
         kind = annotation.__metadata__[0]
@@ -103,7 +101,7 @@ def _implied_default(wire_type: WireType) -> Any:
 
 
 def holds_records(cls: type[Struct]) -> bool:
-    """Whether a struct carries record batches, at any depth: such frames are never copied whole."""
+    """Whether a struct has record batches, at any depth: such frames are never copied whole."""
     return any(_holds_records(column.type) for column in columns(cls))
 
 
@@ -116,7 +114,7 @@ def _holds_records(wire_type: WireType) -> bool:
 
 
 def min_size_bytes(wire_type: WireType, version: int, flexible: bool) -> int:
-    """The least that a non-null value takes on the wire: it bounds an array's count before it is read."""
+    """The minimum size of a non-null value on the wire: it bounds an array's count before it is read."""
     if isinstance(wire_type, Fixed):
         return wire_type.size_bytes
     if isinstance(wire_type, Nested):

@@ -1,10 +1,10 @@
-"""Writing Python source a line at a time: what the decoder and the encoder writer have in common.
+"""Writes Python source line by line; the base of the decoder and encoder writers.
 
-Fields of fixed width that follow each other are collected in a *run* and packed or unpacked in one `struct`
-call; `flush` writes the run out before anything that needs the bytes behind it.
+Adjacent fields of fixed width are collected in a *run* and packed or unpacked in one `struct` call; `flush`
+writes the run before anything that needs the bytes after it.
 
-The source of what was compiled is registered in `linecache`, under a name made of the message, the version
-and the kind of function, so that tracebacks and debuggers show its lines; a few kilobytes each.
+The source of a compiled function is registered in `linecache` under message, version and kind of function, so
+that tracebacks and debuggers show its lines; a few kilobytes each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def codec_title(cls: type, version: int, kind: str, sliced: bool) -> str:
 
 
 class SourceWriter:
-    """Lines of a function under construction, with the objects that they refer to by name."""
+    """Lines of a function, and the objects that they refer to by name."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -48,12 +48,12 @@ class SourceWriter:
         self._depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """A variable name that nothing else uses."""
+        """A variable name that is not in use."""
         self._counter += 1
         return f"{prefix}{self._counter}"
 
     def constant(self, prefix: str, value: Any) -> str:
-        """A name under which the generated function finds `value`; the same value keeps its name."""
+        """A name for `value` in the generated function; the same value keeps its name."""
         for name, known in self.names.items():
             if known is value:
                 return name

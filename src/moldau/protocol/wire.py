@@ -1,11 +1,10 @@
-"""The few pieces of wire format that compiled codecs call rather than spell out: variable-length integers and
-tag sections.
+"""The wire format that compiled codecs call as functions: variable-length integers and tag sections.
 
-Everything else (fixed-width integers, strings, arrays) is written out in the code that `decoder.py` and
+Everything else (fixed-width integers, strings, arrays) is inlined in the code that `decoder.py` and
 `encoder.py` generate, because a function call costs more than the work it does.
 
-Invariant: no length from the wire is believed. It is compared with what the frame still holds before anything
-of that size is allocated or looped over, so a hostile length costs nothing but the connection that sent it.
+Invariant: every length is checked against the rest of the frame before anything of that size is allocated or
+looped over, so a wrong length costs the connection that sent it, and nothing else.
 
     unsigned varint   7 bits a byte, lowest first; the high bit says that another byte follows
     tag section       | count uvarint | then count times: | tag uvarint | size uvarint | size bytes |
@@ -22,7 +21,7 @@ _SMALL = [bytes([value]) for value in range(128)]
 
 
 class MalformedMessage(ValueError):
-    """The peer's bytes are not a valid message: cut short, longer than they say, or lying about a length."""
+    """The peer's bytes are not a valid message: cut short, too long, or with a wrong length."""
 
 
 def uvarint(value: int) -> bytes:
@@ -38,9 +37,9 @@ def uvarint(value: int) -> bytes:
 
 
 def finish_uvarint(data: bytes | memoryview, offset: int, first: int) -> tuple[int, int]:
-    """Read on a varint whose first byte, `first` >= 128, is read already; give value and offset behind it.
+    """Read the rest of a varint after its first byte, `first` >= 128; return value and offset after it.
 
-    Raises IndexError where the data ends early (compiled decoders turn it into MalformedMessage).
+    Raises IndexError at the end of the data (compiled decoders turn it into MalformedMessage).
     """
     value, shift = first & 127, 7
     while True:
@@ -63,7 +62,7 @@ def read_uvarint(data: bytes | memoryview, offset: int) -> tuple[int, int]:
 
 
 def skip_tags(data: bytes | memoryview, offset: int, count: int, end: int) -> int:
-    """Step over `count` tagged fields that nobody asked for; give the offset behind them."""
+    """Skip `count` unknown tagged fields; return the offset after them."""
     if count * 2 > end - offset:
         raise MalformedMessage(f"{count} tagged fields announced in {end - offset} bytes")
     for _ in range(count):
@@ -78,7 +77,7 @@ def skip_tags(data: bytes | memoryview, offset: int, count: int, end: int) -> in
 def skip_tags_in_slices(
     data: bytes | memoryview, offset: int, count: int, end: int
 ) -> Generator[None, None, int]:
-    """As `skip_tags`, handing back the thread now and then."""
+    """As `skip_tags`, yielding now and then."""
     while count > _TAGS_AT_ONCE:
         # What is announced is checked against all bytes, as there may be so many tags in all.
         if count * 2 > end - offset:

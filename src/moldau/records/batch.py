@@ -66,11 +66,11 @@ assert HEADER.size == HEADER_BYTES
 
 
 class CorruptBatch(ValueError):
-    """The bytes are not a whole, undamaged batch of magic 2."""
+    """The bytes are not a complete, undamaged batch of magic 2."""
 
 
 class TimestampType(IntEnum):
-    """Whose time a record carries: its producer's, or the broker's at the append."""
+    """The source of a record's timestamp: its producer (CreateTime), or the broker (LogAppendTime)."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -164,7 +164,7 @@ class BatchView:
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose time the records carry."""
+        """The source of the records' timestamps."""
         return (
             TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else TimestampType.CREATE_TIME
         )
@@ -176,24 +176,22 @@ class BatchView:
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are the broker's own markers, which consumers never see."""
+        """Whether the records are control records, which consumers do not see."""
         return bool(self.attributes & CONTROL)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones and markers (KIP-534); then the base timestamp
-        holds it.
+        """When compaction may drop the batch's tombstones and markers (KIP-534); stored in the base
+        timestamp.
         """
         return self.base_timestamp_ms if self.attributes & DELETE_HORIZON else None
 
     def crc_is_valid(self) -> bool:
-        """Whether the bytes are those that the crc was computed over."""
+        """Whether the crc matches."""
         return bool(crc32c(memoryview(self.data)[CRC_START:]) == self.crc)
 
     def payload(self, size_max: int = compression.DECOMPRESSED_BYTES_MAX) -> Readable:
-        """The encoded records, decompressed; CorruptBatch when they cannot be, or grow beyond `size_max`
-        bytes.
-        """
+        """The encoded records, decompressed. CorruptBatch if damaged, or larger than `size_max` bytes."""
         body = memoryview(self.data)[HEADER_BYTES:]
         if not self.attributes & CODEC_MASK:
             return body
@@ -203,7 +201,7 @@ class BatchView:
             raise CorruptBatch(f"the records cannot be decompressed: {error}") from error
 
     def records(self, size_max: int = compression.DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-        """The records, one after the other; CorruptBatch where they do not fit the header or break off."""
+        """The records. CorruptBatch if they do not match the header or are cut off."""
         append_time_ms = self.max_timestamp_ms if self.attributes & LOG_APPEND_TIME else None
         try:
             yield from decode_records(
@@ -223,10 +221,10 @@ class BatchView:
 
 
 def iter_batches(data: Readable, *, allow_partial_tail: bool = False) -> Iterator[BatchView]:
-    """The batches that stand one after the other in `data`.
+    """The batches of `data`, which follow each other.
 
-    CorruptBatch where a header cannot be; an unfinished last batch (what a fetch with a byte limit may bring)
-    is an error too unless `allow_partial_tail`.
+    CorruptBatch for an impossible header, and for an incomplete last batch (which a fetch with a byte limit
+    may have) unless `allow_partial_tail`.
     """
     view = memoryview(data)
     position, end = 0, len(view)
@@ -255,17 +253,17 @@ def batch_size_bytes(data: Readable, position: int) -> int:
 
 
 def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
-    """The sequence number `last_offset_delta` records later; after 2^31 - 1 comes 0."""
+    """The sequence number `last_offset_delta` records later; it wraps from 2^31 - 1 to 0."""
     return (base_sequence + last_offset_delta) & 0x7FFFFFFF if base_sequence >= 0 else NO_SEQUENCE
 
 
 def place(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Write the batch's place in the log into its header; the crc does not cover these bytes."""
+    """Write base offset and leader epoch into the header; the crc does not cover them."""
     POSITION.pack_into(batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, leader_epoch)
 
 
 def stamp_append_time(batch: bytearray | memoryview, append_time_ms: int) -> None:
-    """Make the batch carry the broker's append time (LogAppendTime), and compute its crc anew."""
+    """Set the broker's append time (LogAppendTime), and the crc."""
     attributes = ATTRIBUTES.unpack_from(batch, CRC_START)[0] | LOG_APPEND_TIME
     ATTRIBUTES.pack_into(batch, CRC_START, attributes)
     MAX_TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_OFFSET, append_time_ms)
@@ -273,11 +271,11 @@ def stamp_append_time(batch: bytearray | memoryview, append_time_ms: int) -> Non
 
 
 def set_max_timestamp(batch: bytearray | memoryview, max_timestamp_ms: int) -> None:
-    """Correct the header's maximum timestamp, and compute the crc anew."""
+    """Correct the header's maximum timestamp, and the crc."""
     MAX_TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_OFFSET, max_timestamp_ms)
     seal(batch)
 
 
 def seal(batch: bytearray | memoryview) -> None:
-    """Compute the crc over the batch as it now is, and write it into the header."""
+    """Compute the crc and write it into the header."""
     CRC.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[CRC_START:]))

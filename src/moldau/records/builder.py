@@ -1,7 +1,7 @@
-"""Building a batch from records: for the coordinators' own topics, control markers, recompression, and tests.
+"""Builds a batch from records: for internal topics, control markers, recompression, and tests.
 
-Timestamps and offsets are stored as deltas against the first record's; the records' own offsets decide, so
-that a batch with gaps (what compaction leaves) can be built too.
+Timestamps and offsets are stored as deltas to the first record's; the records' own offsets are used, so that
+a batch with gaps (after compaction) can be built too.
 """
 
 from collections.abc import Sequence
@@ -103,6 +103,6 @@ def build_batch(
 def build_simple_batch(
     key_values: Sequence[tuple[bytes | None, bytes | None]], timestamp_ms: int, compression: str = "none"
 ) -> bytes:
-    """A batch of records that all carry one timestamp, with offsets from 0: what a coordinator appends."""
+    """A batch of records with one timestamp and offsets from 0, as coordinators append them."""
     records = [Record(index, timestamp_ms, key, value) for index, (key, value) in enumerate(key_values)]
     return build_batch(records, compression=compression)

@@ -1,4 +1,4 @@
-"""The codecs a batch's records may be compressed with, and a bound on what they may unpack to.
+"""The compression codecs of batches, with a bound on the decompressed size.
 
 | number | name | framing |
 | 0 | none   | |
@@ -7,12 +7,12 @@
 | 3 | lz4    | the lz4 frame format, independent blocks (Kafka's Java reader refuses linked ones) |
 | 4 | zstd   | RFC 8878 |
 
-A few kilobytes can unpack to gigabytes. Nobody asks how large a client's records may be, so the bound is
-ours: unpacking stops with an error at `size_max` bytes, and no more memory than about that is ever taken.
+A few kilobytes can decompress to gigabytes. Kafka has no limit for the decompressed size, so the bound is
+ours: decompression fails at `size_max` bytes, and never takes much more memory than that.
 
-`unpacked` is what the broker uses beside its event loop, in a worker thread. What does not fit a small buffer
-goes to anonymous memory that takes no room before it is written, and goes back to the system at once. None of
-it holds the GIL for longer than a switch between threads: measured with 200 MB in each codec, another thread
+`unpacked` runs beside the broker's event loop, in a worker thread. What does not fit a small buffer goes to
+anonymous memory, which takes no room before it is written and is returned to the system at once. None of it
+holds the GIL for longer than a switch between threads: measured with 200 MB in each codec, another thread
 waited 8 ms at most. (A `bytearray` of that size holds it for 100 ms, to fill it with zeros.)
 
 Not here: when to compress at all (log/validation.py).
@@ -47,21 +47,21 @@ _LZ4_FLUSHED_BYTES = 1024 * 1024
 
 
 class CompressionFailure(ValueError):
-    """The bytes are damaged, in an unknown codec, or would unpack to more than is allowed."""
+    """The bytes are damaged, in an unknown codec, or too large when decompressed."""
 
 
 class UnpacksToMore(CompressionFailure):
-    """They would unpack to more than is allowed."""
+    """The decompressed size exceeds the limit."""
 
 
 class PacksToMore(ValueError):
-    """Compressed, the bytes would be more than is allowed."""
+    """The compressed size exceeds the limit."""
 
 
 def compress(codec: int, payload: Readable, level: int | None = None, size_max: int | None = None) -> bytes:
-    """`payload` in the given codec; `level` means what the codec says (None: its default).
+    """`payload` in the given codec; `level` has the codec's meaning (None: its default).
 
-    PacksToMore as soon as it is known that the result has more than `size_max` bytes (with zstd: at the end).
+    PacksToMore as soon as the result exceeds `size_max` bytes (with zstd: at the end).
     """
     pieces: list[bytes] = []
     size = 0
@@ -102,7 +102,7 @@ def _packed(codec: int, payload: Readable, level: int | None) -> Iterator[bytes]
 
 
 def decompress(codec: int, data: Readable, size_max: int = DECOMPRESSED_BYTES_MAX) -> Readable:
-    """What was compressed; CompressionFailure when it is damaged or larger than `size_max` bytes."""
+    """The decompressed bytes. CompressionFailure if damaged or larger than `size_max` bytes."""
     if codec == NONE:
         return data
     try:
@@ -121,8 +121,8 @@ def decompress(codec: int, data: Readable, size_max: int = DECOMPRESSED_BYTES_MA
 
 @contextmanager
 def unpacked(codec: int, data: Readable, size_max: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Readable]:
-    """What was compressed, for as long as the block runs; UnpacksToMore beyond `size_max` bytes, and
-    CompressionFailure for any other damage.
+    """The decompressed bytes, for the `with` block. UnpacksToMore beyond `size_max` bytes,
+    CompressionFailure for damage.
     """
     if codec == NONE:
         yield data
@@ -146,7 +146,7 @@ def unpacked(codec: int, data: Readable, size_max: int = DECOMPRESSED_BYTES_MAX)
 
 
 def _decompress_into(codec: int, data: Readable, buffer: bytearray | mmap) -> int:
-    """Unpack into the buffer, without the GIL; how many bytes it was."""
+    """Decompress into the buffer, without the GIL; returns the size in bytes."""
     try:
         if codec == GZIP:
             return _gzip_into(data, buffer)
@@ -205,7 +205,9 @@ def _decompress_gzip(data: Readable, size_max: int) -> bytes:
 
 
 def _decompress_growing(decompress_into, data: bytes, size_max: int) -> memoryview:  # type: ignore[no-untyped-def]
-    """Unpack into a buffer that is doubled until it suffices: the library says only that it was too small."""
+    """Decompress into a buffer that is doubled until it suffices: the library only reports that it was
+    too small.
+    """
     guess = max(_FIRST_GUESS_BYTES_MIN, len(data) * 4)
     while True:
         guess = min(guess, size_max)
@@ -223,7 +225,7 @@ def _decompress_growing(decompress_into, data: bytes, size_max: int) -> memoryvi
 
 
 def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
-    """The compressed blocks of a xerial frame, or the one raw block that there is without a frame."""
+    """The compressed blocks of a xerial frame, or the single raw block."""
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         yield data
         return

@@ -1,11 +1,10 @@
-"""Control records: the markers that end a transaction, written by the broker, never shown to consumers
+"""Control records: the markers that end a transaction, written by the broker, not shown to consumers
 (KIP-98).
 
     key:   | version 2 | type 2 (0 abort, 1 commit, 2 leader change, ...) |
     value: | version 2 | coordinator epoch 4 |      (for the two transaction markers)
 
-Not here: transactions themselves. The log understands the markers so that the producers' state and the last
-stable offset come out right when such a log is opened.
+Not here: transactions. The log reads the markers for producer state and the last stable offset.
 """
 
 import struct
@@ -24,7 +23,7 @@ MARKER_BYTES = 78
 
 
 class ControlType(IntEnum):
-    """What a control record says."""
+    """The type of a control record."""
 
     ABORT = 0
     COMMIT = 1
@@ -44,7 +43,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 def control_type(key: bytes | None) -> ControlType:
-    """What the control record with this key says; UNKNOWN for types of the future."""
+    """The type in this control record's key; UNKNOWN for unknown numbers."""
     if key is None or len(key) < _KEY.size:
         raise ValueError("a control record's key is too short")
     version, number = _KEY.unpack_from(key)
@@ -57,7 +56,7 @@ def control_type(key: bytes | None) -> ControlType:
 
 
 def parse_end_transaction_marker(record: Record) -> EndTransactionMarker | None:
-    """The marker, or None when the control record says something else; ValueError when it is damaged."""
+    """The marker, or None for another control record. ValueError if damaged."""
     kind = control_type(record.key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         return None

@@ -18,9 +18,7 @@ _VARLONG_BYTES_MAX = 10
 
 
 class Record(NamedTuple):
-    """A record as its reader sees it: absolute offset and timestamp (milliseconds since the epoch, -1:
-    none).
-    """
+    """A record as consumers see it: absolute offset and timestamp (milliseconds since 1970, -1: none)."""
 
     offset: int
     timestamp_ms: int
@@ -39,8 +37,8 @@ def encode_varint(number: int, out: bytearray) -> None:
 
 
 def decode_varint(data: memoryview | bytes | bytearray, position: int, bytes_max: int) -> tuple[int, int]:
-    """The zigzag-encoded number at `position`, and the position after it; ValueError when it is too long (in
-    bytes, or more than 64 bits) or breaks off.
+    """The zigzag-encoded number at `position`, and the position after it. ValueError if it is longer
+    than 64 bits or cut off.
     """
     result = shift = 0
     end = min(len(data), position + bytes_max)
@@ -86,9 +84,9 @@ def decode_records(
     base_timestamp_ms: int,
     append_time_ms: int | None,
 ) -> Iterator[Record]:
-    """The `count` records of a decompressed payload; with `append_time_ms` they all carry that time.
+    """The `count` records of a decompressed payload; with `append_time_ms` they all have that timestamp.
 
-    ValueError where a length lies, where records are missing, and where bytes are left after the last.
+    ValueError for a wrong length, missing records, and bytes after the last one.
     """
     position = 0
     for _ in range(count):
@@ -107,7 +105,7 @@ def decode_record(
     base_timestamp_ms: int,
     append_time_ms: int | None = None,
 ) -> tuple[Record, int]:
-    """The record that begins at `position`, and the position behind it; ValueError where a length lies."""
+    """The record at `position`, and the position after it. ValueError for a wrong length."""
     length, position = decode_varint(payload, position, _VARINT_BYTES_MAX)
     end = position + length
     if length < 0 or end > len(payload):

@@ -1,14 +1,14 @@
-"""How much one request may have unpacked and looked through, over all its rows.
+"""Bounds the decompressed bytes and the records that one request may have processed, over all its rows.
 
-A row of a few hundred bytes may unpack to hundreds of megabytes and millions of records, and a request has
-room for many rows. Kafka sets no limit here: `max.message.bytes` counts compressed bytes, and a thread of the
-pool is held for as long as it takes. These limits lie far above what clients send (a batch of 1 MiB that
-was packed to a hundredth is 100 MiB) and far below what would keep other requests waiting:
+A row of a few hundred bytes may decompress to hundreds of megabytes and millions of records, and a request
+has many rows. Kafka has no limit here: `max.message.bytes` counts compressed bytes, and a thread of the pool
+is held as long as it takes. These limits lie far above what clients send (a batch of 1 MiB that was
+compressed to a hundredth is 100 MiB) and far below what would delay other requests:
 
-    a batch      256 MiB unpacked (compression.DECOMPRESSED_BYTES_MAX)
-    a request      1 GiB unpacked, and 16 million records looked at
+    a batch      256 MiB decompressed (compression.DECOMPRESSED_BYTES_MAX)
+    a request      1 GiB decompressed, and 16 million records
 
-They count only where records must be looked at: where a topic's settings ask for it, and in searches by time.
+They apply only where records must be read: where a topic's settings demand it, and in searches by time.
 """
 
 from moldau.records.compression import DECOMPRESSED_BYTES_MAX
@@ -18,7 +18,7 @@ REQUEST_RECORDS_MAX = 1 << 24
 
 
 class UnpackBudget:
-    """What is left for one request."""
+    """The rest of one request's budget."""
 
     __slots__ = ("bytes_left", "records_left")
 
@@ -28,15 +28,15 @@ class UnpackBudget:
 
     @property
     def batch_bytes_max(self) -> int:
-        """What the next batch may unpack to."""
+        """The maximum decompressed size of the next batch."""
         return max(0, min(self.bytes_left, DECOMPRESSED_BYTES_MAX))
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing more may be unpacked."""
+        """Whether the budget is used up."""
         return self.bytes_left <= 0 or self.records_left <= 0
 
     def take(self, size_bytes: int, records: int) -> None:
-        """So much has been unpacked, and so many records of it looked at."""
+        """Subtract these bytes and records."""
         self.bytes_left -= size_bytes
         self.records_left -= records

@@ -1,16 +1,15 @@
-"""The usual batch, judged by its header alone; in Python. `_usual.c` is its compiled twin.
+"""Validates common batches by their header alone; in Python. `_usual.c` is its compiled twin.
 
-Nearly all batches that clients send are alike: whole, undamaged, of an allowed codec, with sane timestamps,
-with room for them in the log's last segment. Such a batch is recognised by its header, without a look at its
-records; any other gives None and is judged with all its cases (log/validation.py), which also says what is
-wrong.
+Nearly all batches are alike: complete, undamaged, of an allowed codec, with plausible timestamps, and with
+room in the log's last segment. Such a batch is accepted by its header; any other gives None and goes through
+the complete validation (log/validation.py), which finds the error.
 
     marks = make_marks(counted_max, large_bytes)
     marks.judge(batch, base_offset, position, now_ms) -> Usual | None
-    stage(staged, batch, base_offset, leader_epoch)     appends the batch, placed, to `staged`
+    stage(staged, batch, base_offset, leader_epoch)     appends the batch, with its offset, to `staged`
 
-Both kernels have one behaviour and the same tests. Without a C compiler an append costs some two microseconds
-more.
+Both kernels have the same behaviour and the same tests. Without a C compiler an append costs some two
+microseconds more.
 
 HOT: `judge` and `stage`. Budget: a quarter of a reference loop together when compiled (bench/hot_path.py).
 """
@@ -47,7 +46,7 @@ _pack_position = POSITION.pack
 
 
 class Marks(Protocol):
-    """What a batch must keep to in order to be usual; all are inclusive bounds, and zero at first."""
+    """The bounds of a common batch; inclusive, and zero at first."""
 
     size_bytes_max: int
     attributes: int
@@ -66,8 +65,9 @@ class Marks(Protocol):
     def judge(
         self, batch: bytes | bytearray | memoryview, base_offset: int, position: int, now_ms: int
     ) -> Usual | None:
-        """The header's fields of a usual batch that would get this base offset at this position of the
-        segment."""
+        """The header's fields of a common batch, which would get this base offset at this position of
+        the segment; else None.
+        """
 
 
 class PythonMarks:
@@ -168,13 +168,13 @@ stage: Callable[[bytearray, bytes | bytearray | memoryview, int, int], None] = (
 def make_marks(counted_max: int, large_bytes: int) -> Marks:
     """Marks of the chosen kernel.
 
-    Uncompressed batches of up to `counted_max` records have their lengths walked; from `large_bytes` on no
-    batch is usual.
+    Uncompressed batches of up to `counted_max` records have their lengths walked; batches of `large_bytes` or
+    more always go through the complete validation.
     """
     kind: Callable[..., Marks] = PythonMarks if _compiled is None else _compiled.Marks
     return kind(crc32c, counted_max, large_bytes)
 
 
 def attribute_mask(values: Iterable[int]) -> int:
-    """The mask of these values of the attributes; those that no header can pass with have no bit."""
+    """The bit mask of these attribute values; those that no header can have get no bit."""
     return sum(1 << value for value in set(values) if 0 <= value < ATTRIBUTES_MAX)

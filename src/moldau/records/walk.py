@@ -1,18 +1,18 @@
-"""Walking over a batch's records without making an object of each: lengths, deltas, whether there is a key.
+"""Walks over a batch's records without an object for each: lengths, deltas, presence of a key.
 
-A few hundred bytes unpack to millions of records. Whoever must look at all of them (a check that a topic's
-settings demand, a search by time) asks for a stretch of them at a time, and is stopped at the first record
-that matters; only that one is decoded (record.py).
+A few hundred bytes decompress to millions of records. A caller that must look at all of them (a check that a
+topic's settings demand, a search by time) processes a part of them at a time, and gets the first record that
+matters; only that one is decoded (record.py).
 
-    check   stops at a record whose offset delta is not its place in the batch, that has no key where one is
-            needed, or whose timestamp lies outside the limits
+    check   stops at a record whose offset delta is not its index in the batch, that lacks a required key, or
+            whose timestamp is outside the limits
     find    stops at the first record with at least this timestamp and this offset delta
 
 Both refuse as MALFORMED what `decode_records` refuses, and a timestamp of more than 64 bits. They are
-compiled (`_walk.c`: some ten nanoseconds a record, without the GIL) or, where there is no compiler, the twins
-below (some two hundred times slower): the same arguments, the same results, the same tests.
+compiled (`_walk.c`: some ten nanoseconds a record, without the GIL) or, without a compiler, the twins below
+(some two hundred times slower): the same arguments, results and tests.
 
-Not here: decompression (compression.py), what a record that matters is refused for (log/inspection.py).
+Not here: decompression (compression.py), which error a record causes (log/inspection.py).
 """
 
 from collections.abc import Callable

@@ -1,8 +1,7 @@
-"""A fresh broker in a fraction of a second, for tests: `moldau.testing.Broker`, and pytest fixtures in
+"""A broker for tests, started in a fraction of a second: `moldau.testing.Broker`, and pytest fixtures in
 `plugin`.
 
-`Broker` is looked up on first use: pytest imports this package in every project that has Moldau installed,
-and those that start no broker should not pay for its imports.
+`Broker` is imported on first use: pytest imports this package in every project that has Moldau installed.
 """
 
 from typing import TYPE_CHECKING

@@ -1,13 +1,13 @@
-"""`Broker`: a real broker for a test, started in a fraction of a second and gone without a trace.
+"""`Broker`: a real broker for a test, started in a fraction of a second, with nothing left behind.
 
     with Broker(num_partitions=3) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-By default it runs in a thread of the test's own process (in_thread.py), on a loop of its own. With
-`process=True` it is a child process (in_process.py) that can be killed as a power cut would do it, and
-started again on the same data.
+By default it runs in a thread of the test's own process (in_thread.py), on an event loop of its own. With
+`process=True` it is a child process (in_process.py) that can be killed (kill -9) and restarted on the same
+data.
 
-The data lives in a temporary folder that is removed at the end, unless a folder is given. Ports are reserved
+The data is in a temporary folder that is removed at the end, unless a folder is given. Ports are reserved
 until `stop` (ports.py) and stay the same over `restart`, so that clients find this broker again and no other.
 """
 
@@ -39,14 +39,14 @@ _LOOPBACK = "127.0.0.1"
 
 
 class Addresses(NamedTuple):
-    """Where a running broker listens: host:port for clients and for HTTP ("" without HTTP)."""
+    """The addresses of a running broker: host:port for clients and for HTTP ("" without HTTP)."""
 
     bootstrap_servers: str
     http_address: str
 
 
 class Host(Protocol):
-    """What runs the broker: a thread or a process."""
+    """Runs the broker: a thread or a process."""
 
     @property
     def pid(self) -> int:
@@ -59,14 +59,14 @@ class Host(Protocol):
         """Stop it as SIGTERM would; nothing if it is not running."""
 
     def kill(self) -> None:
-        """Stop it as a power cut would."""
+        """Kill it without a shutdown."""
 
 
 class Broker:
-    """A broker that lives as long as the `with` block; start() and stop() do the same by hand.
+    """A broker for the length of the `with` block; start() and stop() do the same explicitly.
 
-    Settings have Kafka's names, in `settings` or as keywords with underscores for dots. Reusable after
-    `stop`.
+    Settings have Kafka's names, in `settings` or as keywords with underscores for dots. May be started again
+    after `stop`.
     """
 
     def __init__(

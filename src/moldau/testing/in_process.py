@@ -19,7 +19,7 @@ LOG_TAIL_BYTES = 4_000
 
 
 class BrokerDidNotStart(RuntimeError):
-    """The child ended, or said nothing in time; the message holds the end of what it logged."""
+    """The child ended, or printed no ready line in time; the message has the end of its log."""
 
 
 class ProcessHost:

@@ -14,7 +14,7 @@ from moldau.testing.broker import START_TIMEOUT_SECONDS, Addresses
 
 
 class ThreadHost:
-    """One thread, one loop, one node. What goes wrong while starting is raised in the caller's thread."""
+    """One thread, one event loop, one node. Errors of the start are raised in the caller's thread."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -28,7 +28,7 @@ class ThreadHost:
         return os.getpid()
 
     def start(self, settings: Mapping[str, str]) -> Addresses:
-        """Start the broker; raises whatever the node raises when it cannot start."""
+        """Start the broker; raises the node's error if it cannot start."""
         static = from_texts(settings)
         for sentence in static.warnings:
             warnings.warn(sentence, stacklevel=4)
@@ -70,5 +70,5 @@ class ThreadHost:
         self._thread = None
 
     def kill(self) -> None:
-        """Refuse: a thread cannot be killed."""
+        """Raise: a thread cannot be killed."""
         raise RuntimeError("a broker in a thread cannot be killed: make it with Broker(process=True)")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def moldau_broker() -> Iterator[Broker]:
-    """Give a fresh broker to one test, and remove it with its data afterwards."""
+    """A new broker for one test, removed with its data afterwards."""
     from moldau.testing.broker import Broker
 
     with Broker() as broker:
@@ -30,7 +30,7 @@ def moldau_broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def moldau_session_broker() -> Iterator[Broker]:
-    """Give one broker to all tests of a session (of a worker, under xdist)."""
+    """One broker for all tests of a session (of a worker, under xdist)."""
     from moldau.testing.broker import Broker
 
     with Broker() as broker:

@@ -1,14 +1,13 @@
 """Ports that stay reserved for one test, also while its broker is down between a kill and a restart.
 
-A port that the system chose (bind to port 0) is free again as soon as it is closed: another test's broker or
-anybody's outgoing connection may get it before the restart. A test that is content with whoever answers there
-then talks to a stranger's broker.
+A port that the system chose (bind to port 0) is free again once it is closed: another test's broker or an
+outgoing connection may get it before the restart, and the test then talks to the wrong broker.
 
-    0 ...... 20000 [ reserved ports ] 32768 [ handed out by the system ] 60999 ...... 65535
+    0 ...... 20000 [ reserved ports ] 32768 [ assigned by the system ] 60999 ...... 65535
 
-So reserved ports lie outside the range from which the system hands out (`ip_local_port_range`), and each is
-locked by a file for as long as the reservation lives. The lock goes with the process, however it ends.
-Not covered: programs that bind such a port without asking here; the broker then refuses to start.
+So reserved ports lie outside the range from which the system assigns (`ip_local_port_range`), and each has a
+lock file for the life of the reservation. The lock ends with the process. Not covered: programs that bind
+such a port without a reservation; the broker then refuses to start.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class ReservedPort:
 
 
 def reserve_port() -> ReservedPort:
-    """Reserve a port that nobody listens on; OSError when none is found.
+    """Reserve a port that is free; OSError if none is found.
 
     Where files cannot be locked (Windows), a free port without a reservation.
     """
