@@ -1,16 +1,16 @@
-"""What partition folders say of the cluster that wrote them: a data folder of Kafka's, or one that has lost
-its metadata.
+"""Reads topics, leader epochs and producer ids off partition folders without metadata: a data folder that
+Kafka wrote, or one whose metadata is lost.
 
-Names, ids and numbers of partitions can be read off. Two counters must go on above everything that the logs
-hold:
+Topic names, topic ids and partition counts are in the folders. Two counters must continue above everything in
+the logs:
 
-    leader epochs   a marker carries its coordinator's epoch, and a partition refuses one that is older than
-                    what it has seen: transactions would be acknowledged and never end
-    producer ids    batches with an id that another producer has are taken for repetitions of that one:
+    leader epochs   a partition refuses a marker whose coordinator epoch is lower than one it has seen:
+                    transactions would be acknowledged and never end
+    producer ids    a reused id makes a new producer's batches look like duplicates of the old one's:
                     they would be acknowledged and not written
 
-Of the ids some more are left out, for producers that live and of which nothing is left here. Runs once, while
-the metadata is new. Not here: deciding on it (controller/adoption.py).
+Another million producer ids are skipped, for live producers whose state has expired here. Runs once, when the
+metadata store is new. Not here: deciding on it (controller/adoption.py).
 """
 
 import logging
@@ -69,7 +69,7 @@ def next_producer_id(logs: Iterable[Log]) -> int:
 
 
 def _ids_of_coordinator(log: Log) -> Iterator[int]:
-    """The ids that transactional ids have; their producers may have been idle for days."""
+    """The producer ids recorded in __transaction_state; their producers may have been idle for days."""
     offset, end_offset = log.log_start_offset, log.log_end_offset
     try:
         while offset < end_offset:

@@ -1,6 +1,6 @@
 """Incremental fetch sessions (KIP-227): a consumer of many partitions does not repeat them every time.
 
-The broker keeps, for each session, the partitions and where the client has got to in each; a request names
+For each session the broker keeps the partitions and the client's fetch offset in each; a request names
 only what changed, and the answer only the partitions with something new: records, an error, a moved high
 watermark or start offset.
 
@@ -29,7 +29,7 @@ TARGETS_MAX = 100_000  # of one session; who asks for more goes without one
 
 
 class FetchTarget:
-    """One partition of a fetch: where the client is, and what it was last told."""
+    """One partition of a fetch session: the fetch offset, and what the last response said."""
 
     __slots__ = (
         "index",
@@ -67,7 +67,7 @@ Targets = dict[tuple[bytes, int], FetchTarget]
 
 
 class FetchSession:
-    """One client's partitions."""
+    """One session and its partitions."""
 
     __slots__ = ("by_id", "epoch", "last_used_ms", "session_id", "targets")
 

@@ -1,11 +1,11 @@
-"""What a leader knows of one follower: how far it has fetched, and when it had last caught up.
+"""What a leader knows of one follower: its log end offset, and when it was last caught up.
 
 A follower that fetches from an offset has everything before it. It is caught up when it has fetched up to the
-leader's end; one that always lags by one fetch, because the leader goes on, counts as caught up at the moment
-of its former fetch, if it has now come to where the leader's end was then.
+leader's end; under a steady load, one that reaches the leader's end of its previous fetch counts as caught up
+at the time of that fetch (Kafka's lastCaughtUpTimeMs).
 
-Broker epochs tell a broker's lives apart (KIP-903): a fetch that was sent before a restart must not vouch for
-the broker that came back, perhaps with less.
+Broker epochs distinguish a broker's restarts (KIP-903): a fetch sent before a restart says nothing about the
+restarted broker, whose log may be shorter.
 """
 
 UNKNOWN_OFFSET = -1
@@ -19,11 +19,13 @@ class FollowerProgress:
     __slots__ = ("_fetch_ms", "_leader_end_then", "broker_epoch", "caught_up_ms", "eligible", "end_offset")
 
     def __init__(self, in_sync: bool, now_ms: float) -> None:
-        """One that is in sync is given the usual time to show itself."""
+        """A follower that starts in sync has `lag_max_ms` to send its first fetch."""
         self.end_offset = UNKNOWN_OFFSET
         self.broker_epoch = ANY_BROKER_EPOCH
         self.eligible = False
-        """Whether it may join: neither fenced nor shutting down, and in the life that is registered."""
+        """Whether it may join the in-sync set: neither fenced nor shutting down, and under its registered
+        broker epoch.
+        """
         self.caught_up_ms = now_ms if in_sync else _NEVER_MS
         self._fetch_ms = _NEVER_MS
         self._leader_end_then = UNKNOWN_OFFSET
@@ -31,7 +33,7 @@ class FollowerProgress:
     def fetched(
         self, offset: int, leader_end_offset: int, broker_epoch: int, eligible: bool, now_ms: float
     ) -> None:
-        """It has everything before `offset`."""
+        """The follower has everything before `offset`."""
         if offset >= leader_end_offset:
             self.caught_up_ms = now_ms
         elif offset >= self._leader_end_then >= 0:

@@ -1,12 +1,11 @@
 """The end of an event-loop turn: one write for all that came in it, then the answers.
 
-Requests that arrive together are handled together. Each appends its batch to its partition's log, which
-stages it; the first one asks the loop to call `flush` when the turn's requests are through. One `pwritev` per
-partition then carries all their batches, and only after it do the high watermarks move and the answers leave.
-A failed write takes back what it should have carried, and each of those requests is told so.
+Each request of a turn stages its batch in its partition's log; the first one schedules `flush` for the end of
+the turn. One `pwritev` per partition then writes all staged batches; only after it do high watermarks move
+and responses leave. A failed write is rolled back, and its requests get KAFKA_STORAGE_ERROR.
 
-With durability `group`, an fsync on a worker thread follows; all partitions that were written while one fsync
-was on its way share the next. The loop never waits for a disk.
+With durability `group`, an fsync on a worker thread follows; partitions written while one fsync runs share
+the next. The event loop never waits for an fsync.
 """
 
 import asyncio
@@ -67,11 +66,11 @@ class GroupCommit:
 
     @staticmethod
     def _say_bug(partition: "Partition") -> None:
-        """One answer has failed in our own code; the turn's others must not suffer."""
+        """A bug in one response must not affect the other requests of the turn."""
         log.exception("an answer of %s-%d failed: this is a bug", partition.topic, partition.index)
 
     async def settle(self) -> None:
-        """Write what is staged, and return when the syncs for it are through: all that can be answered is."""
+        """Write what is staged and wait for its fsyncs: afterwards every request that can be answered is."""
         self.flush()
         while self._fsync_runs and self._fsync is not None:
             await asyncio.wait((self._fsync,))
@@ -122,7 +121,7 @@ class GroupCommit:
             self._say_bug(partition)
 
     def _fsync_failed(self, partition: "Partition", error: OSError) -> None:
-        """A broken disk takes the partition offline; what passes (no descriptor left) is tried again."""
+        """A disk error takes the partition offline; a transient one (no descriptor left) is retried."""
         self._on_error(partition, error)
         if partition.online:
             self._loop.call_later(_RETRY_SECONDS, self.fsync_soon, partition)

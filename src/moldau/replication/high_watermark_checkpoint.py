@@ -1,7 +1,7 @@
-"""Writes the high watermarks down every replica.high.watermark.checkpoint.interval.ms, as Kafka does.
+"""Writes replication-offset-checkpoint every replica.high.watermark.checkpoint.interval.ms, as Kafka does.
 
-The same timer opens partitions for which the disk had no room before. Thousands of partitions are gone
-through in slices of the loop's time.
+The same timer retries partitions that could not be created on a full disk. Thousands of partitions are
+handled in slices of the loop's time.
 """
 
 import asyncio

@@ -1,8 +1,11 @@
-"""Brings the in-sync changes that leaders here ask for to the controller in this process.
+"""Sends the in-sync set changes that local leaders request (AlterPartition) to the controller in this
+process.
 
-What is asked for in one turn of the loop goes in one request: when a broker dies, every partition that it
-followed asks at once. Whatever goes wrong is an answer, too: the outcome is then unknown, and the role asks
-again (role.py). Not here: what is allowed (controller/partitions.py), a controller on another broker.
+Changes requested in one turn of the loop are batched: when a broker dies, every partition that it followed
+asks at once. Any failure is reported to the role as an unknown outcome, and the role asks again (role.py).
+
+Not here: which changes are accepted (controller/partitions.py), a controller on another broker (an
+`InSyncChanges` of its own, peers.py).
 """
 
 import asyncio
@@ -23,7 +26,7 @@ _AT_ONCE = 1000
 
 
 class InSyncController(Protocol):
-    """The controller, as far as in-sync sets are concerned."""
+    """The part of the controller that changes in-sync sets."""
 
     async def alter_partitions(
         self, node_id: int, broker_epoch: int, asked: Sequence[AlterPartition]

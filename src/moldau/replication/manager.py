@@ -1,13 +1,13 @@
 """The partitions that live on this broker, kept in step with the metadata image.
 
 The image says which partitions exist and who leads them; `apply` compares it with what is open here, opens
-what is new, closes and deletes what is gone, and hands changed settings to the logs, in slices where there is
-much to do (work_list.py). A handler asks for a
-partition by topic name or by topic id, as text or as the raw bytes that stand in a frame, and gets it, or
-None.
+new partitions, closes and deletes removed ones, and passes changed settings to the logs, in slices where
+there is much to do (work_list.py). Handlers look a partition up by topic name or topic id, as text or as the
+raw bytes of a frame.
+
 
 Coordinators append through `append_records` and `append_marker` and read their partitions back with
-`committed_records`; they know no more of replication than that.
+`committed_records`, and know nothing else of replication.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from moldau.records.record import Record
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.partition import Partition
 from moldau.replication.peers import FollowerFetcher, InSyncChanges, NoPeers
-from moldau.replication.surroundings import Surroundings
+from moldau.replication.shared_parts import SharedParts
 from moldau.replication.ticker import TIMEOUTS_MS, Ticker
 from moldau.replication.topic_stats import TopicStats
 from moldau.replication.work_list import Due, WorkList
@@ -89,7 +89,7 @@ class ReplicaManager:
         timers = log_manager.timers
         self._timeouts = Ticker(timers, clock, TIMEOUTS_MS, lambda each: each.has_timeouts)
         self._lags = Ticker(timers, clock, lag_max_ms / 2, lambda each: each.leads_followers)
-        self._surroundings = Surroundings(
+        self._shared = SharedParts(
             node_id,
             group_commit,
             clock.monotonic_ms,
@@ -109,7 +109,7 @@ class ReplicaManager:
         self.by_topic_id: dict[bytes, dict[int, Partition]] = {}
         self.stats: dict[str, TopicStats] = {}
         self.unopened: dict[str, str] = {}
-        """Topics of which a partition could not be made, and why; it is tried again."""
+        """Topics with a partition that could not be opened or created, and why; it is retried."""
         self.flush_before_commit = static_settings.moldau_durability == "group"
         self._topic_ids: dict[str, bytes] = {}
         self._image = EMPTY_IMAGE
@@ -127,8 +127,9 @@ class ReplicaManager:
         return None if partitions is None else partitions.get(index)
 
     def absence(self, key: str | bytes, index: int, *, by_id: bool = False) -> int:
-        """The error code of a partition that this broker does not hold: another may, or nobody. `key` is the
-        topic's name, as text or bytes, or its id.
+        """The error code for a partition that is not open here: NOT_LEADER_OR_FOLLOWER when only other
+        brokers have a replica, else UNKNOWN_TOPIC_OR_PARTITION. `key` is the topic's name, as text or bytes,
+        or its id.
         """
         image = self._image
         name = key if isinstance(key, str) else None
@@ -151,8 +152,8 @@ class ReplicaManager:
     def apply(self, old: Image, new: Image, changes: Sequence[Change]) -> "asyncio.Future[None] | None":
         """Bring what is open here in step with `new`: None when that is done, else a future for when it is.
 
-        A topic that is gone is found no longer, at once; a partition that is new is found once its log is
-        there. Until then clients are told that it does not exist, which they try again.
+        A deleted topic is not found any more at once; a new partition is found once its log is open. Until
+        then clients get UNKNOWN_TOPIC_OR_PARTITION, which they retry.
         """
         self._image = new
         version = new.version
@@ -206,7 +207,7 @@ class ReplicaManager:
                 return
             stats = self.stats.setdefault(topic.name, TopicStats())
             saved = self._log_manager.checkpoints.high_watermarks.get((topic.name, index), 0)
-            partition = Partition(topic.name, topic.topic_id, index, opened, self._surroundings, stats, saved)
+            partition = Partition(topic.name, topic.topic_id, index, opened, self._shared, stats, saved)
             partition.online = not opened.offline
             partitions[index] = partition
         elif self._node_id not in state.replicas:
@@ -248,15 +249,14 @@ class ReplicaManager:
         self._work.work(image.version)
 
     def _broker_epoch(self, node_id: int) -> int | None:
-        """With which epoch a broker is registered that may be in sync; None: it may not."""
+        """The registered epoch of a broker that may join in-sync sets; None: it may not."""
         broker = self._image.brokers.get(node_id)
         return None if broker is None or broker.fenced else broker.broker_epoch
 
     def set_strays_aside(self) -> None:
-        """Set aside the logs of no topic in the image: it was deleted while the broker went down.
-
-        They are not deleted: if it is the metadata that is wrong, the records must not go with it. The
-        start is over with this: what is opened from now on is new.
+        """Rename the folders of logs that belong to no topic in the image to `-stray`: the topic was deleted
+        while the broker was down. They are not deleted, in case the metadata is what is wrong. This ends the
+        start: partitions opened later are new.
         """
         self._log_manager.start_is_over()
         self._log_manager.set_unopened_aside(self._is_held_here)
@@ -279,7 +279,7 @@ class ReplicaManager:
         )
 
     def _delete_topic(self, name: str, version: int) -> None:
-        """Nobody finds the topic any longer; its partitions are closed and their logs removed in slices."""
+        """The topic is not found any more; its partitions are closed and their logs removed in slices."""
         partitions = self._by_name.pop(name)
         self.by_name_bytes.pop(name.encode(), None)
         self.stats.pop(name, None)
@@ -298,7 +298,7 @@ class ReplicaManager:
             self._log_manager.delete_async(partition.topic, partition.index)
 
     def close(self) -> None:
-        """The broker stops: nobody waits any longer, nothing is taken any more."""
+        """The broker stops: everyone who waits is answered, and nothing is appended any more."""
         self._work.stop()
         self._timeouts.stop()
         self._lags.stop()
@@ -318,7 +318,7 @@ class ReplicaManager:
                 partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def high_watermark_of(self, log: Log) -> int:
-        """How far the log's records are committed; of a log without a partition, nothing is known to be."""
+        """The high watermark of the log's partition; the log start offset if it has none."""
         partition = self.partition(log.topic, log.partition)
         return log.log_start_offset if partition is None else partition.high_watermark
 

@@ -1,11 +1,11 @@
 """The local form of `MarkerWriter`: markers for the partitions that this broker leads.
 
-A marker for a partition of `__consumer_offsets` goes through the group coordinator, because it must stand in
-order with the offsets that the coordinator writes, and settles them. Every other partition takes it as an
-append. The answer is the error code of each partition once its marker is committed.
+A marker for a partition of `__consumer_offsets` goes through the group coordinator, which orders it with the
+offsets that it writes and applies or drops the pending ones. In every other partition it is an append. Each
+partition's result is its error code once the marker is committed.
 
-Used by the transaction coordinator on this broker, and by WriteTxnMarkers, which another broker's coordinator
-sends. Not here: partitions that other brokers lead.
+Used by this broker's transaction coordinator, and by WriteTxnMarkers for other brokers' coordinators. Not
+here: partitions that other brokers lead (a second `MarkerWriter`, coordinator/markers.py).
 """
 
 import asyncio

@@ -1,12 +1,11 @@
-"""A partition on this broker: the shell around its role, which does what the role decides.
+"""One partition on this broker: checks requests, owns the log, and carries out what the role decides.
 
     append ──> log (staged) ──> written at the end of the turn ──> [fsynced] ──> role ──> high watermark,
     answers, parked fetches
 
-All checks of who may do what here stand in this file: whether this broker leads, in which epoch, whether the
-disk is there, whether enough replicas are in sync. Handlers translate what comes back. What follows from a
-change of role (above all, what happens to those who wait) is decided in role.py, and carried out in
-`_carry_out`.
+All request checks are in this file: leadership, leader epoch, disk, min.insync.replicas. Handlers translate
+the results. What follows from a change of leader (above all, what waiting requests are answered) is decided
+in role.py and carried out in `_carry_out`.
 
 Attributes that hot code reads (`high_watermark`, `leader_epoch`, `leads`) are copies of the role's.
 
@@ -34,7 +33,7 @@ from moldau.replication.role_outputs import (
     TruncateTo,
     WakeFetches,
 )
-from moldau.replication.surroundings import Surroundings
+from moldau.replication.shared_parts import SharedParts
 from moldau.replication.topic_stats import TopicStats
 from moldau.replication.waiters import UNKNOWN_BYTES, FetchWaiter, Waiter
 
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("moldau.replication")
 
 CONSUMER = -1
-"""The replica id of who is none."""
+"""The replica id of a consumer."""
 # A named tuple made this way costs a third of its constructor.
 _new_tuple = tuple.__new__
 
@@ -57,7 +56,7 @@ class Partition:
         "_counted_bytes",
         "_counted_offset",
         "_role",
-        "_surroundings",
+        "_shared",
         "dirty",
         "fetch_waiters",
         "flush_before_commit",
@@ -83,7 +82,7 @@ class Partition:
         topic_id: bytes,
         index: int,
         log: Log,
-        surroundings: Surroundings,
+        shared: SharedParts,
         stats: TopicStats,
         high_watermark: int = 0,
     ) -> None:
@@ -93,14 +92,14 @@ class Partition:
         self.index = index
         self.log = log
         self.stats = stats
-        self._surroundings = surroundings
-        self.group_commit = surroundings.group_commit
+        self._shared = shared
+        self.group_commit = shared.group_commit
         self._role = Role(
-            surroundings.node_id,
+            shared.node_id,
             high_watermark=max(high_watermark, log.log_start_offset),
             written_end_offset=log.written_end_offset,
             flushed_end_offset=log.flushed_end_offset,
-            lag_max_ms=surroundings.lag_max_ms,
+            lag_max_ms=shared.lag_max_ms,
         )
         self.internal = topic in INTERNAL_TOPICS
         self.online = True
@@ -135,7 +134,9 @@ class Partition:
 
     @property
     def min_in_sync(self) -> int:
-        """So many in-sync replicas acks=all takes: min.insync.replicas, or all that there are."""
+        """How many in-sync replicas acks=all requires: min.insync.replicas, but never more than there are
+        replicas.
+        """
         return self._role.min_in_sync
 
     @property
@@ -161,19 +162,19 @@ class Partition:
     # Roles
 
     def become(self, state: PartitionState) -> None:
-        """Take the role that the metadata gives; also when only the in-sync set is another."""
-        around = self._surroundings
-        outputs = self._role.become(state, self.log.log_end_offset, around.monotonic_ms())
+        """Apply the partition's new metadata: another leader, epoch, replicas or in-sync set."""
+        shared = self._shared
+        outputs = self._role.become(state, self.log.log_end_offset, shared.monotonic_ms())
         self._mirror()
         self._carry_out(outputs)
         if self.leads:
-            if self._role.has_followers and around.lags is not None:
-                around.lags.watch(self)
+            if self._role.has_followers and shared.lags is not None:
+                shared.lags.watch(self)
             if self.flush_before_commit and self.log.flushed_end_offset < self.log.written_end_offset:
                 self.group_commit.fsync_soon(self)  # what a crash has left unsynced is not committed yet
 
     def configure(self, *, flush_before_commit: bool) -> None:
-        """The topic's settings are new, or are told for the first time."""
+        """Apply the topic's settings: at the start, and when they change."""
         self.flush_before_commit = flush_before_commit
         outputs = self._role.configured(self.log.settings.min_insync_replicas, flush_before_commit)
         self._mirror()
@@ -183,17 +184,17 @@ class Partition:
         self, asked: AskInSync, error_code: int, state: PartitionState | None
     ) -> None:
         """The controller has answered a change of the in-sync set, or could not be reached."""
-        now_ms = self._surroundings.monotonic_ms()
+        now_ms = self._shared.monotonic_ms()
         outputs = self._role.in_sync_change_answered(asked, error_code, state, now_ms)
         self._mirror()
         self._carry_out(outputs)
 
     def tick(self, now_ms: float) -> None:
-        """It is `now_ms` of the monotonic clock."""
+        """Expire appends and check follower lag; `now_ms` is monotonic."""
         self._carry_out(self._role.tick(now_ms))
 
     def close(self, error_code: int) -> None:
-        """This broker does not serve the partition any more: nobody waits for it in vain."""
+        """Stop serving the partition: everyone who waits is answered with this error code."""
         self.online = False
         outputs = self._role.closed(error_code)
         self._mirror()
@@ -209,8 +210,8 @@ class Partition:
     # Who may do what
 
     def refusal(self, leader_epoch: int = -1) -> int:
-        """Why this replica does not serve a client that believes in `leader_epoch` (-1: in none), as the
-        leader; 0: it does.
+        """The error code with which this replica refuses to act as leader for a request with `leader_epoch`
+        (-1: none); 0 if it does not refuse.
         """
         if not self.online:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -257,7 +258,7 @@ class Partition:
     def append_inspected(
         self, inspection: "Inspection", now_ms: int, acks: int, verification: "Verification | None" = None
     ) -> AppendResult:
-        """Append a batch whose records have been looked at meanwhile (`Deferred`)."""
+        """Append a batch whose records have been inspected since (`Deferred`)."""
         if not self._takes(acks):
             return self._refused()
         result = self.log.append_inspected(inspection, self.leader_epoch, now_ms, verification)
@@ -272,7 +273,7 @@ class Partition:
         now_ms: int,
         transaction_version: int = 0,
     ) -> AppendResult:
-        """Append the end of a producer's transaction."""
+        """Append a transaction marker."""
         if not self._takes(-1):
             return self._refused()
         result = self.log.append_marker(
@@ -299,10 +300,9 @@ class Partition:
     def wait_for(
         self, end_offset: int, waiter: Waiter, acks: int = -1, timeout_ms: int | None = None
     ) -> None:
-        """Settle `waiter` once all before `end_offset` is committed (acks=1: safe on this replica), or is
-        known to be lost, or the leadership is; with REQUEST_TIMED_OUT after `timeout_ms` (None: never).
-
-        A repeated batch may be committed already: then it is settled now.
+        """Settle `waiter` once all before `end_offset` is committed (acks=1: written or flushed here), the
+        write has failed, or leadership is lost; with REQUEST_TIMED_OUT after `timeout_ms` (None: never). A
+        duplicate batch may be committed already; then it is settled at once.
         """
         outputs = self._role.appended(end_offset, waiter, acks, timeout_ms)
         if outputs:
@@ -311,7 +311,7 @@ class Partition:
             self._watch_timeouts()  # of a repeated batch; else it is done once the turn's write is through
 
     def _watch_timeouts(self) -> None:
-        timeouts = self._surroundings.timeouts
+        timeouts = self._shared.timeouts
         if timeouts is not None:
             timeouts.watch(self)
 
@@ -325,9 +325,8 @@ class Partition:
         now_ms: int,
         leader_log_start_offset: int = -1,
     ) -> FollowerAppended | Refused:
-        """Append what the leader of `leader_epoch` sent, as it came; more is fetched once it is safe.
-
-        Also when it is refused, and when nothing came, the role is told where the log ends now.
+        """Append what the leader of `leader_epoch` sent; the next fetch follows once it is written (or
+        flushed). The role is told the log end offset also when the batches were refused or there were none.
         """
         refusal = self._refusal_as_follower(leader_epoch)
         if refusal is not None:
@@ -342,8 +341,8 @@ class Partition:
         return result
 
     def diverged(self, leader_epoch: int, epoch: int, end_offset: int) -> None:
-        """The leader of `leader_epoch` says that its last epoch that may be common is `epoch`, and ended at
-        `end_offset`.
+        """The leader of `leader_epoch` reported a diverging epoch: its largest epoch up to the follower's is
+        `epoch`, which ended at `end_offset`.
         """
         own_epoch, own_end_offset = self.log.epoch_end_offset(epoch)
         self._carry_out(self._role.diverged(leader_epoch, epoch, end_offset, own_epoch, own_end_offset))
@@ -374,11 +373,12 @@ class Partition:
         replica_id: int = CONSUMER,
         broker_epoch: int = -1,
     ) -> Read:
-        """Batches from the one on that contains `offset`, in the leader's name.
+        """Whole batches from the one that contains `offset`, read as leader.
 
-        `committed`: only below the last stable offset. `first`: one batch is given whole, however large. Who
-        has read `last_fetched_epoch` before, and shares no such history with this log, is told where it
-        ends. A follower (`replica_id` >= 0) gets all that is written, and tells by `offset` what it has.
+        `committed`: only below the last stable offset. `first`: the first batch is returned whole, however
+        large. A reader whose `last_fetched_epoch` shows a diverged history is told the diverging epoch and
+        where it ends here. A follower (`replica_id` >= 0) reads up to the log end; its `offset` advances its
+        progress.
         """
         if not self.leads or (leader_epoch != self.leader_epoch and leader_epoch >= 0):
             return Read(self.index, self.refusal(leader_epoch))
@@ -416,38 +416,40 @@ class Partition:
         return read
 
     def _disk_failed(self, error: OSError) -> None:
-        self._surroundings.storage_failed(self, error)
+        self._shared.storage_failed(self, error)
 
     def _diverging(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
-        """Where a reader that has `last_fetched_epoch` before `offset` parts from this log, if it does."""
+        """The diverging epoch and its end offset, if a reader with `last_fetched_epoch` before `offset` has
+        diverged.
+        """
         epoch, end_offset = self.epoch_end(last_fetched_epoch)
         return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
 
     def _follower_fetched(self, replica_id: int, offset: int, broker_epoch: int) -> None:
-        around = self._surroundings
-        registered = around.broker_epoch(replica_id)
+        shared = self._shared
+        registered = shared.broker_epoch(replica_id)
         eligible = registered is not None and broker_epoch in (-1, registered)
         outputs = self._role.follower_fetched(
-            replica_id, offset, broker_epoch, eligible, around.monotonic_ms()
+            replica_id, offset, broker_epoch, eligible, shared.monotonic_ms()
         )
         if outputs:
             self._carry_out(outputs)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest known leader epoch up to this one, and where it ended here; the present one's end is
-        the log's. (-1, -1) when unknown (KIP-101, KIP-320).
+        """The largest known leader epoch up to this one, and its end offset; the current one ends at the log
+        end. (-1, -1) when unknown (KIP-101, KIP-320).
         """
         return epoch_end(self.log, self.leader_epoch, self._role.epoch_start_offset, leader_epoch)
 
     def end_is_known(self) -> bool:
-        """Whether this leader has committed up to where its epoch began; before, the high watermark may be
-        lower than what former clients were told (KIP-207).
+        """Whether the high watermark has reached the start of this leader's epoch; before, it may be lower
+        than what clients have seen (KIP-207).
         """
         return self.high_watermark >= self._role.epoch_start_offset
 
     def delete_records(self, offset: int) -> tuple[int, int]:
-        """Forget what lies before `offset` (-1: before the high watermark): an error code, and the first
-        offset that is left or -1 (KIP-107).
+        """Advance the log start offset to `offset` (-1: to the high watermark); an error code, and the new
+        log start offset or -1 (KIP-107).
         """
         error_code = self.refusal()
         if error_code:
@@ -466,7 +468,7 @@ class Partition:
     # What becomes of appends
 
     def after_write(self, error: OSError | None) -> None:
-        """The turn's write is done, or has failed and was rolled back."""
+        """The turn's write is done (None), or has failed and was rolled back."""
         self.dirty = False
         role = self._role
         if error is None:
@@ -491,7 +493,7 @@ class Partition:
             self._watch_timeouts()
 
     def after_fsync(self) -> None:
-        """What was written has been forced to the disk, up to the log's flushed end."""
+        """The log was fsynced up to its flushed end offset."""
         self._carry_out(self._role.flushed(self.log.flushed_end_offset))
 
     def _carry_out(self, outputs: Outputs) -> None:
@@ -523,7 +525,7 @@ class Partition:
                 self.changed()
 
     def _move(self, moved: HighWatermark) -> int:
-        """Take the new high watermark; how many more bytes read_committed consumers can read."""
+        """Set the high watermark; returns how many more bytes read_committed consumers can read."""
         if not self.fetch_waiters:
             self.high_watermark = moved.after
             return 0
@@ -543,13 +545,13 @@ class Partition:
                 log.exception("an answer of %s-%d failed: this is a bug", self.topic, self.index)
 
     def _ask(self, output: object) -> None:
-        around = self._surroundings
+        shared = self._shared
         if isinstance(output, AskInSync):
-            around.in_sync_changes.ask(self, output)
+            shared.in_sync_changes.ask(self, output)
         elif isinstance(output, FetchFrom):
-            around.fetcher.fetch_from(self, output)
+            shared.fetcher.fetch_from(self, output)
         elif isinstance(output, StopFetching):
-            around.fetcher.stop(self)
+            shared.fetcher.stop(self)
         elif isinstance(output, TruncateTo):
             self._truncate(output.offset)
 
@@ -557,7 +559,7 @@ class Partition:
         try:
             self.log.truncate_to(offset)
         except OSError as error:
-            self._surroundings.storage_failed(self, error)
+            self._shared.storage_failed(self, error)
             return
         outputs = self._role.truncated(self.log.log_end_offset)
         self.high_watermark = self._role.high_watermark
@@ -565,17 +567,17 @@ class Partition:
         self._carry_out(outputs)
 
     def changed(self) -> None:
-        """The leader or the start offset is new, or the partition is gone: parked fetches look again."""
+        """The leader or log start offset changed, or the partition is gone: wake the parked fetches."""
         for waiter in list(self.fetch_waiters or ()):
             waiter.more(0, 0)
 
     def park(self, waiter: FetchWaiter) -> None:
-        """Tell `waiter` when there is more to read, or something has changed."""
+        """Wake `waiter` when there is more to read, or when `changed` is called."""
         if self.fetch_waiters is None:
             self.fetch_waiters = {}
         self.fetch_waiters[waiter] = None
 
     def unpark(self, waiter: FetchWaiter) -> None:
-        """Tell it nothing more."""
+        """Do not wake it any more."""
         if self.fetch_waiters is not None:
             self.fetch_waiters.pop(waiter, None)

@@ -1,6 +1,10 @@
-"""What a partition asks of others: in-sync changes of the controller, batches of another broker.
+"""The interfaces through which a partition reaches other brokers: the controller (in-sync changes) and
+leaders (follower fetches).
 
-node.py hands the objects over. A cluster of one has no other brokers: `NoPeers` says so.
+node.py passes the implementations to ReplicaManager.
+
+    InSyncChanges      LocalInSyncChanges (in_sync_changes.py): the controller in this process
+    FollowerFetcher    NoPeers: a cluster of one has no leaders elsewhere
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -12,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class InSyncChanges(Protocol):
-    """Brings in-sync changes to the controller."""
+    """Requests in-sync set changes from the controller (AlterPartition, KIP-497)."""
 
     def ask(self, partition: "Partition", asked: AskInSync) -> None:
-        """Ask; the answer, also that none came, is given to `partition.in_sync_change_answered`. Answers come
-        later, never within this call.
+        """Request the change. The result, or a network error as an error code, goes to
+        `partition.in_sync_change_answered`, never within this call.
         """
 
 
@@ -24,25 +28,27 @@ class FollowerFetcher(Protocol):
     """Fetches from leaders on other brokers."""
 
     def fetch_from(self, partition: "Partition", fetch: FetchFrom) -> None:
-        """From now on fetch from there; what comes is given to `partition.append_as_follower`, and a
-        diverging epoch to `partition.diverged`, unless another call takes this one's place before.
+        """Fetch from this leader at this offset, replacing an earlier request of the partition. Batches go to
+        `partition.append_as_follower`, a diverging epoch to `partition.diverged`; results of a replaced
+        request are dropped.
         """
 
     def stop(self, partition: "Partition") -> None:
-        """Fetch for this partition no longer."""
+        """Stop fetching for this partition."""
 
 
 class NoPeers:
-    """A cluster of one: there is nobody to fetch from, no follower comes, and so no in-sync set changes.
+    """A cluster of one: no leader to fetch from, no followers, no in-sync changes.
 
-    A partition may still name other replicas (a data folder of a former cluster): it waits for its leader.
+    A partition may still name other replicas (a data folder of a former cluster); it then waits for its
+    leader.
     """
 
     def ask(self, partition: "Partition", asked: AskInSync) -> None:
-        """No controller would agree on members that do not exist; asked again when one may."""
+        """Ignored: with one broker there is no other member to add or remove."""
 
     def fetch_from(self, partition: "Partition", fetch: FetchFrom) -> None:
-        """There is no such leader."""
+        """Ignored: no other broker leads."""
 
     def stop(self, partition: "Partition") -> None:
-        """Nothing is fetched."""
+        """Ignored: nothing is being fetched."""

@@ -1,7 +1,7 @@
 """Producer ids for idempotent producers: blocks from the metadata log, single ids from a block.
 
-A block is recorded before its first id is given, so that an id is never given twice; the rest of a block is
-lost when the broker stops, which costs nothing in 63 bits (KIP-730).
+A block is recorded in the metadata before its first id is used, so no id is given twice; the unused rest of a
+block is lost when the broker stops (KIP-730).
 """
 
 import asyncio
@@ -12,7 +12,7 @@ class BlockSource(Protocol):
     """The controller."""
 
     async def allocate_producer_ids(self) -> range:
-        """A block of ids that is allocated once."""
+        """Allocate a block of ids that was never allocated before."""
 
 
 class ProducerIds:

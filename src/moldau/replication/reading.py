@@ -1,6 +1,6 @@
-"""What a Fetch request gets of a partition, and the read itself: errors of the log become error codes.
+"""Reads a partition for Fetch: the response row, and the log read with its errors mapped to error codes.
 
-Not here: who may read, and up to where (partition.py).
+Not here: who may read, and up to which offset (partition.py).
 """
 
 import logging
@@ -18,7 +18,7 @@ _new_tuple = tuple.__new__
 
 
 class Read(NamedTuple):
-    """A row of a Fetch answer, in the order in which it is encoded, and what only some are told."""
+    """One partition of a Fetch response; fields in the order in which they are encoded."""
 
     partition_index: int
     error_code: int
@@ -26,10 +26,10 @@ class Read(NamedTuple):
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted: Sequence[tuple[int, int]] | None = None
-    """(producer id, first offset) of transactions to be left out, for who reads committed records only."""
+    """(producer id, first offset) of aborted transactions, for read_committed; else None."""
     records: bytes | memoryview = NO_RECORDS
     diverging: tuple[int, int] | None = None
-    """For a reader whose history differs: the last epoch that may be common, and where it ends here."""
+    """For a reader whose history diverges: the diverging epoch, and its end offset here."""
 
 
 def read_batches(
@@ -43,8 +43,8 @@ def read_batches(
     first: bool,
     failed: Callable[[OSError], None],
 ) -> Read:
-    """Batches from the one on that contains `offset`, all before `end_offset`; `first`: one is given whole,
-    however large. `failed` is told when the disk fails.
+    """Whole batches from the one that contains `offset`, all before `end_offset`; `first`: the first is
+    returned whole, however large. `failed` is called on a disk error.
     """
     index, start_offset = source.partition, source.log_start_offset
     aborted: Sequence[tuple[int, int]] | None = () if committed else None

@@ -1,43 +1,44 @@
-"""The role of one replica (leader, follower, neither) and all that follows from it, without input or output.
+"""The role of one replica (leader, follower, or waiting for a leader) as a state machine that does no I/O.
 
-As in etcd/raft, what happens is told by calls, and what is to be done is returned (role_outputs.py); there is
-no clock, no event loop and no log in here. partition.py is the shell that does it.
+As in etcd/raft, inputs are method calls and outputs are returned values (role_outputs.py); there is no clock,
+event loop or log in here. partition.py makes the calls and carries the outputs out.
 
-    in    become        the metadata names the leader, its epoch, the replicas and the in-sync set
-          appended      somebody waits for an append (acks=all: the high watermark; acks=1: this replica)
-          written, flushed, write_failed                        what has become of the appends
-          follower_fetched, in_sync_change_answered, tick       as a leader
-          replicated, diverged, truncated                       as a follower
+    in    become                               new metadata: leader, leader epoch, replicas, in-sync set
+          appended                             a request waits for its append (acks=1 or all)
+          written, flushed, write_failed       the log has written, fsynced or rolled back
+          follower_fetched, tick,
+          in_sync_change_answered              as leader
+          replicated, diverged, truncated      as follower
           configured, closed
-    out   settle, high watermark, wake fetches, ask for an in-sync set, fetch from, truncate to
+    out   Settle, HighWatermark, WakeFetches, AskInSync, FetchFrom, StopFetching, TruncateTo
 
-*What happens to a Produce request that waits when its partition loses leadership?* `become` with another
-leader, or with none, settles every append that waits with NOT_LEADER_OR_FOLLOWER, and wakes the parked Fetch
-requests, which look again and are told the same. The records stay in the log, until the new leader's history
-says otherwise (`diverged`); the client sends them again, to the new leader. When the same broker is elected
-anew, appends go on waiting: nothing has been cut off. A partition that is closed (deleted, reassigned, its
-disk lost) settles them with the cause.
+*What happens to a waiting Produce request when its partition loses leadership?* `become` with another leader,
+or none, settles every waiting append with NOT_LEADER_OR_FOLLOWER and wakes the parked Fetch requests, which
+get the same error. The records stay in the log until they prove to diverge from the new leader's history
+(`diverged`); the client retries with the new leader. If the same broker is elected again, appends go on
+waiting: nothing was truncated. `closed` (deleted, reassigned, disk failed) settles them with the cause.
 
-A replica's own progress is what it has written, or with `flush_before_commit` what it has forced to the disk.
-The high watermark is the smallest progress over the in-sync set, those whose entry into it has been asked for
-(KIP-497), and those that have caught up and are about to ask. A sole in-sync leader therefore moves at once
-to what is safe here; a new leader with others in sync begins where it knows, and moves by their fetches.
-While the in-sync set is smaller than min.insync.replicas (or than all replicas, if they are fewer) it stands
-still (KIP-966), and appends with a timeout, which are clients', are told NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+A replica's own progress is its written end offset, or with `flush_before_commit` its fsynced one. The high
+watermark is the smallest progress over the in-sync set, replicas whose entry into it has been requested
+(KIP-497), and caught-up replicas about to enter. So a sole in-sync leader advances it at once; a new leader
+with in-sync followers starts from its last known value and advances by their fetches. While the in-sync set
+is smaller than min.insync.replicas (or than the replica count, if that is lower) it stands still (KIP-966),
+and client appends, which have a timeout, are settled with NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 
-The in-sync set shrinks when a follower has not caught up for `lag_max_ms`, and grows when one has reached the
-high watermark and the first offset of this leader's epoch. One change is under way at a time. Only a refusal
-that proves that it was not applied takes it back; after any other the wider set counts, until the metadata
-says what is true.
+The leader asks to shrink the in-sync set when a follower has not caught up for `lag_max_ms`, and to expand it
+when one has reached the high watermark and the start of this leader epoch. The controller decides
+(controller/partitions.py) and the metadata brings the result. One change is in flight at a time. Only an
+error that proves it was not applied withdraws it; after any other error the larger set counts until the
+metadata resolves it.
 
 Histories are compared by leader epochs, never by high watermarks (KIP-101, KIP-279, KIP-320): a follower is
-told the epoch at which it diverges and where that ended, and cuts off what is not common.
+told the diverging epoch and its end offset, and truncates to what both have.
 
-Invariants: the high watermark never falls while a role lasts, unless an unclean election has a follower
-truncate below it; acks=all is settled with 0 only at or below it; each append is settled once; nothing is
-settled after `closed`.
+Invariants: the high watermark never falls, unless an unclean election makes a follower truncate below it;
+acks=all is settled with 0 only at or below it; each append is settled once; nothing is settled after
+`closed`.
 
-Hot: `appended` and `written` run for every Produce; a sole replica has no followers to look at.
+Hot: `appended` and `written` run for every Produce.
 """
 
 from typing import Any
@@ -60,7 +61,7 @@ from moldau.replication.role_outputs import (
 from moldau.replication.waiting_appends import WaitingAppends
 
 _NOT_APPLIED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-"""Answers to an in-sync change that prove that it was not made, now or by an earlier attempt."""
+"""Errors that prove that an in-sync change was not made, by this or an earlier attempt."""
 
 _AWAITS_METADATA = frozenset(
     {
@@ -72,13 +73,13 @@ _AWAITS_METADATA = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""Answers after which asking again is no use: the metadata has moved on, and will say where to."""
+"""Errors after which a retry is useless: newer metadata is on its way."""
 
 _NO_FOLLOWERS: dict[int, FollowerProgress] = {}  # shared by all that have none, and never changed
 
 
 class Role:
-    """One replica's part in its partition."""
+    """The role of one replica in its partition."""
 
     __slots__ = (
         "_ask_again",
@@ -131,14 +132,14 @@ class Role:
         self.written_end_offset = self.log_end_offset = written_end_offset
         self.flushed_end_offset = flushed_end_offset
         self.progress = written_end_offset
-        """What is safe on this replica: written, or flushed."""
+        """The end offset that is safe on this replica: written, or flushed."""
         self.high_watermark = min(high_watermark, written_end_offset)
         self.leader_high_watermark = -1
-        """As a follower: what the leader told last."""
+        """As a follower: the leader's high watermark in its last response."""
         self.epoch_start_offset = written_end_offset
         """As leader: where its epoch began."""
         self.asked: AskInSync | None = None
-        """The change of the in-sync set that is under way."""
+        """The in-sync set change in flight."""
         self.now_ms = 0.0
         self._ask_again = False
         self._fetching: FetchFrom | None = None  # what the shell has been asked for last
@@ -147,16 +148,18 @@ class Role:
         self._waiting = WaitingAppends()  # acks=all: for the high watermark
         self._local: WaitingAppends | None = None  # acks=1: for this replica; made by the first that waits
 
-    # What it is
+    # State
 
     @property
     def min_in_sync(self) -> int:
-        """So many in-sync replicas acks=all takes: min.insync.replicas, but never more than there are."""
+        """How many in-sync replicas acks=all requires: min.insync.replicas, but never more than there are
+        replicas.
+        """
         return min(self._min_in_sync, max(1, len(self.replicas)))
 
     @property
     def is_under_min_in_sync(self) -> bool:
-        """Whether fewer are in sync than acks=all takes."""
+        """Whether fewer are in sync than acks=all requires."""
         return len(self.in_sync) < self.min_in_sync
 
     @property
@@ -175,17 +178,17 @@ class Role:
         return bool(self._followers)
 
     def maximal_in_sync(self) -> set[int]:
-        """The in-sync set, with those whose entry is under way (KIP-497)."""
+        """The in-sync set and the one that is asked for, together (KIP-497)."""
         return {*self.in_sync, *(self.asked.in_sync if self.asked is not None else ())}
 
     def progress_of(self, replica: int) -> FollowerProgress | None:
-        """What is known of a follower; None when it is none of this leader's."""
+        """What is known of this follower; None when the replica is not one of this leader's followers."""
         return self._followers.get(replica)
 
     # Roles
 
     def become(self, state: PartitionState, log_end_offset: int, now_ms: float) -> Outputs:
-        """Lead, follow, or wait for a leader, as the metadata says; older metadata is passed over."""
+        """Lead, follow, or wait for a leader, as the metadata says; older metadata is ignored."""
         if self.is_closed or (state.leader_epoch, state.partition_epoch) < (
             self.leader_epoch,
             self.partition_epoch,
@@ -241,7 +244,7 @@ class Role:
                 out += self._fetch()
 
     def closed(self, error_code: int) -> Outputs:
-        """The partition is not served here any more: whoever waits is told the cause."""
+        """The partition is not served here any more: everyone who waits gets `error_code`."""
         if self.is_closed:
             return NOTHING
         out = self._settle_all(error_code)
@@ -252,7 +255,7 @@ class Role:
         return [*out, StopFetching(), WakeFetches()]
 
     def configured(self, min_in_sync: int, flush_before_commit: bool) -> Outputs:
-        """The settings say so: min.insync.replicas, and whether an fsync stands before every commit."""
+        """Apply settings: min.insync.replicas, and whether records count only once fsynced."""
         if (min_in_sync, flush_before_commit) == (self._min_in_sync, self.flush_before_commit):
             return NOTHING
         self._min_in_sync = min_in_sync
@@ -263,8 +266,8 @@ class Role:
     # Appends
 
     def appended(self, end_offset: int, waiter: Any, acks: int, timeout_ms: int | None) -> Outputs:
-        """`waiter` is settled once all before `end_offset` is committed (acks=-1) or safe on this replica
-        (acks=1), or known not to be; with REQUEST_TIMED_OUT after `timeout_ms` (None: never).
+        """Settle `waiter` once all before `end_offset` is committed (acks=-1) or safe on this replica
+        (acks=1), or has failed; with REQUEST_TIMED_OUT after `timeout_ms` (None: never).
         """
         if not self.leads:
             return (Settle((waiter,), ErrorCode.NOT_LEADER_OR_FOLLOWER),)
@@ -295,7 +298,7 @@ class Role:
         return self._progressed(end_offset) if self.flush_before_commit else NOTHING
 
     def write_failed(self, log_end_offset: int) -> Outputs:
-        """What was appended behind `log_end_offset` is taken back."""
+        """Appends from `log_end_offset` on were rolled back."""
         self.log_end_offset = log_end_offset
         self.epoch_start_offset = min(self.epoch_start_offset, log_end_offset)
         waiters = self._waiting.lost(log_end_offset)
@@ -316,7 +319,7 @@ class Role:
         return self._advance()
 
     def _advance(self) -> Outputs:
-        """Move the high watermark, if it may."""
+        """Advance the high watermark as far as it may go."""
         end_offset = self._committed_end_offset() if self._followers else self.progress
         before = self.high_watermark
         if end_offset <= before:
@@ -328,8 +331,8 @@ class Role:
         return (HighWatermark(before, end_offset),)
 
     def _committed_end_offset(self) -> int:
-        """The smallest progress over those that are in sync, or may be without this leader's knowing, or are
-        about to be: who has caught up is waited for, or it would never reach the high watermark.
+        """The smallest progress over the in-sync set, the requested one, and caught-up followers: without
+        waiting for these, they would never reach the high watermark.
         """
         if self.is_under_min_in_sync:
             return self.high_watermark
@@ -362,21 +365,22 @@ class Role:
     # Followers
 
     def refusal_of_follower(self, replica: int, broker_epoch: int, leader_epoch: int) -> int:
-        """Why this leader takes no fetch from `replica`; 0: it does. `leader_epoch` is the request's, or -1.
+        """The error code for a fetch of `replica`, or 0. `leader_epoch` is the request's, or -1.
 
-        An unassigned replica that knows the epoch may know newer metadata, and tries again (as in Kafka).
+        A replica that is not assigned here, but knows the leader epoch, may have newer metadata:
+        UNKNOWN_LEADER_EPOCH makes it retry (as in Kafka).
         """
         follower = self._followers.get(replica)
         if follower is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER if leader_epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH
         if ANY_BROKER_EPOCH < broker_epoch < follower.broker_epoch:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # sent in an earlier life (KIP-903)
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # sent before the follower restarted (KIP-903)
         return 0
 
     def follower_fetched(
         self, replica: int, offset: int, broker_epoch: int, eligible: bool, now_ms: float
     ) -> Outputs:
-        """A follower whose history agrees asks for `offset`: it has everything before it. `eligible`: the
+        """A follower without divergence fetches from `offset`: it has everything before it. `eligible`: the
         broker is registered with this broker epoch, neither fenced nor shutting down (KIP-841).
         """
         follower = self._followers.get(replica)
@@ -399,8 +403,8 @@ class Role:
         return out
 
     def tick(self, now_ms: float) -> Outputs:
-        """Time passes: appends time out, and followers that have not caught up for too long leave the in-sync
-        set. `now_ms` is monotonic, as everywhere here.
+        """Time out appends, and ask to remove followers that have lagged too long from the in-sync set.
+        `now_ms` is monotonic, as everywhere here.
         """
         self.now_ms = now_ms
         if not self.leads:
@@ -437,9 +441,9 @@ class Role:
     def in_sync_change_answered(
         self, asked: AskInSync, error_code: int, state: PartitionState | None, now_ms: float
     ) -> Outputs:
-        """The controller has answered `asked`: `state` is the new one when the error code is 0.
+        """The controller answered `asked`; with error code 0, `state` is the partition's new state.
 
-        Network errors and such count as answers too: whether the change was made is then unknown.
+        A network error is given as an error code too: whether the change was made is then unknown.
         """
         if self.is_closed or asked != self.asked:
             return NOTHING  # the metadata was faster
@@ -455,7 +459,7 @@ class Role:
     # As a follower
 
     def replicated(self, end_offset: int, leader_high_watermark: int) -> Outputs:
-        """What the leader sent is appended, up to `end_offset`, and its high watermark is that."""
+        """The leader's records are appended up to `end_offset`; its response had this high watermark."""
         if self.leads or self.is_closed:
             return NOTHING
         self.log_end_offset = end_offset
@@ -464,7 +468,7 @@ class Role:
         return self._follower_progressed()
 
     def _follower_progressed(self) -> Outputs:
-        """More is fetched once all is safe: the offset that is asked for vouches for what is before."""
+        """Fetch more only once all is safe here: the fetch offset tells the leader that all before it is."""
         out: list[Output] = []
         end_offset = min(self.leader_high_watermark, self.progress)
         if end_offset > self.high_watermark:
@@ -484,11 +488,12 @@ class Role:
     def diverged(
         self, leader_epoch: int, epoch: int, end_offset: int, own_epoch: int, own_end_offset: int
     ) -> Outputs:
-        """The leader of `leader_epoch` says that histories differ: its last epoch up to that of this log's
-        end is `epoch`, and ended at `end_offset`. Here the last epoch up to that one is `own_epoch`, and
-        ended at `own_end_offset` (-1 and -1: none).
+        """The leader of `leader_epoch` reported a diverging epoch: its largest epoch up to this log's last is
+        `epoch`, which ended at `end_offset`. This log's largest epoch up to that is `own_epoch`, which ended
+        at `own_end_offset` (-1 and -1: none).
 
-        Where this log does not know the leader's epoch either, the next round goes on from `own_epoch`.
+        If this log does not have `epoch`, it truncates to the end of `own_epoch`, and the next fetch compares
+        again.
         """
         if self.leads or self.is_closed or leader_epoch != self.leader_epoch:
             return NOTHING
@@ -501,7 +506,9 @@ class Role:
         return (TruncateTo(min(offset, self.log_end_offset)),)
 
     def truncated(self, log_end_offset: int) -> Outputs:
-        """The log was cut and ends here: at the offset that was asked for, or before the batch around it."""
+        """The log was truncated to `log_end_offset`: the offset asked for, or the start of the batch around
+        it.
+        """
         self.log_end_offset = log_end_offset
         self.written_end_offset = min(self.written_end_offset, log_end_offset)
         self.flushed_end_offset = min(self.flushed_end_offset, log_end_offset)

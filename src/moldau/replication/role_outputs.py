@@ -1,4 +1,4 @@
-"""What a partition's role (role.py) asks its shell (partition.py) to do, in this order.
+"""The outputs of a partition's role (role.py), which partition.py carries out in order.
 
 Each is a plain value, so that a test can print and compare it.
 """
@@ -8,25 +8,25 @@ from typing import Any, NamedTuple, TypeAlias
 
 
 class HighWatermark(NamedTuple):
-    """The high watermark moves: what lies between may be read."""
+    """The high watermark advances: records in between become readable."""
 
     before: int
     after: int
 
 
 class Settle(NamedTuple):
-    """These appends are answered: 0, or an error code."""
+    """Answer these waiting appends with 0 or an error code."""
 
     waiters: Sequence[Any]
     error_code: int
 
 
 class WakeFetches(NamedTuple):
-    """Another leader or epoch: whoever waits for records is told so."""
+    """Another leader or leader epoch: parked Fetch requests look again."""
 
 
 class TruncateTo(NamedTuple):
-    """What follower and leader do not have in common begins here; cut it off, then tell `truncated`."""
+    """Truncate the log to this offset, where it diverges from the leader's; then call `truncated`."""
 
     offset: int
 
@@ -36,7 +36,7 @@ class AskInSync(NamedTuple):
 
     in_sync: tuple[int, ...]
     broker_epochs: tuple[int, ...]
-    """Of each member, the registration that was seen to be in sync; -1: unknown (KIP-903)."""
+    """For each member, the broker epoch under which it was seen in sync; -1: unknown (KIP-903)."""
     leader_epoch: int
     partition_epoch: int
 

@@ -1,8 +1,8 @@
 """One timer for all partitions that wait for time to pass.
 
-A partition is watched while something in it waits beyond its turn (a Produce that may time out), or while its
-followers may fall behind. It is told the time every `period_ms` until it needs it no longer; while no
-partition is watched there is no timer. Many partitions are told in slices, each in a call of its own.
+A partition is watched while it has appends that may time out, or followers that may fall behind: its `tick`
+is called every `period_ms`. While no partition is watched there is no timer. Many partitions are ticked in
+slices of the loop's time.
 """
 
 import logging
@@ -14,21 +14,21 @@ from moldau.core.clock import Clock
 from moldau.core.timers import TimerHandle, Timers
 
 TIMEOUTS_MS = 100
-"""So often appends that wait are looked at: a timeout is late by this much at most, and never early."""
+"""How often waiting appends are checked: a timeout is late by at most this much, and never early."""
 _AT_ONCE = 256
 
 log = logging.getLogger("moldau.replication")
 
 
 class Ticking(Protocol):
-    """What is told the time."""
+    """Something that is ticked."""
 
     def tick(self, now_ms: float) -> None:
-        """It is `now_ms` of the monotonic clock."""
+        """Called every period; `now_ms` is monotonic."""
 
     @property
     def has_timeouts(self) -> bool:
-        """Whether something waits that may time out."""
+        """Whether appends wait that may time out."""
 
     @property
     def leads_followers(self) -> bool:
@@ -36,12 +36,12 @@ class Ticking(Protocol):
 
 
 class Ticker:
-    """Tells what is watched the time, every `period_ms`."""
+    """Calls `tick` of everything watched, every `period_ms`."""
 
     def __init__(
         self, timers: Timers, clock: Clock, period_ms: float, needs: Callable[[Ticking], bool]
     ) -> None:
-        """`needs` says whether something has to be told again."""
+        """`needs` says whether something must still be watched."""
         self._timers = timers
         self._clock = clock
         self._period_ms = period_ms
@@ -50,7 +50,7 @@ class Ticker:
         self._timer: TimerHandle | None = None
 
     def watch(self, ticking: Ticking) -> None:
-        """Tell it the time from now on; if it was not watched before, also at once."""
+        """Tick it from now on; if it was not watched before, also at once."""
         if ticking in self._watched:
             return
         self._watched[ticking] = None
@@ -59,7 +59,7 @@ class Ticker:
         ticking.tick(self._clock.monotonic_ms())
 
     def stop(self) -> None:
-        """Tell nothing any more."""
+        """Stop ticking."""
         self._watched.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""What went in and out of one topic, as plain counters that the metrics read."""
+"""Traffic of one topic, as plain counters that the metrics read."""
 
 
 class TopicStats:

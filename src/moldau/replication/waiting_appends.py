@@ -1,14 +1,14 @@
-"""Appends that wait for an offset to be reached, in the order of their offsets, and how long they wait.
+"""Appends that wait for the high watermark (or for this replica), in offset order, with their timeouts.
 
     end offset    10   12   12   15   20         reached up to 12: the first three are taken
     timeout       30s  -    5s   30s  30s        -: as long as it takes
 
-There is no timer an append. `expire` is called now and then while anything waits, and counts a timeout from
-the first call that sees the append: most appends are taken before there is one. Invariant: an append is taken
-once, by whichever of `reached`, `lost`, `expire` and `clear` comes first.
+There is no timer per append. `expire` is called periodically while anything waits, and counts a timeout from
+the first call that sees the append; most appends are taken before that. Invariant: an append is taken once,
+by the first of `reached`, `lost`, `give_up`, `expire` and `clear`.
 
 Hot: `add` (which role.py does by `append` where it can) and `reached` run for every Produce request. Not
-here: what is reached when (role.py).
+here: which offset is reached when (role.py).
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ _NONE: frozenset[int] = frozenset()  # most partitions never need a set of their
 
 
 class WaitingAppends:
-    """One partition's appends that wait for the same mark."""
+    """One partition's appends that wait for the same kind of progress."""
 
     __slots__ = ("_due", "_gone", "_reached", "_seen", "_serial", "entries", "last_end_offset")
 
@@ -42,9 +42,9 @@ class WaitingAppends:
         return len(self.entries) - len(self._gone)
 
     def add(self, end_offset: int, waiter: Any, timeout_ms: int | None) -> None:
-        """`waiter` waits until all before `end_offset` is reached; `timeout_ms` None: however long.
+        """`waiter` waits until `end_offset` is reached; `timeout_ms` None: without limit.
 
-        A repeated batch, which lies before others that wait, is answered with the last of them.
+        A duplicate batch, which lies before others that wait, is settled with the last of them.
         """
         self.last_end_offset = end_offset = max(end_offset, self.last_end_offset)
         self.entries.append((end_offset, waiter, timeout_ms))
@@ -67,7 +67,7 @@ class WaitingAppends:
         return waiters
 
     def lost(self, end_offset: int) -> list[Any]:
-        """Take those whose records lay at or behind this offset: the log ends here again."""
+        """Take those whose records were rolled back: the log ends at this offset again."""
         waiters = []
         entries = self.entries
         while entries and entries[-1][0] > end_offset:
@@ -85,7 +85,7 @@ class WaitingAppends:
         return waiters
 
     def give_up(self) -> list[Any]:
-        """Take those that wait only for so long."""
+        """Take those with a timeout."""
         given_up = [each for each in self.entries if each[2] is not None and id(each) not in self._gone]
         self._pass_over(given_up)
         self._tidy()
@@ -102,7 +102,7 @@ class WaitingAppends:
         return waiters
 
     def expire(self, now_ms: float) -> list[Any]:
-        """Take those whose timeout has passed since a former call saw them."""
+        """Take those whose timeout has passed since an earlier call saw them."""
         due = self._due
         late = []
         while due and due[0][0] <= now_ms:
@@ -127,7 +127,7 @@ class WaitingAppends:
             self._gone.update(map(id, entries))
 
     def _forget(self, entry: Entry) -> None:
-        """An entry that has timed out leaves the queue."""
+        """A timed-out entry leaves the queue."""
         assert isinstance(self._gone, set)
         self._gone.discard(id(entry))
 
@@ -135,7 +135,7 @@ class WaitingAppends:
         return entry[0] > self._reached and id(entry) not in self._gone
 
     def _tidy(self) -> None:
-        """Keep no more than twice what waits."""
+        """Drop settled entries once they outnumber the waiting ones."""
         if len(self._due) > 2 * len(self) + _SPARE_ENTRIES:
             self._due = [each for each in self._due if self._waits(each[2])]
             heapify(self._due)

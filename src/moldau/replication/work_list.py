@@ -1,16 +1,16 @@
-"""What a new image asks of this broker's partitions, done topic by topic and in slices.
+"""Applies a new metadata image to this broker's partitions, topic by topic and in slices.
 
-An image may bring or take thousands of partitions at once, and each costs a few calls to the operating
-system. Small changes are done on the spot; what does not fit into one slice goes on in a task, and the event
-loop is given back between two slices.
+An image may add or remove thousands of partitions at once, and each costs a few system calls. Small changes
+are made at once; what does not fit into one slice goes on in a task that yields to the event loop between
+slices.
 
-    image 7 ──> | leaving: t-0, t-1, ... | due: a (7), b (7) |  ──steps──>  waiters of 7 are told
+    image 7 ──> | leaving: t-0, t-1, ... | due: a (7), b (7) |  ──steps──>  waiters of 7 resume
     image 8 ──> | ...                    | ... b (7), c (8)  |              waiters of 8 later
 
-Invariants: what leaves is gone before anything new is opened, so that a topic deleted and made again under
-one name never meets its own old folders; a topic is compared with the *newest* image when its turn comes, and
-again from its beginning when it changes between two slices; whoever waits for an image is told in the order
-of the images, once nothing that it asked for is left.
+Invariants: removed partitions are gone before new ones are opened, so that a topic deleted and created again
+never finds its old folders; a topic is compared with the *newest* image when its turn comes, and from the
+start again if it changes between slices; waiters of images resume in image order, once nothing of their image
+is left to do.
 
 Not here: what is done for one partition (manager.py).
 """
@@ -28,24 +28,24 @@ log = logging.getLogger("moldau.replication")
 
 
 class Due(NamedTuple):
-    """Since which image a topic waits, and which was the last to change it."""
+    """The first image that a topic waits for, and the last that changed it."""
 
     since_version: int
     version: int
 
 
 class WorkList:
-    """Topics to be brought in step, and partitions to be taken away.
+    """Topics to be updated, and partitions to be removed.
 
-    `bring` makes the steps of one topic, of which each is short, and stops early when `is_current` says that
-    the topic has changed again; `take` closes one partition and removes its log.
+    `bring` yields the short steps of one topic, and stops early when `is_current` is false; `take` closes one
+    partition and removes its log.
     """
 
     def __init__(
         self, bring: Callable[[str, Due], Iterator[None]], take: Callable[[Partition], None]
     ) -> None:
         self.lane: SlowLane | None = None
-        """None: everything at once, as before a broker serves anybody."""
+        """None: everything at once, as before clients are served."""
         self._bring = bring
         self._take = take
         self._due: dict[str, Due] = {}
@@ -54,12 +54,12 @@ class WorkList:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, name: str, version: int) -> None:
-        """The topic has changed with this image."""
+        """This image changed the topic."""
         known = self._due.get(name)
         self._due[name] = Due(version if known is None else known.since_version, version)
 
     def remove(self, partition: Partition, version: int) -> None:
-        """The partition has gone with this image."""
+        """This image removed the partition."""
         self._leaving.append((version, partition))
 
     def is_current(self, name: str, due: Due) -> bool:
@@ -67,12 +67,13 @@ class WorkList:
         return self._due.get(name) is due
 
     def leaving(self) -> list[Partition]:
-        """The partitions that are not taken away yet."""
+        """The partitions still to be removed."""
         return [partition for _, partition in self._leaving]
 
     def work(self, version: int) -> "asyncio.Future[None] | None":
-        """Do what is due: None when all of it is done, else a future for the moment when everything up to
-        this image is."""
+        """Do what is due: None when all is done, else a future that is done when everything up to this image
+        is.
+        """
         if self._task is None:
             steps = self._steps()
             if self.lane is None:
@@ -90,14 +91,14 @@ class WorkList:
         return future
 
     def stop(self) -> None:
-        """Leave the rest undone: the next start finds it in the metadata."""
+        """Drop the rest: the next start makes up for it from the metadata."""
         if self._task is not None:
             self._task.cancel()
             self._tell(everybody=True)
 
     @staticmethod
     def _slice(steps: Iterator[None], slices: Slices) -> bool:
-        """Whether that was the last step."""
+        """Run one slice; whether nothing is left."""
         for _ in steps:  # noqa: SIM110 - a loop over a generator's side effects
             if slices.spent():
                 return False
@@ -133,7 +134,7 @@ class WorkList:
             yield
 
     def _tell(self, *, everybody: bool = False) -> None:
-        """Tell whoever waits for images of which nothing is left."""
+        """Resume the waiters of images of which nothing is left to do."""
         waiters = self._waiters
         if not waiters:
             return
@@ -144,7 +145,7 @@ class WorkList:
                 future.set_result(None)
 
     def _oldest(self) -> int:
-        """The first image of which something is left to do."""
+        """The oldest image of which something is left to do."""
         leaving = self._leaving[0][0] if self._leaving else None
         due = next(iter(self._due.values())).since_version if self._due else None
         versions = [each for each in (leaving, due) if each is not None]

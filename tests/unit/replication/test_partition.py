@@ -15,7 +15,7 @@ from moldau.metadata.image import PartitionState
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.partition import Partition
-from moldau.replication.surroundings import Surroundings
+from moldau.replication.shared_parts import SharedParts
 from moldau.replication.topic_stats import TopicStats
 from moldau.replication.waiters import UNKNOWN_BYTES
 
@@ -98,8 +98,8 @@ class Bench:
         self.partition = self.another(self.log)
 
     def another(self, log: FakeLog | None = None) -> Partition:
-        around = Surroundings(1, self.group_commit, lambda: 0.0)
-        partition = Partition("t", bytes(16), 0, log or FakeLog(), around, TopicStats())  # type: ignore[arg-type]
+        shared = SharedParts(1, self.group_commit, lambda: 0.0)
+        partition = Partition("t", bytes(16), 0, log or FakeLog(), shared, TopicStats())  # type: ignore[arg-type]
         partition.configure(flush_before_commit=self.flush_before_commit)
         partition.become(PartitionState.fresh((1,)))
         return partition

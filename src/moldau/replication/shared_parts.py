@@ -1,4 +1,4 @@
-"""What all partitions of a broker share; each default is that of a partition by itself, as in tests."""
+"""The parts of the broker that all partitions use. The defaults fit a single partition, as in tests."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 _NO_FAILURE: "Callable[[Partition, OSError], None]" = lambda partition, error: None  # noqa: E731
 
 
-class Surroundings(NamedTuple):
-    """What all partitions of a broker share."""
+class SharedParts(NamedTuple):
+    """Dependencies shared by all partitions of a broker."""
 
     node_id: int
     group_commit: GroupCommit
     monotonic_ms: Callable[[], float]
     timeouts: Ticker | None = None
-    """Tells those the time in which appends wait; None: appends do not time out."""
+    """Ticks partitions with waiting appends; None: appends do not time out."""
     lags: Ticker | None = None
-    """Tells those the time that lead followers; None: nobody falls behind."""
+    """Ticks partitions that lead followers; None: no follower is removed for lag."""
     in_sync_changes: InSyncChanges = NoPeers()
     fetcher: FollowerFetcher = NoPeers()
     broker_epoch: Callable[[int], int | None] = lambda node_id: None
-    """With which epoch a broker is registered; None: it is not, is fenced, or shuts down."""
+    """A broker's registered epoch; None: not registered, fenced, or shutting down."""
     storage_failed: "Callable[[Partition, OSError], None]" = _NO_FAILURE
     lag_max_ms: float = 30_000
