@@ -1,1 +1,1 @@
-"""What touches the world (time, files, randomness, settings, waiting), injectable for the sake of tests."""
+"""Time, files, network, randomness, settings, waiting: dependencies on the outside, injectable for tests."""

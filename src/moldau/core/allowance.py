@@ -1,9 +1,9 @@
-"""How many array elements of large requests may be in memory at once.
+"""Bounds the array elements of large requests in memory.
 
-A row of two bytes becomes an object of a hundred and another one for its answer, so that frames within
+A row of two bytes becomes an object of a hundred and another one for its response, so that frames within
 `socket.request.max.bytes` could still take gigabytes. One request may have `moldau.request.elements.max`
-elements; all that are worked on together may have twice as many. Before a large frame is decoded it takes as
-many as its bytes could hold, waiting in the order of arrival, and gives back what it did not need.
+elements; all large requests together twice as many. Before a large frame is decoded it takes as many as its
+bytes could hold, waiting in the order of arrival, and returns what it did not need.
 """
 
 import asyncio
@@ -14,15 +14,14 @@ REQUESTS = 2
 
 
 class Allowance:
-    """Array elements that large requests may still use; `elements_max` may change at run time."""
+    """The elements that large requests may still use; `elements_max` may change at run time."""
 
     def __init__(self) -> None:
         self.used = 0
         self._waiting: deque[tuple[int, int, asyncio.Future[None]]] = deque()
 
     async def take(self, elements: int, elements_max: int) -> int:
-        """Wait until there is room for so many elements (of at most `elements_max` for one request); gives
-        how many were taken."""
+        """Wait for this many elements (`elements_max` at most); returns how many were taken."""
         wanted = min(elements, elements_max)
         if self._waiting or not self._fits(wanted, elements_max):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -38,7 +37,7 @@ class Allowance:
         return wanted
 
     def give_back(self, elements: int) -> None:
-        """So many elements are needed no longer."""
+        """Return this many elements."""
         self.used -= elements
         waiting = self._waiting
         while waiting:

@@ -1,9 +1,8 @@
-"""crc32c, without what its package brings along.
+"""crc32c, without importing its whole package.
 
-The package `crc32c` reads its own version and builds a command line when it is imported: argparse, zipfile,
-email and importlib.metadata, 20 to 50 ms of a start that may take 250. What is needed is one function of
-its extension module, so that module alone is loaded. Where it is not found as expected, the package is
-imported like any other.
+The package `crc32c` reads its own version and builds a command line on import: argparse, zipfile, email and
+importlib.metadata, 20 to 50 ms of a start that may take 250. Only one function of its extension module is
+needed, so that module alone is loaded; if it is not found as expected, the package is imported.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,8 @@
-"""Identifiers of 128 bits: raw bytes inside the broker, url-safe base64 wherever a person or a file reads
-them.
+"""Identifiers of 128 bits: raw bytes inside the broker, url-safe base64 as text.
 
 The text form is Kafka's: 22 characters of the url-safe alphabet, without padding. A random id never begins
-with `-` in text, so that it can stand on a command line without being taken for an option, and is never one
-of the two that Kafka reserves (all zeros: no id; one: the metadata topic).
+with `-` in text, so that it cannot be taken for a command-line option, and is never one of the two that Kafka
+reserves (all zeros: no id; one: the metadata topic).
 """
 
 import base64
@@ -14,12 +13,12 @@ _RESERVED = frozenset({ZERO_UUID, bytes(15) + b"\x01"})
 
 
 def uuid_to_text(raw: bytes) -> str:
-    """The 22 characters that stand for these 16 bytes."""
+    """The 22 characters of these 16 bytes."""
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
 
 
 def uuid_from_text(text: str) -> bytes:
-    """The 16 bytes behind the text; ValueError when it is not such an id."""
+    """The 16 bytes of the text; ValueError if it is not an id."""
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError as error:
@@ -30,7 +29,7 @@ def uuid_from_text(text: str) -> bytes:
 
 
 def random_uuid(source: random.Random) -> bytes:
-    """A fresh random id (version 4), drawn from `source`."""
+    """A random id (version 4), drawn from `source`."""
     while True:
         bits = source.getrandbits(128)
         bits = (bits & ~(0xF << 76)) | (0x4 << 76)

@@ -1,7 +1,7 @@
-"""The C kernels: found where the installation had a compiler, else replaced by their twins in Python.
+"""The C kernels: used where they were compiled, else replaced by their twins in Python.
 
-A kernel is an extension module beside a module in Python that says what is asked of both and holds the twin.
-`MOLDAU_KERNELS=python` in the environment chooses the twins everywhere (for tests, and to rule a kernel out).
+A kernel is an extension module beside a Python module that defines the interface of both and holds the twin.
+`MOLDAU_KERNELS=python` in the environment selects the twins everywhere (for tests, and to rule out a kernel).
 """
 
 import os
@@ -20,7 +20,7 @@ KERNELS = (
 
 
 def ruled_out() -> bool:
-    """Whether the environment asks for the twins."""
+    """Whether the environment selects the twins."""
     return os.environ.get("MOLDAU_KERNELS") == "python"
 
 
@@ -31,7 +31,7 @@ def kernel(name: str) -> Any:
 
 
 def built(name: str) -> Any:
-    """The extension module of this name, whatever the environment says; None where it was not built."""
+    """The extension module of this name, whatever the environment says; None if it was not compiled."""
     try:
         return import_module(name)
     except ImportError:
@@ -39,7 +39,7 @@ def built(name: str) -> Any:
 
 
 def missing() -> list[str]:
-    """The kernels that are not used: not built, or ruled out by the environment."""
+    """The kernels that are not used: not compiled, or ruled out by the environment."""
     if ruled_out():
         return list(KERNELS)
     return [name for name in KERNELS if find_spec(name) is None]

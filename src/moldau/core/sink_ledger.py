@@ -1,8 +1,8 @@
-"""Committed offsets that are no places in a topic: the ledgers of exactly-once sinks.
+"""Committed offsets that are ledger entries of exactly-once sinks, not positions.
 
-A sink on Spark notes the number of the last micro-batch that it has written as a committed offset, within the
-transaction that wrote it (moldau.client.ledger has the whole story). Such an offset has no lag, and moving it
-would make the sink write a micro-batch twice. What tells it from others is its metadata:
+A Spark sink stores the number of the last written micro-batch as a committed offset, in the transaction that
+wrote it (moldau.client.ledger). Such an offset has no lag, and resetting it would make the sink write a
+micro-batch twice. Its metadata identifies it:
 
     {"stream":"7c1e...","run":"90ab...","turn":3,"before":[...]}
 """
@@ -15,9 +15,9 @@ _BEGINNING = '{"stream":'
 
 
 def is_sink_ledger(metadata: str | None) -> bool:
-    """Whether an offset with this metadata is a micro-batch's number.
+    """Whether an offset with this metadata is a ledger entry.
 
-    What follows the entry does not matter: librdkafka's admin client adds bytes that happen to lie behind it.
+    Bytes after the entry are ignored: librdkafka's admin client may append some.
     """
     if not metadata or not metadata.startswith(_BEGINNING):
         return False  # nearly every offset there is, so this must be quick

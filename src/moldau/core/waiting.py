@@ -1,13 +1,13 @@
-"""`Answer[T]`: a T that is there already, or an awaitable of it. The type of whatever may have to wait.
+"""`Answer[T]`: a T, or an awaitable of it. The type of everything that may have to wait.
 
-Most requests are answered at once, and only those that wait shall cost a task: so such a function returns the
-value itself where it has it. Callers do not ask which of the two they got:
+Most requests are answered at once, and only those that wait should cost a task: so such a function returns
+the value itself if it has it. Callers handle both with:
 
-    then(answer, translate)        the translated answer, again at once or later
+    then(answer, translate)        the translated answer, at once or later
     together(answers, combine)     one answer made of several
-    await settled(answer)          inside a coroutine, where waiting costs nothing more
+    await settled(answer)          inside a coroutine
 
-A T that is an awaitable itself cannot be told from one that comes later; do not use that.
+A T that is itself an awaitable is not supported.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -25,12 +25,12 @@ def is_later(answer: Answer[T]) -> TypeGuard[Awaitable[T]]:
 
 
 async def settled(answer: Answer[T]) -> T:
-    """The value, waited for if need be."""
+    """The value, awaited if necessary."""
     return await answer if is_later(answer) else answer  # type: ignore[return-value]  # else it is a T
 
 
 def then(answer: Answer[T], translate: Callable[[T], R]) -> Answer[R]:
-    """`translate` of the value: at once if it is there, else a coroutine of it."""
+    """`translate` of the value: at once, or as a coroutine."""
     if not is_later(answer):
         return translate(answer)  # type: ignore[arg-type]
 
@@ -41,7 +41,7 @@ def then(answer: Answer[T], translate: Callable[[T], R]) -> Answer[R]:
 
 
 def together(answers: Iterable[Answer[T]], combine: Callable[[list[T]], R]) -> Answer[R]:
-    """`combine` of all values, in their order: at once if all are there, else a coroutine of it."""
+    """`combine` of all values, in their order: at once, or as a coroutine."""
     items = list(answers)
     if not any(map(is_later, items)):
         return combine(items)  # type: ignore[arg-type]

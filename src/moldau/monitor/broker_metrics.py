@@ -33,7 +33,7 @@ _TRAFFIC = (
 
 
 class Traffic:
-    """Counters by topic, and a total that never falls: a deleted topic's share stays in it."""
+    """Counters by topic, and a monotonic total: a deleted topic's share stays in it."""
 
     def __init__(self) -> None:
         self._seen: dict[str, TopicStatsSource] = {}
@@ -56,7 +56,7 @@ class Traffic:
 
 
 def requests(sources: Sources) -> Iterator[str]:
-    """Requests by API and version, and how long they took."""
+    """Requests by API and version, and their duration."""
     yield samples(
         "kafka_network_requestmetrics_requests_total",
         [
@@ -94,7 +94,7 @@ def connections(listeners: list[ListenerSource]) -> Iterator[str]:
 
 
 def memory(requests: RequestMemorySource, responses: ResponseMemorySource) -> Iterator[str]:
-    """What connections hold, of both limits."""
+    """Memory held by connections, and the two limits."""
     limit_bytes = requests.limit_bytes if requests.limit_bytes > 0 else NO_LIMIT
     yield single("kafka_network_socketserver_memorypoolused", requests.used_bytes)
     yield single("kafka_network_socketserver_memorypoolavailable", limit_bytes - requests.used_bytes)
@@ -111,7 +111,7 @@ def memory(requests: RequestMemorySource, responses: ResponseMemorySource) -> It
 
 
 def directories(manager: LogManagerSource) -> Iterator[str]:
-    """Data directories: room, failures, and how far their opening has come."""
+    """Data directories: free space, failures, and loading progress."""
     yield single("kafka_log_logmanager_offlinelogdirectorycount", len(manager.offline_dirs))
     full = set(manager.full_dirs)
     disks = []

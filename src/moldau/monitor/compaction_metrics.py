@@ -1,4 +1,4 @@
-"""Metrics of compaction: under the names that Kafka's cleaner has, and what only this broker tells."""
+"""Metrics of compaction: Kafka's log cleaner names, and our own."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from moldau.monitor.exposition import labels, samples, single
 
 
 def compaction(report: CompactionReport) -> Iterator[str]:
-    """All of it."""
+    """All metrics of compaction."""
     last, totals = report.last, report.totals
     recopied = utilization = 0.0
     if last is not None:

@@ -1,9 +1,8 @@
-"""The things that can be wrong with a broker: one table, read by the probes, the metrics, the documentation
-and the tests.
+"""The table of health conditions, read by the probes, the metrics, the documentation and the tests.
 
-A condition is a fact with a cause and a remedy. A warning makes the verdict *degraded*: all requests are
-still served, but somebody should look. A failure makes it *failing*: some requests are refused. A condition
-that makes the broker *unready* also takes it out of a load balancer, because no request would succeed.
+A condition is a problem with a cause and a remedy. A warning makes the verdict *degraded*: all requests are
+still served. A failure makes it *failing*: some requests are refused. A condition that makes the broker
+*unready* also takes it out of a load balancer, because no request would succeed.
 """
 
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from enum import IntEnum
 
 
 class Severity(IntEnum):
-    """How bad it is; the worst one present is the verdict."""
+    """The severity; the worst one present is the verdict."""
 
     WARN = 1
     FAIL = 2
@@ -185,7 +184,7 @@ CONDITIONS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One thing that is wrong now. `message` has the figures of this case."""
+    """A problem that exists now. `message` has its figures."""
 
     name: str
     severity: Severity
@@ -200,7 +199,7 @@ class Condition:
 
     @property
     def passing(self) -> bool:
-        """Whether it belongs to every start or stop, so that only its lasting is news."""
+        """Whether it occurs at every start or stop, so that it is logged only if it lasts."""
         kind = CONDITIONS.get(self.name)
         return kind is not None and kind.passing
 

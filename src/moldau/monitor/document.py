@@ -1,8 +1,7 @@
-"""Keeps the tables of docs/monitoring.md; `python -m moldau.monitor.document docs/monitoring.md` renews them.
-them anew.
+"""Generates the tables of docs/monitoring.md: `python -m moldau.monitor.document docs/monitoring.md`.
 
-A test compares the file with what this gives, so that no condition and no metric stays undocumented. The
-prose between the tables is written by hand.
+A test compares the file with this output, so every condition and metric is documented. The prose between the
+tables is written by hand.
 """
 
 import re
@@ -28,7 +27,7 @@ def tables() -> dict[str, str]:
 
 
 def renewed(text: str) -> str:
-    """The document with every table as it should be; ValueError when a table has no place in it."""
+    """The document with all tables replaced. ValueError if a table's markers are missing."""
     for name, table in tables().items():
         place = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         if not place.search(text):

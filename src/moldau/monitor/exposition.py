@@ -5,10 +5,9 @@
     kafka_brokers 3
     kafka_topic_partitions{topic="orders"} 12
 
-Written out by f-strings, because at 10,000 partitions a scrape has 140,000 lines: prometheus-client's
-objects take twenty times as long for them (docs/decisions/metrics-text.md). Its parser checks us in the
-tests. A piece is at most a few hundred lines, so that whoever sends the pieces can let the event loop turn
-in between.
+Written with f-strings, because at 10,000 partitions a scrape has 140,000 lines: prometheus-client's objects
+take twenty times as long for them (docs/decisions/metrics-text.md). Its parser checks the output in the
+tests. A piece is at most a few hundred lines, so that the sender can yield to the event loop in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -50,7 +49,9 @@ def samples(name: str, rows: Iterable[tuple[Labels, Value]]) -> str:
 
 
 def of_each(name: str, rows: list[tuple[Labels, T]], value: Callable[[T], Value]) -> Iterator[str]:
-    """A metric with a sample for each of many rows, in pieces; `value` is asked when its piece is made."""
+    """A metric with a sample for each of many rows, in pieces; `value` is called when its piece is
+    rendered.
+    """
     yield head(name)
     for start in range(0, len(rows), _LINES_A_PIECE):
         piece = rows[start : start + _LINES_A_PIECE]

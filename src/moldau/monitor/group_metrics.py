@@ -1,9 +1,9 @@
 """Metrics of consumer groups: members, committed offsets and lag, under kafka_exporter's names.
 
-Lag is measured against the high watermark of the partitions on this broker; where a group has committed
-something in a topic but nothing for one of its partitions, offset and lag are -1, as kafka_exporter gives
-them, so that an alert can see it. The sums leave these out. The ledger of an exactly-once sink is kept as an
-offset, but is none, and has neither.
+Lag is measured against the high watermark of the partitions on this broker. If a group has committed offsets
+in a topic but none for one of its partitions, offset and lag are -1, as in kafka_exporter, so that an alert
+can see it; the sums leave these out. The ledger of an exactly-once sink is stored as a committed offset but
+is no position; it has neither.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,17 +1,16 @@
-"""The broker's verdict on itself: ok, degraded or failing, always with the cause and what to do about it.
+"""The broker's health: ok, degraded or failing, always with cause and remedy.
 
-Probes are functions that look at one part of the broker and give the conditions they find; `node.py`
-registers them. A verdict is made when somebody asks, and every few seconds, so that what begins or ends
-also stands in the log once.
+Probes are functions that check one part of the broker and return conditions; `node.py` registers them. A
+verdict is computed on request, and every few seconds, so that changes are logged once.
 
-Three questions are kept apart, because their answers have different consequences:
+Three questions with different consequences:
 
-    live      does the event loop turn?   If not, restart the process. Answering at all is the proof.
+    live      does the event loop run?    If not, restart the process. Any response proves it.
     ready     would a request succeed?    If not, send clients elsewhere. Recovery must not cause a restart.
-    verdict   is anything wrong?          Tell a person. A nearly full disk takes no broker out of service.
+    verdict   is anything wrong?          Alert a person. A nearly full disk takes no broker out of service.
 
-A probe must be quick (it runs on the event loop) and may fail: then that is a condition, and the others
-still count.
+A probe must be quick (it runs on the event loop) and may fail: then that is a condition, and the others still
+count.
 """
 
 import logging
@@ -32,7 +31,7 @@ _PASSING_MS_MAX = 30_000
 
 
 class Phase(IntEnum):
-    """Where a broker is in its life, numbered as Kafka's BrokerState metric."""
+    """The broker's lifecycle state, numbered as Kafka's BrokerState metric."""
 
     NOT_RUNNING = 0
     STARTING = 1
@@ -43,7 +42,7 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer at one moment; `causes` are ordered, the worst first."""
+    """The result at one moment; `causes` are ordered, the worst first."""
 
     causes: tuple[Condition, ...]
 
@@ -59,15 +58,15 @@ class Verdict:
 
     @property
     def unready(self) -> Condition | None:
-        """The cause for which no request would succeed, if there is one."""
+        """The condition that makes the broker unready, if there is one."""
         return next((cause for cause in self.causes if cause.unready), None)
 
 
 class Health:
-    """Asks the probes, remembers the phase, and logs what changes."""
+    """Runs the probes, keeps the phase, and logs changes."""
 
     def __init__(self, clock: Clock, facts: Callable[[], Mapping[str, object]] = dict) -> None:
-        """`facts` gives what the health page tells besides: version, node id, addresses."""
+        """`facts` returns further fields of the health page: version, node id, addresses."""
         self.phase = Phase.STARTING
         self.facts = facts
         self._clock = clock
@@ -78,16 +77,16 @@ class Health:
         self._timer: TimerHandle | None = None
 
     def register(self, *probes: Probe) -> None:
-        """Ask these, too, from now on."""
+        """Add probes."""
         self._probes.extend(probes)
 
     @property
     def uptime_ms(self) -> float:
-        """How long the broker has been there."""
+        """The time since the start."""
         return self._clock.monotonic_ms() - self._started_ms
 
     def verdict(self) -> Verdict:
-        """Ask all probes now."""
+        """Run all probes now."""
         found = list(_of_phase(self.phase))
         for probe in self._probes:
             try:
@@ -101,19 +100,20 @@ class Health:
     # Watching
 
     def watch(self, timers: Timers) -> None:
-        """Look every few seconds until `stop`, and log what begins and what ends."""
+        """Check every few seconds until `stop`, and log changes."""
         self.check()
         self._timer = timers.call_later(_CHECK_EVERY_MS, lambda: self.watch(timers))
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def check(self) -> Verdict:
-        """Make a verdict and log its difference to the last check, by condition name; a start or a stop is
-        logged only when it lasts."""
+        """Compute a verdict and log its changes since the last check, by condition name; those of a
+        start or a stop only if they last.
+        """
         verdict = self.verdict()
         present = {cause.name: cause for cause in reversed(verdict.causes) if self._is_news(cause)}
         for name, cause in present.items():
@@ -130,7 +130,7 @@ class Health:
         return verdict
 
     def _is_news(self, cause: Condition) -> bool:
-        """Whether the log tells of it: what belongs to every start only when it lasts."""
+        """Whether to log it: conditions of every start only if they last."""
         if not cause.passing:
             return True
         now_ms = self._clock.monotonic_ms()

@@ -1,12 +1,11 @@
-"""How late the event loop runs, how busy it is, and whether the wall clock was set back: one small timer
-tells all three.
+"""Measures the event loop's lag and CPU use, and detects a wall clock that was set back, with one small
+timer.
 
-Ten times a second the sampler asks to be called after 100 ms and compares with what it got. The difference
-is what every request of that moment waited, too. From the same call come the loop thread's CPU time (its
-share is how busy the loop is) and the two clocks: if the wall clock moved less than the monotonic one,
-somebody set it back.
+Ten times a second the sampler asks to be called after 100 ms. The difference to the real time is what every
+request of that moment waited, too. The same call reads the loop thread's CPU time and the two clocks: if the
+wall clock moved less than the monotonic one, it was set back.
 
-Costs about 10 us of CPU a second. Not here: which lag is too much (probes).
+Costs about 10 us of CPU a second. Not here: the limit for the lag (probes).
 """
 
 from collections import deque
@@ -22,7 +21,7 @@ _JUMP_MS_MIN = 1_000.0
 
 
 class Lag(NamedTuple):
-    """The lag over the last minute, in milliseconds, and from how many samples that is known."""
+    """The lag over the last minute, in milliseconds, and the number of samples."""
 
     p50_ms: float
     p99_ms: float
@@ -31,7 +30,7 @@ class Lag(NamedTuple):
 
 
 class ClockJump(NamedTuple):
-    """The wall clock went back by `back_ms`; noticed at this monotonic time."""
+    """The wall clock went back by `back_ms`, detected at this monotonic time."""
 
     back_ms: float
     noticed_ms: float
@@ -53,11 +52,11 @@ class LoopLag:
         self.jump: ClockJump | None = None
 
     def start(self) -> None:
-        """Begin to sample."""
+        """Start sampling."""
         self._ask()
 
     def stop(self) -> None:
-        """Sample no more."""
+        """Stop sampling."""
         if self._timer is not None:
             self._timer.cancel()
 

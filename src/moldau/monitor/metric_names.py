@@ -1,16 +1,16 @@
-"""Every metric that /metrics shows: name, type and meaning; read by the rendering, the documentation and
-the tests.
+"""Every metric of /metrics: name, type and description; read by the rendering, the documentation and the
+tests.
 
-Three families of names stand side by side, so that existing dashboards and alerts work unchanged: those of
-kafka_exporter (offsets and lag), those that Strimzi's rules for the JMX exporter give Kafka's own metrics,
-and `process_*`/`python_*` as every Prometheus client has them. `moldau_*` is what only this broker knows.
+Three families of names, so that existing dashboards and alerts work unchanged: those of kafka_exporter
+(offsets and lag), those that Strimzi's rules for the JMX exporter give Kafka's own metrics, and
+`process_*`/`python_*` as in every Prometheus client. `moldau_*` are our own.
 """
 
 from typing import NamedTuple
 
 
 class Metric(NamedTuple):
-    """One metric's type (gauge, counter, histogram) and what it says, with the unit."""
+    """One metric's type (gauge, counter, histogram) and description, with the unit."""
 
     type: str
     help: str

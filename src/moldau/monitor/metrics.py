@@ -1,9 +1,8 @@
-"""One scrape: everything in `Sources`, rendered in pieces when somebody asks.
+"""Renders a scrape of everything in `Sources`, in pieces.
 
-Nothing is prepared between scrapes and nothing is registered: the hot code increments plain integers, and
-the cost of metrics is paid by whoever reads them. `render` is a generator, and the sender lets the event
-loop turn between its pieces, so that a scrape of 10,000 partitions holds no request up for longer than a
-piece takes, about a millisecond.
+Nothing is prepared between scrapes: the hot code increments plain integers, and the scrape pays for the rest.
+`render` is a generator, and the sender yields to the event loop between its pieces, so that a scrape of
+10,000 partitions delays a request by one piece at most, about a millisecond.
 """
 
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ _PIECE_BYTES_MIN = 32 * 1024
 
 
 class Metrics:
-    """Renders what the sources show."""
+    """Renders the metrics of the sources."""
 
     def __init__(self, sources: Sources, health: Health, lag: LoopLag, watch: OpenTransactionWatch) -> None:
         self._sources = sources
@@ -28,7 +27,7 @@ class Metrics:
         self._traffic = broker_metrics.Traffic()
 
     def render(self) -> Iterator[bytes]:
-        """The whole text, in pieces; an empty piece says that this is a good moment to let others go on."""
+        """The whole text, in pieces; after an empty piece the sender should yield to the event loop."""
         gathered: list[str] = []
         size = 0
         for text in self._texts():

@@ -50,17 +50,17 @@ class Monitor:
         self.health.register(transactions(watch, lambda: sources.transactions, transaction_age_ms_max))
 
     def start(self) -> None:
-        """Begin to sample and to watch."""
+        """Start sampling and checking."""
         self.lag.start()
         self.health.watch(self._timers)
 
     def stop(self) -> None:
-        """No more timers."""
+        """Stop all timers."""
         self.lag.stop()
         self.health.stop()
 
     def routes(self) -> Mapping[str, Route]:
-        """What the HTTP server serves."""
+        """The HTTP server's route table."""
         return Pages(self.health, self.metrics).routes()
 
 

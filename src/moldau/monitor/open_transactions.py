@@ -40,7 +40,7 @@ class HeldBack(NamedTuple):
 
 
 class OpenTransactionWatch:
-    """Looks at the partitions that this broker leads. To be asked every few seconds, for the ages' sake."""
+    """Checks the partitions that this broker leads; called every few seconds, to measure ages."""
 
     def __init__(self, sources: Sources, clock: Clock) -> None:
         self._sources = sources
@@ -48,7 +48,7 @@ class OpenTransactionWatch:
         self._first_seen_ms: dict[_Key, float] = {}
 
     def look(self) -> list[HeldBack]:
-        """Every partition that is held back now, the longest first."""
+        """Every partition whose last stable offset is held back now, the longest first."""
         found = self._open_now()
         if not found:
             return []

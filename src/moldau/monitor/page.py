@@ -1,4 +1,4 @@
-"""A page asked for and a page given: all that monitoring knows of HTTP; server/http.py speaks the rest."""
+"""Request and response of a monitoring page, independent of HTTP (server/http.py)."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What was asked for. `query` holds the last value of each name; header names are in lower case."""
+    """The request. `query` has the last value of each name; header names are in lower case."""
 
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
@@ -19,7 +19,7 @@ class Ask:
 
     @property
     def wants_text(self) -> bool:
-        """Whether a person reads the answer: ?format=text, or a browser's Accept header."""
+        """Whether the client is a person: ?format=text, or a browser's Accept header."""
         wanted = self.query.get("format")
         if wanted is not None:
             return wanted == "text"
@@ -29,7 +29,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The answer: all at once, or in pieces between which the sender lets others go on."""
+    """The response: complete, or in pieces between which the sender yields."""
 
     content: bytes | Iterator[bytes]
     content_type: str = TEXT
@@ -40,10 +40,10 @@ Route = Callable[[Ask], Page]
 
 
 def text_page(text: str, status: int = 200) -> Page:
-    """Plain text; a line end is added."""
+    """Plain text; a newline is added."""
     return Page(f"{text.rstrip()}\n".encode(), TEXT, status)
 
 
 def json_page(value: object, status: int = 200) -> Page:
-    """JSON, indented, because people look at it too."""
+    """JSON, indented for people."""
     return Page(f"{json.dumps(value, indent=2, default=str)}\n".encode(), JSON, status)

@@ -1,11 +1,11 @@
-"""The pages of the second port: /, /health, /health/live, /health/ready, /metrics.
+"""The pages of the HTTP port: /, /health, /health/live, /health/ready, /metrics.
 
-    /health/live     200 as long as it answers at all: the event loop turns
+    /health/live     200 if the event loop runs
     /health/ready    200 when clients are served, else 503 with the cause
-    /health          the verdict with its causes and remedies; 503 only when failing; JSON, or text for a
-    browser /metrics         Prometheus's text format
+    /health          the verdict with causes and remedies; 503 only when failing; JSON, or text for a browser
+    /metrics         Prometheus's text format
 
-The table `routes` is all that the HTTP server gets.
+The HTTP server gets the table `routes`.
 """
 
 import html
@@ -27,14 +27,14 @@ DESCRIPTIONS = {
 
 
 class Pages:
-    """Gives the pages of one broker."""
+    """The pages of one broker."""
 
     def __init__(self, health: Health, metrics: Metrics) -> None:
         self._health = health
         self._metrics = metrics
 
     def routes(self) -> Mapping[str, Route]:
-        """Each path and the function that answers it."""
+        """Each path and its function."""
         return {
             "/": self.overview,
             "/health": self.health,
@@ -44,13 +44,13 @@ class Pages:
         }
 
     def live(self, ask: Ask) -> Page:
-        """Answering is the proof."""
+        """Any response proves it."""
         if ask.headers.get("accept", "").startswith("application/json"):
             return json_page({"live": True})
         return text_page("live")
 
     def ready(self, ask: Ask) -> Page:
-        """Whether clients are served, and if not, why."""
+        """Whether clients are served, and if not, the cause."""
         cause = self._health.verdict().unready
         status = 200 if cause is None else 503
         if ask.headers.get("accept", "").startswith("application/json"):
@@ -61,7 +61,7 @@ class Pages:
         return text_page(f"not ready: {cause.name}: {cause.message}\n{cause.remedy}", status)
 
     def health(self, ask: Ask) -> Page:
-        """The verdict with everything that goes with it."""
+        """The verdict with all fields of the health page."""
         verdict = self._health.verdict()
         status = 503 if verdict.word == "failing" else 200
         if ask.wants_text:
@@ -96,11 +96,11 @@ class Pages:
         )
 
     def metrics(self, _: Ask) -> Page:
-        """Everything countable, in pieces."""
+        """All metrics, in pieces."""
         return Page(self._metrics.render(), CONTENT_TYPE)
 
     def overview(self, _: Ask) -> Page:
-        """A page for people: the verdict, and where everything else is."""
+        """A page for people: the verdict, and links."""
         verdict = self._health.verdict()
         links = "".join(
             f'<tr><td><a href="{path}">{path}</a></td><td>{html.escape(text)}</td></tr>'
@@ -127,7 +127,7 @@ def _cause(cause: Condition) -> dict[str, str]:
 
 
 def _plain(value: object) -> str:
-    """A fact in words; a list's members stand with semicolons between."""
+    """A field as text; list members are separated by semicolons."""
     if isinstance(value, Mapping):
         return ", ".join(
             f"{str(name).replace('_', ' ')} {f'({words})' if isinstance(each, Mapping) else words}"

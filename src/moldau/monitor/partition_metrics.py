@@ -1,8 +1,9 @@
-"""Metrics of topics and partitions: kafka_exporter's offsets, and the sizes and counts of Kafka's own names.
+"""Metrics of topics and partitions: kafka_exporter's offsets, and the sizes and counts under Kafka's own
+names.
 
-This is the bulk of a scrape, so labels are rendered once a partition and used for all its metrics, and all
-is given in pieces. The list of partitions is taken at the beginning; their figures are read piece by piece,
-each as it is then.
+This is most of a scrape, so labels are rendered once a partition and used for all its metrics, and the output
+is in pieces. The list of partitions is taken at the beginning; their values are read when their piece is
+rendered.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,7 +54,7 @@ _OF_PARTITION: tuple[tuple[str, Callable[[PartitionSource], int]], ...] = (
 
 
 def cluster(image: Image, node_id: int) -> Iterator[str]:
-    """What the metadata says: brokers, topics, every partition's leader and replicas."""
+    """The metadata: brokers, topics, every partition's leader and replicas."""
     yield single("kafka_brokers", len(image.brokers))
     yield samples("kafka_broker_info", _broker_info(image))
     topics = [(labels(topic=name), topic) for name, topic in image.topics.items()]
@@ -99,7 +100,7 @@ def _controller(image: Image, node_id: int, known: list[Known]) -> Iterator[str]
 
 
 def held(replicas: ReplicasSource, node_id: int) -> Iterator[str]:
-    """What this broker holds: offsets, sizes, and how many partitions are in which state."""
+    """The partitions on this broker: offsets, sizes, and counts by state."""
     partitions = list(replicas.partitions())
     yield from _counts(partitions, node_id)
     rows: list[Held] = []

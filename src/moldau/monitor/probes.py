@@ -1,9 +1,8 @@
-"""The probes: each looks at one part of the broker and gives the conditions it finds.
+"""The probes: each checks one part of the broker and returns conditions.
 
-A probe is made by a function here from the part it looks at, and is then a function without arguments; what
-it must remember from one look to the next (a condition that holds a while) it keeps itself.
-`standard_probes` makes those of a whole broker. Thresholds are arguments with the values that stand in
-docs/monitoring.md.
+A probe is a function without arguments, made here from the part it checks; state between two checks (a
+condition that lasts a while) is its own. `standard_probes` makes those of a whole broker. Thresholds are
+arguments; docs/monitoring.md has their values.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +39,7 @@ _NAMED_MAX = 3
 def disk_nearly_full(
     part: Callable[[], LogManagerSource | None], min_free_ratio: Callable[[], float]
 ) -> Probe:
-    """disk-nearly-full, for each data directory that can be asked (one that is gone is log-dir-offline)."""
+    """disk-nearly-full, for each online data directory (an offline one is log-dir-offline)."""
 
     def probe() -> Found:
         manager = part()
@@ -134,7 +133,7 @@ def file_descriptors(
 
 
 def slow_fsync(part: Callable[[], FsyncSource | None], clock: Clock, ms_max: float = _FSYNC_MS_MAX) -> Probe:
-    """slow-fsync, for a minute after a slow one, so that a single look does not miss it."""
+    """slow-fsync, for a minute after a slow one, so that no check misses it."""
     seen_count, slow_ms, slow_at_ms = 0, 0.0, float("-inf")
 
     def probe() -> Found:
@@ -170,7 +169,7 @@ def appends_waiting(
 def connection_memory(
     requests: Callable[[], RequestMemorySource | None], responses: Callable[[], ResponseMemorySource | None]
 ) -> Probe:
-    """request-memory-full and response-memory-full, while it is so and for a minute after."""
+    """request-memory-full and response-memory-full, while it lasts and for a minute after."""
 
     def probe() -> Found:
         received, unsent = requests(), responses()
@@ -256,7 +255,7 @@ def metadata_behind(behind: Callable[[], Sequence[Behind]]) -> Probe:
 
 
 def listeners_down(down: Callable[[], Sequence[str]]) -> Probe:
-    """listener-down, for each listener of which `down` gives a sentence."""
+    """listener-down, for each listener for which `down` returns a message."""
 
     def probe() -> Found:
         return [condition("listener-down", sentence) for sentence in down()]
@@ -267,7 +266,7 @@ def listeners_down(down: Callable[[], Sequence[str]]) -> Probe:
 def standard_probes(
     sources: Sources, lag: LoopLag, clock: Clock, min_free_ratio: Callable[[], float]
 ) -> list[Probe]:
-    """The probes of a whole broker; a part that is None in `sources` at the moment of a look is left out."""
+    """The probes of a whole broker; a part that is still None in `sources` is left out."""
     probes = [
         log_directories(lambda: sources.log_manager),
         recovery(lambda: sources.log_manager),

@@ -1,4 +1,4 @@
-"""What the operating system says about this process: memory, CPU, descriptors; from /proc if there is one."""
+"""Memory, CPU and descriptors of this process, from /proc where it exists."""
 
 import gc
 import os
@@ -13,7 +13,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ProcessFacts(NamedTuple):
-    """One reading; None where the system does not tell."""
+    """One reading; None for unavailable values."""
 
     cpu_seconds: float
     resident_bytes: int | None

@@ -1,7 +1,6 @@
-"""How many requests came, by API key and version.
+"""Counts requests by API key and version.
 
-The count of each is an object of its own, which hot code keeps: adding one is then an attribute, and no
-look-up by a pair.
+Each count is an object, which hot code keeps: counting is then an attribute access, without a lookup.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,13 +16,13 @@ class RequestCount:
 
 
 class RequestCounts(Mapping[tuple[int, int], int]):
-    """(API key, version) -> how many requests, of those that came at all."""
+    """(API key, version) -> number of requests, for those that occurred."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[int, int], RequestCount] = {}
 
     def of(self, api_key: int, version: int) -> RequestCount:
-        """The count to add to."""
+        """The count of one API and version."""
         found = self._counts.get((api_key, version))
         if found is None:
             found = self._counts[api_key, version] = RequestCount()

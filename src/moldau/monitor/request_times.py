@@ -1,8 +1,7 @@
-"""How long requests take, as histograms cheap enough for a request path: an index and an increment.
+"""Request durations as histograms, cheap enough for the request path: an index and an increment.
 
-Times are given in microseconds, and a bucket is the bit length of the time: below 2, 4, 8, ...
-microseconds. That needs no search and no configuration, and a factor of two is precise enough to see that
-something is slow.
+Durations are in microseconds, and a bucket is the bit length of the duration: below 2, 4, 8, ...
+microseconds. That needs no search and no configuration, and a factor of two is precise enough for monitoring.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ _BUCKETS = 26  # the last holds everything from 2**25 us, 33 s, upwards
 
 
 class Histogram:
-    """The distribution of one API's times."""
+    """The durations of one API."""
 
     __slots__ = ("counts", "sum_us")
 
@@ -22,31 +21,31 @@ class Histogram:
         self.sum_us = 0
 
     def observe(self, time_us: int, weight: int = 1) -> None:
-        """One request took so long; `weight` is of how many it is the sample."""
+        """Add one duration; `weight` is the number of requests it is a sample of."""
         bucket = time_us.bit_length()
         self.counts[bucket if bucket < _BUCKETS else _BUCKETS] += weight
         self.sum_us += time_us * weight
 
 
 class Bucket(NamedTuple):
-    """How many took at most `le_seconds` (None: any time): `total`, with all smaller ones."""
+    """The number of requests within `le_seconds` (None: all), smaller buckets included."""
 
     le_seconds: float | None
     total: int
 
 
 def microseconds() -> int:
-    """This machine's fine counter."""
+    """The machine's performance counter."""
     return perf_counter_ns() // 1000
 
 
 class RequestTimes:
-    """One histogram an API, made when it is first needed."""
+    """One histogram an API, created on first use."""
 
     __slots__ = ("by_api", "now_us")
 
     def __init__(self, now_us: Callable[[], int] = microseconds) -> None:
-        """`now_us`: the counter by which requests are measured."""
+        """`now_us`: the counter for durations."""
         self.now_us = now_us
         self.by_api: dict[int, Histogram] = {}
 
@@ -59,7 +58,7 @@ class RequestTimes:
 
 
 def cumulative(histogram: Histogram, every: int = 2) -> Iterator[Bucket]:
-    """The buckets from 64 us on, in steps of `every` powers of two; the endless one last."""
+    """The buckets from 64 us on, in steps of `every` powers of two; the unbounded one last."""
     total = 0
     for bits, count in enumerate(histogram.counts):
         total += count

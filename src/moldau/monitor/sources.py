@@ -1,9 +1,7 @@
-"""What monitoring reads of the broker's parts, as small interfaces that the real parts satisfy without
-knowing it.
+"""What monitoring reads of the broker's parts, as Protocols.
 
-`Sources` is filled by `node.py`. Everything is read at the moment of a scrape or a verdict; nothing is
-called on the way of a request. Plain counters (`stats.messages_in += 1`) are all that the hot code has to
-do.
+`node.py` fills `Sources`. Everything is read at a scrape or a health check; nothing is called on the request
+path. Hot code only increments plain counters (`stats.messages_in += 1`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
@@ -128,7 +126,7 @@ class ReplicasSource(Protocol):
 
 
 class RecoverySource(Protocol):
-    """How far the opening of the logs is."""
+    """The progress of loading logs."""
 
     done: int
     total: int
@@ -142,7 +140,7 @@ class DirectorySource(Protocol):
     def path(self) -> str: ...
 
     def free_bytes(self) -> tuple[int, int]:
-        """The size of its disk, and what is free of it; (-1, -1) when the disk does not say."""
+        """The size of its disk, and the free space; (-1, -1) if unknown."""
 
 
 class LogManagerSource(Protocol):
@@ -203,7 +201,7 @@ class GroupsSource(Protocol):
 
 
 class TransactionSource(Protocol):
-    """One transactional id whose transaction is open, or decided and not carried out everywhere."""
+    """One transactional id with an open transaction, or a decided one whose markers are not all written."""
 
     @property
     def transactional_id(self) -> str: ...
@@ -222,7 +220,7 @@ class TransactionSource(Protocol):
 
 
 class PendingMarkersSource(Protocol):
-    """What is decided and not carried out yet."""
+    """Markers that are not written yet."""
 
     @property
     def transactions(self) -> int: ...
@@ -238,7 +236,7 @@ class PendingMarkersSource(Protocol):
 
 
 class TransactionsSource(Protocol):
-    """The transaction coordinator. `knows_all` is false while another one may know of a transaction."""
+    """The transaction coordinator. `knows_all` is false while another broker may coordinate a transaction."""
 
     @property
     def ended(self) -> Mapping[str, int]: ...
@@ -280,7 +278,7 @@ class RequestMemorySource(Protocol):
 
 
 class ResponseMemorySource(Protocol):
-    """The limit for unsent answers."""
+    """The limit for unsent responses."""
 
     limit_bytes: int
     used_bytes: int
@@ -305,7 +303,7 @@ def _no_name(api_key: int) -> str:
 
 @dataclass(slots=True)
 class Sources:
-    """The parts, as they come into being: what is None yet is left out."""
+    """The broker's parts; a part that does not exist yet is None and left out."""
 
     node_id: int = -1
     version: str = ""

@@ -1,4 +1,4 @@
-"""Metrics of transactions: what the coordinator has, and what is open in the partitions led here."""
+"""Metrics of transactions: the coordinator's, and open ones in the partitions led here."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def coordinated(source: TransactionsSource) -> Iterator[str]:
 
 
 def held_back(held: list[HeldBack]) -> str:
-    """The partitions whose read_committed readers wait for a transaction to end."""
+    """The partitions whose last stable offset is held back by an open transaction."""
     oldest_ms = max((each.age_ms for each in held), default=0)
     return "".join(
         [

@@ -1,7 +1,7 @@
-"""The probe of transactions: who holds back read_committed consumers for too long, and how to free them.
+"""The probe of transactions that hold back read_committed consumers for too long.
 
-A consumer with `isolation.level=read_committed` that stands still looks like a broken consumer; its broker
-knows better. The conditions name the transaction, the partition and the command that ends it.
+A consumer with `isolation.level=read_committed` that makes no progress looks broken; the cause is in the
+broker. The conditions name the transaction, the partition and the command that ends it.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,5 +1,4 @@
-"""What a value may be: small functions that return a complaint in Kafka's wording, or None when all is
-well."""
+"""Value checks: functions that return an error message in Kafka's wording, or None."""
 
 from collections.abc import Sequence
 
@@ -27,7 +26,7 @@ def between(low: float, high: float) -> tuple[Check, str]:
 
 
 def one_of(*choices: str) -> tuple[Check, str]:
-    """One of these words."""
+    """One of these values."""
     listed = ", ".join(choices)
 
     def check(value: str) -> str | None:
@@ -37,7 +36,7 @@ def one_of(*choices: str) -> tuple[Check, str]:
 
 
 def one_of_any_case(*choices: str) -> tuple[Check, str]:
-    """One of these words, in upper or lower case."""
+    """One of these values, in upper or lower case."""
     listed = ", ".join(choices)
     lowered = {choice.lower() for choice in choices}
 
@@ -48,7 +47,7 @@ def one_of_any_case(*choices: str) -> tuple[Check, str]:
 
 
 def each_of(*choices: str) -> tuple[Check, str]:
-    """A list (it may be empty) of these words, each at most once."""
+    """A list (possibly empty) of these values, each at most once."""
     listed = ", ".join(choices)
 
     def check(values: Sequence[str]) -> str | None:
@@ -60,7 +59,7 @@ def each_of(*choices: str) -> tuple[Check, str]:
 
 
 def filled() -> tuple[Check, str]:
-    """A list with at least one entry, and no empty one."""
+    """A non-empty list without empty entries."""
 
     def check(values: Sequence[str]) -> str | None:
         if not values:

@@ -1,5 +1,4 @@
-"""The broker's settings about itself among others: identity, topic creation, replication, election,
-features."""
+"""Broker settings of identity, topic creation, replication, election and features."""
 
 from moldau.core.settings.checks import at_least
 from moldau.core.settings.rows import MAX_LONG, SEGMENT_BYTES_MIN, Kind, Scope

@@ -1,6 +1,6 @@
-"""docs/settings.md, made from the tables: `python -m moldau.core.settings.document > docs/settings.md`.
+"""Generates docs/settings.md from the tables: `python -m moldau.core.settings.document > docs/settings.md`.
 
-A test compares the file with what this gives, so that a setting cannot be added without its documentation.
+A test compares the file with this output, so every setting is documented.
 """
 
 import sys

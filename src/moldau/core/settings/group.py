@@ -1,4 +1,4 @@
-"""GroupSettings: what can be set for one consumer group, and the broker settings behind each."""
+"""GroupSettings: the settings of one consumer group, each with the broker settings of its default."""
 
 from moldau.core.settings.checks import at_least, between, one_of_any_case
 from moldau.core.settings.table import SettingsObject, boolean, integer, table, text

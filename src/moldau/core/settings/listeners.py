@@ -1,11 +1,11 @@
-"""The listener lists, taken apart: `listeners`, `advertised.listeners`, `listener.security.protocol.map`.
+"""Parses the listener lists: `listeners`, `advertised.listeners`, `listener.security.protocol.map`.
 
     PLAINTEXT://127.0.0.1:9092,OUTSIDE://:9093,IPV6://[::1]:9094
 
-Each is name://host:port; an empty host stands for every interface.
+Each is name://host:port; an empty host means every interface.
 
-Listeners that belong to a KRaft controller (`controller.listener.names`) are left out, so that Kafka's own
-sample server.properties works.
+Listeners of a KRaft controller (`controller.listener.names`) are left out, so that Kafka's sample
+server.properties works.
 """
 
 import re
@@ -20,8 +20,7 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Listener(NamedTuple):
-    """One listener: its name, security protocol, host ("" for every interface) and port (0 for any free
-    one)."""
+    """One listener: name, security protocol, host ("" for every interface) and port (0 for any free one)."""
 
     name: str
     protocol: str
@@ -30,7 +29,7 @@ class Listener(NamedTuple):
 
 
 def listeners(settings: BrokerSettings) -> tuple[Listener, ...]:
-    """The listeners that the broker opens; SettingError when they make no sense or cannot be served."""
+    """The broker's listeners. SettingError if they are invalid or cannot be served."""
     found = _served("listeners", settings.listeners, settings)
     if not found:
         raise SettingError(
@@ -50,8 +49,7 @@ def listeners(settings: BrokerSettings) -> tuple[Listener, ...]:
 
 
 def advertised_listeners(settings: BrokerSettings) -> tuple[Listener, ...] | None:
-    """The addresses for clients, when they are set apart from the listeners; SettingError when they make no
-    sense."""
+    """The addresses for clients, if set separately from the listeners. SettingError if they are invalid."""
     if not settings.advertised_listeners:
         return None
     known = {listener.name for listener in listeners(settings)}

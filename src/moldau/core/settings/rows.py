@@ -35,12 +35,12 @@ class Scope(IntEnum):
 
     @property
     def label(self) -> str:
-        """The words that Kafka's documentation uses."""
+        """The term of Kafka's documentation."""
         return self.name.lower().replace("_", "-")
 
 
 class SettingError(ValueError):
-    """A value that a setting cannot take; the message is a sentence for the user."""
+    """An invalid value; the message is a sentence for the user."""
 
     def __init__(self, name: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -63,7 +63,7 @@ _RANGES = {
 
 
 class Setting:
-    """One row. `name` is filled in by the table from the attribute that the row is assigned to."""
+    """One row. The table sets `name` from the attribute that the row is assigned to."""
 
     __slots__ = (
         "attribute",
@@ -104,18 +104,18 @@ class Setting:
 
     @property
     def sensitive(self) -> bool:
-        """Whether the value must never leave the broker."""
+        """Whether the value is secret."""
         return self.kind is Kind.PASSWORD
 
     @property
     def help(self) -> str:
-        """The documentation sentence, which says so when the setting has no effect."""
+        """The documentation sentence, which says so if the setting has no effect."""
         if self.effective:
             return self.documentation
         return f"{self.documentation} Accepted for compatibility; it has no effect in this version of Moldau."
 
     def parse(self, text: str) -> Any:
-        """The value behind `text`, checked; SettingError when it is not one."""
+        """The parsed and checked value of `text`. SettingError."""
         try:
             value = _parse(self.kind, text.strip())
         except ValueError as error:

@@ -1,9 +1,9 @@
-"""Where a broker's settings come from before any dynamic change: file, environment, overrides, in that order.
+"""The sources of a broker's static settings: file, environment, overrides, in that order.
 
-`load` merges the three (a later one wins), checks every value, and gives a `StaticSettings`: the typed
-settings, the texts that were set explicitly (DescribeConfigs tells a value that somebody set from a default),
-and warnings. A name that is not known is never dropped silently: the warning names the nearest known one.
-Settings that Kafka 4 removed are accepted with a warning, so that an old server.properties still starts.
+`load` merges the three (a later one wins), checks every value, and returns `StaticSettings`: the typed
+settings, the texts that were set explicitly (DescribeConfigs distinguishes them from defaults), and warnings.
+An unknown name is a warning that names the nearest known one. Settings that Kafka 4 removed are accepted with
+a warning, so that an old server.properties still starts.
 
 Environment names are those of Kafka's container image: KAFKA_LOG_RETENTION_MS is log.retention.ms; `_` stands
 for `.`, `__` for `_`, `___` for `-`.
@@ -43,9 +43,9 @@ _NOT_SETTINGS = frozenset(
 
 
 class StaticSettings:
-    """What a broker was started with. Immutable by convention.
+    """The settings at the start. Immutable by convention.
 
-    `broker`: the typed settings; `texts`: the explicitly set ones as text, by name; `warnings`: sentences for
+    `broker`: the typed settings; `texts`: the explicitly set ones as text, by name; `warnings`: messages for
     the log.
     """
 
@@ -60,8 +60,9 @@ class StaticSettings:
 
     @classmethod
     def of(cls, broker: BrokerSettings) -> "StaticSettings":
-        """Static settings in which all that differs from the defaults counts as set (for tests and
-        embedding)."""
+        """Static settings in which every value that differs from its default counts as set (for tests
+        and embedding).
+        """
         texts: dict[str, str] = {}
         for name, row in BrokerSettings.ROWS.items():
             value = broker.get(name)

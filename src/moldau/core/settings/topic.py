@@ -1,8 +1,7 @@
-"""TopicSettings: what can be set for one topic, and where its value comes from when it is not.
+"""TopicSettings: the settings of one topic, and the broker settings of their defaults.
 
-A topic's own value wins; else the broker settings listed as synonyms are asked in their order (for
-retention.ms: log.retention.ms, then .minutes, then .hours); the first that is set decides, and the default
-stands at the end.
+A topic's own value wins; else the first of the broker settings listed as synonyms that is set (for
+retention.ms: log.retention.ms, then .minutes, then .hours); else the default.
 """
 
 from moldau.core.settings.checks import at_least, between, each_of, one_of, throttled_replicas
@@ -231,15 +230,17 @@ class TopicSettings(SettingsObject):
 
     @property
     def compacts(self) -> bool:
-        """Whether old values of a key may be removed."""
+        """Whether cleanup.policy has compact."""
         return "compact" in self.cleanup_policy
 
     @property
     def segment_age_max_ms(self) -> int:
-        """When a segment is closed at the latest; only a closed one can be compacted in time (KIP-354)."""
+        """The age at which a segment is rolled at the latest; only a closed one can be compacted in
+        time (KIP-354).
+        """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     @property
     def deletes(self) -> bool:
-        """Whether old segments go by age and size."""
+        """Whether cleanup.policy has delete."""
         return "delete" in self.cleanup_policy

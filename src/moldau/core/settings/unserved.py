@@ -1,5 +1,6 @@
-"""Settings of Kafka's whose subject Moldau does not have: threads, quotas, older metrics. They are accepted
-and described, so that a configuration of Kafka's is understood."""
+"""Settings of Kafka for features that Moldau does not have: threads, quotas, older metrics. Accepted
+and described.
+"""
 
 from moldau.core.settings.rows import Kind, Scope
 from moldau.core.settings.table import SettingsObject, boolean, integer, listing, long, part, text
