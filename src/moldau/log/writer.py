@@ -234,8 +234,10 @@ class Writer:
 
     def write_staged(self) -> None:
         """As `flush_staged`, in the middle of a turn: an error is kept, so that the end of the turn hears of
-        it.
+        it. Until then nothing is written: what is staged behind the failure is taken back with it.
         """
+        if self.failure is not None:
+            raise self.failure
         if self.staged:
             self.write([self.staged])
 

@@ -1,9 +1,11 @@
 """What a log answers to an append: acceptance, and every refusal with its code."""
 
+import errno
 import os
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from moldau.core.files import OsFiles
 from moldau.core.settings.topic import TopicSettings
 from moldau.log.log import CorruptSegment, Log, Origin
 from moldau.log.recovery import open_log
+from moldau.log.segment import Segment
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import BatchView, TimestampType, iter_batches, seal
 from moldau.records.builder import build_batch
@@ -354,3 +357,30 @@ def test_a_file_that_somebody_has_cut_is_called_corrupt(make_log: MakeLog, max_b
     os.truncate(segment.path(".log"), 30)
     with pytest.raises(CorruptSegment):
         log.read(0, max_bytes, end_offset=3)
+
+
+def test_behind_a_write_that_failed_nothing_of_the_turn_is_written(
+    make_log: MakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = make_log()
+    append(log, batch(b"0"))
+    log.flush_staged()
+    write, failures = Segment.write, [OSError(errno.ENOSPC, "no space left")]
+
+    def sometimes(segment: Segment, *args: Any) -> None:
+        if failures:
+            raise failures.pop()
+        write(segment, *args)
+
+    monkeypatch.setattr(Segment, "write", sometimes)
+    append(log, batch(b"lost"))
+    with pytest.raises(OSError, match="no space left"):
+        log.roll(NOW_MS)
+    append(log, batch(b"lost as well"))  # at the offset of the one before
+    with pytest.raises(OSError, match="no space left"):
+        log.roll(NOW_MS)  # by retention, or compaction; the disk has room again
+    with pytest.raises(OSError, match="no space left"):
+        log.flush_staged()
+    assert log.written_end_offset == log.log_end_offset == 1
+    append(log, batch(b"1"))
+    assert [view.base_offset for view in stored(log)] == [0, 1]
