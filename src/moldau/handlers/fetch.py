@@ -217,7 +217,7 @@ class OneFetch:
             held = self.lookup.get(target.key)
             partition = None if held is None else held.get(target.index)
             if partition is not None:
-                partition.park(self)
+                partition.park(self, self.replica_id)
                 self.watched.append(partition)
         self.timer = self.broker.timers.call_later(max_wait_ms, self.finish)
 

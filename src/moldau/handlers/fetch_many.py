@@ -193,16 +193,21 @@ class ManyFetch(OneFetch):
     def _watch_all(self, rows: list[Row]) -> Generator[None, None, bool]:
         """Hear of every partition from now on; whether one has moved since it was read."""
         moved = False
+        nothing_read = self.missing_bytes >= self.min_bytes
         watched = set(self.watched)
         for target, row in rows:
             held = self.lookup.get(target.key)
             partition = None if held is None else held.get(target.index)
-            if partition is not None:
+            if partition is None:
+                moved = moved or not row[1]
+            else:
                 if partition not in watched:
-                    partition.park(self)
+                    partition.park(self, self.replica_id)
                     self.watched.append(partition)
                 stable = self.read_committed and partition.last_stable_offset != row[3]
-                moved = moved or stable or partition.high_watermark != row[2]
+                moved = moved or stable or partition.high_watermark != row[2] or not partition.leads
+                if self.replica_id >= 0 and nothing_read:
+                    moved = moved or partition.log.written_end_offset != target.offset
             yield
         return moved
 

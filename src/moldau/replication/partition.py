@@ -60,6 +60,7 @@ class Partition:
         "dirty",
         "fetch_waiters",
         "flush_before_commit",
+        "follower_waiters",
         "group_commit",
         "high_watermark",
         "index",
@@ -114,6 +115,7 @@ class Partition:
         self._counted_bytes = 0
         self.unseen_bytes = 0  # appended since the high watermark last moved: what long polls count
         self.fetch_waiters: dict[FetchWaiter, None] | None = None
+        self.follower_waiters: dict[FetchWaiter, None] | None = None  # they read ahead of the high watermark
 
     # What it is
 
@@ -167,16 +169,16 @@ class Partition:
         outputs = self._role.become(state, self.log.log_end_offset, shared.monotonic_ms())
         self._mirror()
         self._carry_out(outputs)
-        if self.leads:
-            if self._role.has_followers and shared.lags is not None:
-                shared.lags.watch(self)
-            if self.flush_before_commit and self.log.flushed_end_offset < self.log.written_end_offset:
-                self.group_commit.fsync_soon(self)  # what a crash has left unsynced is not committed yet
+        if self.leads and self._role.has_followers and shared.lags is not None:
+            shared.lags.watch(self)
+        self._fsync_rest()  # what a crash has left unsynced is neither committed yet, nor fetched behind
 
     def configure(self, *, flush_before_commit: bool) -> None:
         """Apply the topic's settings: at the start, and when they change."""
         self.flush_before_commit = flush_before_commit
-        outputs = self._role.configured(self.log.settings.min_insync_replicas, flush_before_commit)
+        role = self._role
+        flushed = role.flushed(self.log.flushed_end_offset)  # also by flush.ms, of which nobody tells it
+        outputs = [*flushed, *role.configured(self.log.settings.min_insync_replicas, flush_before_commit)]
         self._mirror()
         self._carry_out(outputs)
 
@@ -336,9 +338,17 @@ class Partition:
         self._counted_offset = source.written_end_offset  # the leader's statistics count it
         self._carry_out(role.replicated(source.log_end_offset, leader_high_watermark))
         self._carry_out(role.written(source.written_end_offset))
-        if self.flush_before_commit and source.flushed_end_offset < source.written_end_offset:
-            self.group_commit.fsync_soon(self)
+        self._fsync_rest()
         return result
+
+    def _fsync_rest(self) -> None:
+        """Have what is written fsynced, where an fsync stands before the commit."""
+        if (
+            self.flush_before_commit
+            and self.online
+            and self.log.flushed_end_offset < self.log.written_end_offset
+        ):
+            self.group_commit.fsync_soon(self)
 
     def diverged(self, leader_epoch: int, epoch: int, end_offset: int) -> None:
         """The leader of `leader_epoch` reported a diverging epoch: its largest epoch up to the follower's is
@@ -471,8 +481,10 @@ class Partition:
         """The turn's write is done (None), or has failed and was rolled back."""
         self.dirty = False
         role = self._role
+        written_bytes = 1
         if error is None:
-            self.stats.bytes_in += self.unseen_bytes - self._counted_bytes
+            written_bytes = self.unseen_bytes - self._counted_bytes
+            self.stats.bytes_in += written_bytes
             self._counted_bytes = self.unseen_bytes
         else:
             self.unseen_bytes = self._counted_bytes
@@ -491,6 +503,9 @@ class Partition:
             self._carry_out(outputs)
         if role.has_timeouts:
             self._watch_timeouts()
+        if self.follower_waiters:
+            for waiter in list(self.follower_waiters):
+                waiter.more(written_bytes, written_bytes)
 
     def after_fsync(self) -> None:
         """The log was fsynced up to its flushed end offset."""
@@ -517,12 +532,11 @@ class Partition:
                 woken = True
             else:
                 self._ask(output)
-        if self.fetch_waiters:
-            if seen_bytes:
-                for waiter in list(self.fetch_waiters):
-                    waiter.more(seen_bytes, stable_bytes)
-            if woken:
-                self.changed()
+        if self.fetch_waiters and seen_bytes:
+            for waiter in list(self.fetch_waiters):
+                waiter.more(seen_bytes, stable_bytes)
+        if woken:
+            self.changed()
 
     def _move(self, moved: HighWatermark) -> int:
         """Set the high watermark; returns how many more bytes read_committed consumers can read."""
@@ -565,19 +579,28 @@ class Partition:
         self.high_watermark = self._role.high_watermark
         self._counted_offset = min(self._counted_offset, self.log.log_end_offset)
         self._carry_out(outputs)
+        self._fsync_rest()  # an fsync that was under way counts no longer
 
     def changed(self) -> None:
         """The leader or log start offset changed, or the partition is gone: wake the parked fetches."""
-        for waiter in list(self.fetch_waiters or ()):
+        for waiter in [*(self.fetch_waiters or ()), *(self.follower_waiters or ())]:
             waiter.more(0, 0)
 
-    def park(self, waiter: FetchWaiter) -> None:
-        """Wake `waiter` when there is more to read, or when `changed` is called."""
+    def park(self, waiter: FetchWaiter, replica_id: int = CONSUMER) -> None:
+        """Wake `waiter` when there is more to read, or when `changed` is called. A follower (a replica id of
+        0 or more) is woken by what is written: the high watermark moves only once it has fetched that.
+        """
+        if replica_id >= 0:
+            if self.follower_waiters is None:
+                self.follower_waiters = {}
+            self.follower_waiters[waiter] = None
+            return
         if self.fetch_waiters is None:
             self.fetch_waiters = {}
         self.fetch_waiters[waiter] = None
 
     def unpark(self, waiter: FetchWaiter) -> None:
         """Do not wake it any more."""
-        if self.fetch_waiters is not None:
-            self.fetch_waiters.pop(waiter, None)
+        for waiters in (self.fetch_waiters, self.follower_waiters):
+            if waiters is not None:
+                waiters.pop(waiter, None)

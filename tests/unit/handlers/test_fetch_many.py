@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from data_plane_world import Client, on_a_node, partition_of, produce_frame
+from data_plane_world import Client, led_by, on_a_node, partition_of, produce_frame
 
 from moldau.controller.topics import NewTopic
 from moldau.core.slow_lane import SlowLane
@@ -162,6 +162,24 @@ def test_at_every_moment_something_may_come(tmp_path: Path) -> None:
             await produce(node, 0)
             response, _ = await answer(client)
             assert rows_of(response)[0][1] >= high_watermark
+
+    play(tmp_path, scene)
+
+
+def test_at_every_moment_a_partition_may_get_another_leader(tmp_path: Path) -> None:
+    async def scene(node: Node) -> None:
+        client = Client(node)
+        client.feed(request(*range(COUNT), session=(0, 0)))
+        session_id = (await answer(client))[0].session_id
+        for index in range(20):
+            client.feed(
+                request(session=(session_id, index + 1), forgotten=tuple(range(index)), wait_ms=60_000)
+            )
+            for _ in range(3 * index):
+                await asyncio.sleep(0)
+            led_by(node, 99, "wide", index)
+            response, _ = await answer(client)
+            assert rows_of(response)[index][0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     play(tmp_path, scene)
 

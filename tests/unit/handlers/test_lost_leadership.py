@@ -111,6 +111,34 @@ def test_a_parked_fetch_is_told_that_the_leader_is_another(tmp_path: Path) -> No
     on_a_node(scene, tmp_path)
 
 
+def test_a_parked_fetch_of_a_follower_is_answered_once_something_is_written(tmp_path: Path) -> None:
+    """Its fetch is what moves the high watermark; it must not wait for that."""
+
+    async def scene(node: Node) -> None:
+        partition = partition_of(node, "a")
+        state = node.metadata.image.topics["a"].partitions[0]
+        partition.become(state._replace(partition_epoch=1, replicas=(node.node_id, 7), isr=(node.node_id, 7)))
+        follower, consumer, producer = Client(node), Client(node), Client(node)
+        follower.feed(fetch_frame("a", replica_id=7, leader_epoch=state.leader_epoch))
+        consumer.feed(fetch_frame("a"))
+        producer.feed(waiting_frame("a", -1, 30_000))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        row = fetched(follower)[0].responses[0].partitions[0]
+        assert (row.error_code, bool(row.records)) == (0, True)
+        assert not consumer.transport.sent
+        assert not producer.transport.sent
+        follower.feed(fetch_frame("a", offset=1, replica_id=7, leader_epoch=state.leader_epoch))
+        assert await answered(producer) == [0]
+        assert fetched(consumer)[0].responses[0].partitions[0].records
+        assert len(fetched(follower)) == 1
+        led_by(node, 99, "a")
+        assert fetch_error(fetched(follower)[1]) == ErrorCode.FENCED_LEADER_EPOCH
+        assert not partition.follower_waiters
+
+    on_a_node(scene, tmp_path)
+
+
 def test_a_fetch_says_which_leader_it_believes_in_and_who_asks(tmp_path: Path) -> None:
     async def scene(node: Node) -> None:
         led_by(node, node.node_id, "a", leader_epoch=5)

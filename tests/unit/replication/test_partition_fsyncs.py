@@ -1,0 +1,63 @@
+"""Partitions whose fsyncs and roles cross: a follower that must go on fetching does."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from test_partition_roles import Broker, copied, in_a_loop, state_of, until
+
+from moldau.log.flushing import FsyncJob
+
+
+class Held:
+    """Fsyncs that end when they are told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.may_end = threading.Event()
+        self.started = 0
+        run = FsyncJob.run
+
+        def held(job: FsyncJob) -> None:
+            self.started += 1
+            self.may_end.wait(5)
+            run(job)
+
+        monkeypatch.setattr(FsyncJob, "run", held)
+
+
+@in_a_loop
+async def test_a_follower_whose_log_is_cut_while_an_fsync_is_under_way_fetches_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = Broker(tmp_path / "2", 2, "group")
+    follower.become(state_of(2, 0, 2))
+    held = Held(monkeypatch)
+    follower.append(b"a", acks=1)
+    follower.append(b"b", acks=1)
+    follower.group_commit.flush()
+    await until(lambda: held.started == 1)
+    follower.become(state_of(1, 1))
+    assert not follower.fetches, "what is not on the disk yet is not vouched for"
+    follower.partition.diverged(1, 0, 1)
+    assert follower.partition.log.log_end_offset == 1
+    held.may_end.set()
+    await until(lambda: bool(follower.fetches))
+    assert follower.fetches[-1].offset == 1
+
+
+@in_a_loop
+async def test_a_follower_that_is_told_to_force_what_it_writes_goes_on_fetching(tmp_path: Path) -> None:
+    leader, follower = Broker(tmp_path / "1", 1), Broker(tmp_path / "2", 2)
+    leader.become(state_of(1, 0))
+    copy = follower.become(state_of(1, 0))
+    leader.append()
+    leader.group_commit.flush()
+    copied(leader, follower)
+    job = copy.log.fsync_job()
+    assert job is not None
+    job.run()
+    copy.log.mark_flushed(job)  # by flush.ms
+    copy.configure(flush_before_commit=True)
+    copied(leader, follower)
+    await until(lambda: bool(follower.fetches))
+    assert follower.fetches[-1].offset == 1
