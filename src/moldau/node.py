@@ -73,6 +73,9 @@ class Node:
         self._settings = self.static.broker
         self._clean = True
         self._stops: list[tuple[str, Callable[[], object]]] = []
+        self._starting: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._loading: asyncio.Future[None] | None = None
 
     @property
     def address(self) -> str:
@@ -95,10 +98,12 @@ class Node:
         """Start everything; when this returns, clients are served.
 
         Raises AddressError, SettingError, MetadataStoreError, StorageError or OSError when it cannot, with a
-        sentence for the person who runs the broker; what was started until then is stopped again.
+        sentence for the person who runs the broker; what was started until then is stopped again. So it is
+        when the caller is cancelled; CancelledError also when `stop` was called meanwhile.
         """
+        self._starting = asyncio.ensure_future(self._start())
         try:
-            await self._start()
+            await self._starting
         except BaseException:
             await self.stop(clean=False)
             raise
@@ -168,7 +173,10 @@ class Node:
             descriptor_limit=segment_descriptors(host.open_files_max),
         )
 
-    def _close_logs(self) -> None:
+    async def _close_logs(self) -> None:
+        if self._loading is not None:
+            # A start that was called off: the thread goes on, and holds the folders until it is done.
+            await asyncio.wait([self._loading])
         self.logs.close(clean=self._clean, broker_epoch=self.controller.broker_epoch)
 
     async def _open_logs(self) -> None:
@@ -176,7 +184,7 @@ class Node:
         self.logs.settings = self._settings
         self._enter("RECOVERY")
         image = self.metadata.image
-        await self.host.loop.run_in_executor(
+        self._loading = self.host.loop.run_in_executor(
             self.host.workers,
             lambda: self.logs.load(
                 image.cluster_id,
@@ -184,6 +192,7 @@ class Node:
                 lambda topic: topic_settings(image, self.static.broker, topic),
             ),
         )
+        await asyncio.shield(self._loading)
 
     async def _adopt_topics(self) -> None:
         """Take over what another broker, or this one before it lost its metadata, has left in the folders."""
@@ -293,9 +302,23 @@ class Node:
         pending = self.replicas.apply(old, new, changes)
         if pending is None:
             self.coordinators.follow(new)
-        else:
-            pending.add_done_callback(lambda _: self.coordinators.follow(new))
-        return pending
+            return None
+        return self._coordinators_follow(pending, new)
+
+    def _coordinators_follow(self, partitions: asyncio.Future[None], new: Image) -> asyncio.Future[None]:
+        """Done when the coordinators are in step too; fails if one does, so that it is told again."""
+        in_step: asyncio.Future[None] = self.host.loop.create_future()
+
+        def follow(_: asyncio.Future[None]) -> None:
+            try:
+                self.coordinators.follow(new)
+            except Exception as error:
+                in_step.set_exception(error)
+            else:
+                in_step.set_result(None)
+
+        partitions.add_done_callback(follow)
+        return in_step
 
     # Clients
 
@@ -373,10 +396,23 @@ class Node:
     # Stopping
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Stop what was started, in reverse; a part that fails to stop does not hinder the others."""
+        """Stop what was started, in reverse; a part that fails to stop does not hinder the others.
+
+        A start that is under way is called off. Who calls again, or is cancelled, does not disturb the stop.
+        """
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop(clean))
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self, clean: bool) -> None:
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
         if self.phase == "RUNNING":
             self._enter("SHUTTING_DOWN")
-        self._clean = clean
+            self._clean = clean
+        else:
+            self._clean = False
         while self._stops:
             name, stop = self._stops.pop()
             try:

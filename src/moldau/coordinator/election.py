@@ -2,11 +2,14 @@
 
 A coordinator (of groups, of transactions) is made when it is first needed, since a broker is ready sooner
 without it, and is then told of every partition that this broker begins or ceases to lead. A partition that it
-leads in a later epoch than before is given up and loaded again: another broker may have led it meanwhile.
+leads in a later epoch than before is given up and loaded again: another broker may have led it meanwhile. So
+is one whose topic was deleted and created again, where epochs begin anew.
 
-Invariant: what a coordinator was told is what the last image says that `follow` got.
+Invariant: what a coordinator was told is what the last image says that `follow` got. A partition at which it
+failed counts as not told: the next call of `follow` gives it up and loads it again.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +18,12 @@ from moldau.metadata.changes import Change
 from moldau.metadata.image import EMPTY_IMAGE, Image, TopicState
 
 C = TypeVar("C", bound=Coordinator)
+
+Led = tuple[bytes, int]
+"""A partition as this broker leads it: the id of its topic, and the leader epoch."""
+_FAILED: Led = (b"", -1)
+
+log = logging.getLogger("moldau.coordinator")
 
 
 class ElectedCoordinator(Generic[C]):
@@ -28,6 +37,9 @@ class ElectedCoordinator(Generic[C]):
         self._make = make
         self._on_made = on_made
         self._image = EMPTY_IMAGE
+        self._told: dict[int, Led] = {}
+        self._told_topic: TopicState | None = None
+        """The topic that the coordinator is in step with; None also where it failed."""
         self._stopped = False
         self.made: C | None = None
         """The coordinator, if there has been need of it."""
@@ -37,16 +49,22 @@ class ElectedCoordinator(Generic[C]):
         if self.made is None:
             self.made = self._make()
             self.made.start()
-            self._tell(EMPTY_IMAGE, self._image)
+            try:
+                self._tell()
+            except Exception:
+                log.exception("%s: not all partitions are coordinated; tried again", self.made.topic)
             self._on_made()
         return self.made
 
     def follow(self, image: Image) -> None:
-        """The partitions are in step with this image: so is the coordinator after this."""
-        old = self._image
-        if image.version > old.version and not self._stopped:
+        """The partitions are in step with this image: so is the coordinator after this.
+
+        Raises what the coordinator raised, after it was told of all that it could be told of; `follow` may
+        then be called with the same image again.
+        """
+        if image.version >= self._image.version and not self._stopped:
             self._image = image
-            self._tell(old, image)
+            self._tell()
 
     def metadata_changed(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
         """Pass a change of the metadata on."""
@@ -59,24 +77,38 @@ class ElectedCoordinator(Generic[C]):
         if self.made is not None:
             self.made.stop()
 
-    def _tell(self, old: Image, new: Image) -> None:
+    def _tell(self) -> None:
         if self.made is None:
             return
-        old_topic, new_topic = old.topics.get(self.made.topic), new.topics.get(self.made.topic)
-        if old_topic is new_topic:
+        topic = self._image.topics.get(self.made.topic)
+        if topic is self._told_topic and topic is not None:
             return
-        before, after = self._led(old_topic), self._led(new_topic)
-        for partition, _ in sorted(before.items() - after.items()):
-            self.made.resigned(partition)
-        for partition, leader_epoch in sorted(after.items() - before.items()):
-            self.made.elected(partition, leader_epoch)
+        led, told = self._led(topic), self._told
+        errors: list[Exception] = []
+        for partition in sorted(each for each in told if led.get(each) != told[each]):
+            try:
+                self.made.resigned(partition)
+                del told[partition]
+            except Exception as error:
+                errors.append(error)
+        for partition, (topic_id, leader_epoch) in sorted(led.items()):
+            if partition not in told:
+                told[partition] = _FAILED
+                try:
+                    self.made.elected(partition, leader_epoch)
+                    told[partition] = (topic_id, leader_epoch)
+                except Exception as error:
+                    errors.append(error)
+        self._told_topic = None if errors else topic
+        if errors:
+            raise errors[0]
 
-    def _led(self, topic: TopicState | None) -> dict[int, int]:
-        """The partitions that this broker leads, with their leader epochs."""
+    def _led(self, topic: TopicState | None) -> dict[int, Led]:
+        """The partitions that this broker leads."""
         if topic is None:
             return {}
         return {
-            index: each.leader_epoch
+            index: (topic.topic_id, each.leader_epoch)
             for index, each in enumerate(topic.partitions)
             if each.leader == self._node_id
         }
@@ -97,9 +129,16 @@ class ElectedCoordinators:
             row.get()
 
     def follow(self, image: Image) -> None:
-        """The partitions are in step with this image."""
+        """The partitions are in step with this image. Raises what the first coordinator raised that failed;
+        the others are told all the same."""
+        errors: list[Exception] = []
         for row in self._rows:
-            row.follow(image)
+            try:
+                row.follow(image)
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def metadata_changed(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
         """There is a new image; a subscriber of the view."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from moldau.coordinator.election import ElectedCoordinator, ElectedCoordinators
 from moldau.metadata.changes import Change
 from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState, TopicState
@@ -15,8 +17,9 @@ class Recorder:
 
     topic = TOPIC
 
-    def __init__(self, said: list[str]) -> None:
+    def __init__(self, said: list[str], failing: set[int] | None = None) -> None:
         self.said = said
+        self.failing = failing or set()
 
     def start(self) -> None:
         self.said.append("start")
@@ -26,6 +29,8 @@ class Recorder:
 
     def elected(self, index: int, leader_epoch: int) -> None:
         self.said.append(f"elected {index} in {leader_epoch}")
+        if index in self.failing:
+            raise RuntimeError(f"no {index}")
 
     def resigned(self, index: int) -> None:
         self.said.append(f"resigned {index}")
@@ -37,13 +42,13 @@ class Recorder:
         return 0
 
 
-def image(version: int, *leaders: tuple[int, int], topic: str = TOPIC) -> Image:
+def image(version: int, *leaders: tuple[int, int], topic: str = TOPIC, topic_id: bytes = bytes(16)) -> Image:
     """(leader, leader epoch) of each partition."""
     states = tuple(
         PartitionState.fresh((HERE, ELSEWHERE))._replace(leader=leader, leader_epoch=leader_epoch)
         for leader, leader_epoch in leaders
     )
-    return EMPTY_IMAGE._replace(version=version, topics={topic: TopicState(topic, bytes(16), states)})
+    return EMPTY_IMAGE._replace(version=version, topics={topic: TopicState(topic, topic_id, states)})
 
 
 def test_what_was_led_before_it_was_made_is_told_when_it_is_made() -> None:
@@ -89,6 +94,60 @@ def test_a_topic_that_is_deleted_or_another_ones_counts_as_not_led() -> None:
     said.clear()
     row.follow(image(2, (HERE, 0), topic="orders"))
     assert said == ["resigned 0"]
+
+
+def test_a_topic_made_again_under_its_name_is_loaded_again_although_its_epoch_is_the_same() -> None:
+    said: list[str] = []
+    row = ElectedCoordinator(HERE, lambda: Recorder(said))
+    row.get()
+    row.follow(image(1, (HERE, 0), (HERE, 0)))
+    said.clear()
+    row.follow(image(3, (HERE, 0), topic_id=b"another topic id"))
+    assert said == ["resigned 0", "resigned 1", "elected 0 in 0"]
+
+
+def test_a_partition_at_which_it_fails_is_told_again_and_does_not_keep_the_others() -> None:
+    said: list[str] = []
+    failing = {0}
+    row = ElectedCoordinator(HERE, lambda: Recorder(said, failing))
+    row.get()
+    newest = image(1, (HERE, 0), (HERE, 4))
+    with pytest.raises(RuntimeError, match="no 0"):
+        row.follow(newest)
+    assert said == ["start", "elected 0 in 0", "elected 1 in 4"]
+    said.clear()
+    failing.clear()
+    row.follow(newest)
+    assert said == ["resigned 0", "elected 0 in 0"]
+    said.clear()
+    row.follow(newest)
+    assert said == []
+
+
+def test_a_coordinator_that_fails_as_it_is_made_is_told_again_with_the_next_image() -> None:
+    said: list[str] = []
+    failing = {0}
+    row = ElectedCoordinator(HERE, lambda: Recorder(said, failing), lambda: said.append("made"))
+    row.follow(image(1, (HERE, 0), (HERE, 0)))
+    assert row.get() is row.made
+    assert said == ["start", "elected 0 in 0", "elected 1 in 0", "made"]
+    said.clear()
+    failing.clear()
+    row.follow(image(2, (HERE, 0), (HERE, 0)))
+    assert said == ["resigned 0", "elected 0 in 0"]
+
+
+def test_a_coordinator_that_fails_does_not_keep_the_next_one_from_following() -> None:
+    first: list[str] = []
+    second: list[str] = []
+    both = ElectedCoordinators(
+        ElectedCoordinator(HERE, lambda: Recorder(first, {0})),
+        ElectedCoordinator(HERE, lambda: Recorder(second)),
+    )
+    both.make_all()
+    with pytest.raises(RuntimeError, match="no 0"):
+        both.follow(image(1, (HERE, 0)))
+    assert second == ["start", "elected 0 in 0"]
 
 
 def test_a_broker_treats_its_coordinators_alike() -> None:

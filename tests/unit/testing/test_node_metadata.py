@@ -86,3 +86,29 @@ def test_a_change_that_the_partitions_could_not_follow_is_made_up_for(tmp_path: 
         assert node.metadata.behind() == []
 
     in_lives(life, folders=[tmp_path / "data"])
+
+
+def test_a_coordinator_that_fails_after_partitions_were_opened_in_slices_is_told_again(
+    tmp_path: Path,
+) -> None:
+    async def life(node: Node) -> None:
+        groups = node.groups.get()
+        real, failures = groups.elected, [RuntimeError("no")]
+
+        def failing(index: int, leader_epoch: int) -> None:
+            if failures:
+                raise failures.pop()
+            real(index, leader_epoch)
+
+        groups.elected = failing  # type: ignore[method-assign]
+        node.slow_lane._slice_seconds = 0.0
+        (result,) = await node.controller.auto_create_topics(["__consumer_offsets"])
+        assert result.outcome.error_code is ErrorCode.NONE
+        (behind,) = node.metadata.behind()
+        assert "RuntimeError: no" in behind.error
+        assert len(groups.runtime.partitions()) == 49
+        await node.controller.auto_create_topics(["b"])
+        assert len(groups.runtime.partitions()) == 50
+        assert node.metadata.behind() == []
+
+    in_lives(life, folders=[tmp_path / "data"])

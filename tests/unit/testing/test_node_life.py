@@ -1,0 +1,114 @@
+"""A node that is stopped twice, or while it starts: everything is let go, in order, and once."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_node_metadata import node_on
+
+from moldau.core.files import OsFiles
+from moldau.metadata.lock import LOCK_NAME
+from moldau.node import Node
+
+
+def is_free(folder: Path) -> bool:
+    """Whether no broker holds the folder's locks."""
+    files = OsFiles()
+    for name in (".lock", LOCK_NAME):
+        path = folder / name
+        if path.exists():
+            fd = files.open(str(path))
+            try:
+                if not files.lock(fd):
+                    return False
+            finally:
+                files.close(fd)
+    return True
+
+
+def run(main: Any) -> None:
+    asyncio.run(asyncio.wait_for(main, 60))
+
+
+def test_a_second_stop_waits_for_the_first_and_leaves_its_order_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        node = node_on(tmp_path)
+        await node.start()
+        order: list[str] = []
+        settle, close = node.group_commit.settle, node.logs.close
+
+        async def slow_settle() -> None:
+            await asyncio.sleep(0)
+            await settle()
+            order.append("settled")
+
+        def noted_close(**how: Any) -> None:
+            order.append("logs closed" if how["clean"] else "logs closed uncleanly")
+            close(**how)
+
+        node.group_commit.settle = slow_settle  # type: ignore[method-assign]
+        node.logs.close = noted_close  # type: ignore[method-assign]
+        first = asyncio.ensure_future(node.stop())
+        second = asyncio.ensure_future(node.stop(clean=False))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.wait([first, second])
+        await node.stop()
+        assert order == ["settled", "logs closed"]
+        assert is_free(tmp_path)
+
+    run(main())
+
+
+@pytest.mark.parametrize("call_off", [asyncio.Task.cancel, None])
+def test_a_start_that_is_called_off_in_recovery_holds_the_folder_until_its_thread_is_done(
+    tmp_path: Path, call_off: Callable[[asyncio.Task[None]], bool] | None
+) -> None:
+    async def main() -> None:
+        node = node_on(tmp_path)
+        loads, goes_on = asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+        _block_loading(node, lambda: loop.call_soon_threadsafe(loads.set), goes_on)
+        start = asyncio.ensure_future(node.start())
+        await loads.wait()
+        stop = None
+        if call_off is not None:
+            call_off(start)
+        else:
+            stop = asyncio.ensure_future(node.stop())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not is_free(tmp_path)  # the thread still writes there
+        goes_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await start
+        if stop is not None:
+            await stop
+        assert is_free(tmp_path)
+        assert node.phase != "RUNNING"
+        again = node_on(tmp_path)
+        await again.start()
+        await again.stop()
+
+    run(main())
+
+
+def _block_loading(node: Node, begun: Callable[[], None], goes_on: threading.Event) -> None:
+    make_logs = node._make_logs
+
+    def blocked() -> Any:
+        logs = make_logs()
+        load = logs.load
+
+        def waiting(*arguments: Any) -> None:
+            begun()
+            goes_on.wait(30)
+            load(*arguments)
+
+        logs.load = waiting  # type: ignore[method-assign]
+        return logs
+
+    node._make_logs = blocked  # type: ignore[method-assign]
