@@ -37,7 +37,7 @@ FIRST_CONTACT_SECONDS = 30.0
 """A wrong address should show sooner than a broker is given up that was there."""
 PARTITIONS_AGE_SECONDS = 0.5
 GROUP_PATIENCE_SECONDS = 2.0
-"""The query stands still meanwhile, for offsets that only people look at."""
+"""The query waits meanwhile, and these offsets are only for tools."""
 NO_OFFSET = -1
 
 

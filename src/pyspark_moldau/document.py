@@ -65,7 +65,7 @@ options are those of Spark's own Kafka connector, and so is the form of the offs
   them. Name queries with `queryName`, topics are in `endOffset`.
 * Settings of Kafka's clients that have nothing to steer here (`kafka.linger.ms`, `kafka.max.poll.records`)
   are warned of once a process, and ignored.
-* An option that nobody knows is an error, with the name that was probably meant.
+* An unknown option is an error that names the most similar one.
 * `kafka.isolation.level` is `read_committed` unless said otherwise: what an aborted transaction wrote is not
   read.
 * No consumer group assigns partitions. The group that `groupId` (or `kafka.group.id`) names is given the

@@ -3,15 +3,13 @@
 Names and meanings are those of Spark's own Kafka connector; names are compared without regard to case, as
 Spark does. Three things differ, each on purpose:
 
-* An option that nobody knows is an error here, with the name that was probably meant; there it is ignored,
-and
-  a stream with `startingOffset` reads from the latest.
-* `kafka.isolation.level` is read_committed unless said otherwise. Spark's sink here writes in transactions:
-with
+* An unknown option is an error here, which names the most similar one; there it is ignored, and a stream with
+  `startingOffset` reads from the latest.
+* `kafka.isolation.level` is read_committed by default. Spark's sink here writes in transactions: with
   read_uncommitted a reader would see what an aborted micro-batch wrote, and then the same records again.
-* `kafka.group.id` (or `groupId`) names the group whose committed offsets follow the query, so that every tool
-  shows its lag. No partition is ever assigned by a group, so two queries may not share one, but neither would
-  take records from the other.
+* `kafka.group.id` (or `groupId`) names the group for which the query's offsets are committed, so that every
+  tool shows its lag. The group assigns no partitions: two queries may not share one, but neither would take
+  records from the other.
 
 Not here: what the choices come to on a cluster (cluster_view.py), the sink's options.
 """
@@ -123,8 +121,8 @@ TABLE = (
         "kafkaConsumer.pollTimeoutMs",
         "120000",
         BOTH,
-        "How long to wait for a broker that is gone or does not answer, before the query fails; a query that "
-        "begins waits 30 s at most. kafka.default.api.timeout.ms says the same.",
+        "How long to wait for a broker that does not respond, before the query fails; a query that "
+        "begins waits 30 s at most. kafka.default.api.timeout.ms is the same option.",
     ),
     Row("fetchOffset.numRetries", "3", BOTH, "How often to ask again when a partition seems to have shrunk."),
     Row("fetchOffset.retryIntervalMs", "1000", BOTH, "How long to wait before asking again."),
@@ -136,7 +134,7 @@ STARTING_OPTIONS = ("startingTimestamp", "startingOffsetsByTimestamp", "starting
 ENDING_OPTIONS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 KAFKA_PREFIX = "kafka."
 UNWANTED_KAFKA_OPTIONS: Mapping[str, str] = {
-    "auto.offset.reset": "say where to begin with startingOffsets",
+    "auto.offset.reset": "use startingOffsets",
     "key.deserializer": "keys come as bytes; decode them in the query",
     "value.deserializer": "values come as bytes; decode them in the query",
     "enable.auto.commit": "offsets are committed after each micro-batch to the group that groupId names",

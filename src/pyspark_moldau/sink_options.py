@@ -35,7 +35,7 @@ BATCH_BYTES_DEFAULT = 500_000
 """Two of them fit a topic's max.message.bytes; the encoder makes no batch larger than that."""
 TABLE = (
     Row("kafka.bootstrap.servers", "", BOTH, "Where the cluster is: host:port, several with commas."),
-    Row("topic", "", BOTH, "Where to write all rows; without it, the column `topic` says it of each row."),
+    Row("topic", "", BOTH, "The topic of all rows; without it, the column `topic` of each row."),
     Row(
         "delivery",
         "exactly-once; at-least-once in a batch",
@@ -47,7 +47,7 @@ TABLE = (
         "transactionalId",
         "the query's own",
         BOTH,
-        "Whose transactions they are. Two queries, and two writes of one foreachBatch, need two of them. "
+        "The transactional id. Two queries, and two writes of one foreachBatch, need two of them. "
         "kafka.transactional.id means the same.",
     ),
     Row(
@@ -66,7 +66,7 @@ TABLE = (
         BOTH,
         "Bytes of a record batch before compression; more than the topic's max.message.bytes are refused.",
     ),
-    Row("kafka.delivery.timeout.ms", "120000", BOTH, "For how long a broker that is gone is waited for."),
+    Row("kafka.delivery.timeout.ms", "120000", BOTH, "How long to wait for a broker that does not respond."),
     Row(
         "kafka.transaction.timeout.ms",
         "60000",
@@ -88,7 +88,7 @@ WITHOUT_EFFECT = frozenset({
     "buffer.memory", "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection", "max.request.size",
     "metadata.max.age.ms", "queue.buffering.max.ms", "retries",
 })  # fmt: skip
-"""Settings of producers for which there is nothing here that they could steer."""
+"""Producer settings without an effect here."""
 CONSUMER_SETTINGS = frozenset({
     "auto.commit.interval.ms", "check.crcs", "fetch.max.bytes", "fetch.max.wait.ms", "fetch.min.bytes",
     "fetch.wait.max.ms", "group.id", "group.instance.id", "heartbeat.interval.ms", "isolation.level",

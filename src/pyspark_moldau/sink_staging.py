@@ -28,7 +28,7 @@ from moldau.client.encoder import EncodedBatch
 MESSAGE_BYTES_MAX = 256 * 1024
 PREFIX = "moldau-sink-"
 LEFT_BEHIND_SECONDS = 3600.0
-"""The age at which an empty folder is nobody's; a task that comes later sends its batches in its message."""
+"""The age at which an empty folder counts as abandoned; a later task sends its batches in its message."""
 _swept: set[str] = set()
 
 

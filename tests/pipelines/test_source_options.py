@@ -58,7 +58,7 @@ NEEDED = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "t"}
         ({**NEEDED, "maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger must be a whole number"),
         ({**NEEDED, "maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "is greater than"),
         ({**NEEDED, "maxTriggerDelay": "soon"}, "maxTriggerDelay must be a time"),
-        ({**NEEDED, "kafka.auto.offset.reset": "earliest"}, "not supported: say where to begin"),
+        ({**NEEDED, "kafka.auto.offset.reset": "earliest"}, "not supported: use startingOffsets"),
         ({**NEEDED, "kafka.enable.auto.commit": "true"}, "not supported"),
         ({**NEEDED, "kafka.key.deserializer": "x"}, "not supported: keys come as bytes"),
         ({**NEEDED, "kafka.isolation.level": "serializable"}, "must be read_committed or read_uncommitted"),
@@ -267,7 +267,7 @@ def test_what_differs_most_is_said_first() -> None:
     page = document()
     differs = page[page.index("## What differs") : page.index("## Options of reading")]
     words = ['.mode("append")', "`kafka.acks`", "`kafka.partitioner.class`", "`continuous`", "`lastProgress`"]
-    places = [differs.index(word) for word in [*words, "An option that nobody knows"]]
+    places = [differs.index(word) for word in [*words, "An unknown option"]]
     assert places == sorted(places)
 
 

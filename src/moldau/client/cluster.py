@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 GROUP, TRANSACTION = 0, 1
 """Kinds of coordinators."""
 UNKNOWN_TOPIC_GRACE_SECONDS = 3.0
-"""So long may a topic be unknown before we believe it: other brokers learn of a new one a moment later."""
+"""A topic counts as missing after this time: other brokers learn of a new one a moment later."""
 _NO_BROKER = -1
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 

@@ -116,11 +116,11 @@ def _security(given: dict[str, str]) -> dict[str, object]:
     jaas = given.pop("sasl.jaas.config", None)
     for name in given:
         if name.startswith(("ssl.", "sasl.")):
-            raise OptionError(f"kafka.{name} concerns security, and Moldau's client does not know it")
+            raise OptionError(f"kafka.{name} is a security setting that Moldau's client does not support")
     if not protocol.startswith("SASL"):
         return values
     if mechanism != "PLAIN":
-        raise OptionError(f"kafka.sasl.mechanism is {mechanism}, and Moldau's client knows PLAIN only")
+        raise OptionError(f"kafka.sasl.mechanism is {mechanism}, but Moldau's client supports PLAIN only")
     if jaas is not None and username is None:
         username, password = _parse_jaas(jaas)
     if username is None:
@@ -136,7 +136,7 @@ def _refuse_security_without_protocol(given: Mapping[str, str]) -> None:
     for name in given:
         if _MEANS_SECURITY.match(name):
             raise OptionError(
-                f"kafka.{name} has no effect without kafka.security.protocol: say SASL_SSL, SASL_PLAINTEXT "
+                f"kafka.{name} has no effect without kafka.security.protocol: set SASL_SSL, SASL_PLAINTEXT "
                 "or SSL; or PLAINTEXT, if it is to be ignored"
             )
 

@@ -34,7 +34,7 @@ CONDITIONS: dict[str, Kind] = {
     "starting": Kind(
         _WARN,
         "The broker has not started completely; no client is served yet.",
-        "Wait; if it stays, the log says what it waits for.",
+        "Wait; if it persists, see the log for the reason.",
         unready=True,
         passing=True,
     ),
@@ -81,7 +81,7 @@ CONDITIONS: dict[str, Kind] = {
     "offline-partitions": Kind(
         _FAIL,
         "Partitions have no leader, so that they can be neither written nor read.",
-        "Start the brokers that hold them, or repair the log directory in which they lie.",
+        "Start the brokers that hold them, or repair their log directory.",
     ),
     "partitions-unopened": Kind(
         _FAIL,
@@ -125,20 +125,20 @@ CONDITIONS: dict[str, Kind] = {
         _WARN,
         "Requests being received used up queued.max.request.bytes; large ones were read one after the other.",
         "If clients that you know send that much at once, raise queued.max.request.bytes; else see the log "
-        "for who was disconnected.",
+        "for the disconnected clients.",
     ),
     "response-memory-full": Kind(
         _WARN,
-        "Clients left more than half of moldau.queued.max.response.bytes of answers unread: consumers get "
-        "smaller answers, and clients that take nothing are disconnected.",
-        "See the log for who was disconnected, and look at these clients; if many slow ones are usual, raise "
+        "Clients left more than half of moldau.queued.max.response.bytes of responses unread: consumers get "
+        "smaller responses, and clients that read nothing are disconnected.",
+        "See the log for the disconnected clients, and check them; if many slow ones are usual, raise "
         "moldau.queued.max.response.bytes.",
     ),
     "transaction-hanging": Kind(
         _WARN,
         "A transaction is open in a partition and no coordinator knows it: read_committed readers would wait "
         "for ever.",
-        "Run the command that the message names; docs/transactions.md tells how it came to that.",
+        "Run the command that the message names; docs/transactions.md explains the causes.",
     ),
     "transaction-open-long": Kind(
         _WARN,

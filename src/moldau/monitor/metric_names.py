@@ -212,7 +212,7 @@ MOLDAU = {
         "Partitions led here in which an open transaction holds back read_committed readers."
     ),
     "moldau_partitions_held_back_hanging": _gauge(
-        "Those of them whose transaction no coordinator knows, so that nobody will end it."
+        "Those of them whose transaction no coordinator knows, so that no marker will end it."
     ),
     "moldau_partitions_held_back_oldest_seconds": _gauge("How long the longest of them is held back."),
 }

@@ -183,8 +183,8 @@ def connection_memory(
         if unsent is not None and unsent.full_within(_MEMORY_REMEMBERED_MS):
             yield condition(
                 "response-memory-full",
-                f"{unsent.connection_count} clients left {_bytes_text(unsent.used_bytes)} of answers unread; "
-                f"moldau.queued.max.response.bytes={_bytes_text(unsent.limit_bytes)}, "
+                f"{unsent.connection_count} clients left {_bytes_text(unsent.used_bytes)} of responses unread"
+                f"; moldau.queued.max.response.bytes={_bytes_text(unsent.limit_bytes)}, "
                 f"{unsent.closed_count} connections were closed since the start",
             )
 

@@ -78,7 +78,7 @@ class App:
         """
         self.name = checked_name(name, "an app")
         if delivery not in DELIVERIES:
-            raise AppError(f"delivery={delivery!r} is none of {', '.join(DELIVERIES)}")
+            raise AppError(f"delivery={delivery!r} is not one of {', '.join(DELIVERIES)}")
         self.bootstrap_servers = bootstrap_servers or os.environ.get("MOLDAU_BOOTSTRAP") or DEFAULT_BOOTSTRAP
         self.checkpoints = str(checkpoints or DEFAULT_CHECKPOINTS)
         self.delivery = delivery
@@ -250,7 +250,7 @@ class App:
         trigger: str | None,
     ) -> Flow:
         if mode is not None and mode not in OUTPUT_MODES:
-            raise AppError(f"mode={mode!r} is none of {', '.join(OUTPUT_MODES)}")
+            raise AppError(f"mode={mode!r} is not one of {', '.join(OUTPUT_MODES)}")
         flow_name = checked_name(name or query.__name__, "a flow")
         if trigger is not None:
             checked_duration(trigger, f"flow {flow_name}: trigger")

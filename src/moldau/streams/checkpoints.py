@@ -72,7 +72,7 @@ def claim(folder: Folder, owner: Owner) -> None:
 
 
 def _refuse_stranger(folder: Folder, before: Owner, owner: Owner) -> None:
-    advice = f"`moldau streams reset {owner.app} {owner.flow}` lets the flow begin anew"
+    advice = f"`moldau streams reset {owner.app} {owner.flow}` makes the flow start over"
     if (before.app, before.flow) != (owner.app, owner.flow):
         raise CheckpointRefused(
             f"the checkpoint in {folder} belongs to flow {before.flow} of app {before.app}, and not to flow "
@@ -86,7 +86,7 @@ def _refuse_stranger(folder: Folder, before: Owner, owner: Owner) -> None:
     if before.cluster_id != owner.cluster_id:
         raise CheckpointRefused(
             f"the checkpoint in {folder} was made with another cluster ({before.bootstrap_servers}, id "
-            f"{before.cluster_id}): its offsets mean nothing at {owner.bootstrap_servers} "
+            f"{before.cluster_id}): its offsets are not valid at {owner.bootstrap_servers} "
             f"(id {owner.cluster_id}); {advice}"
         )
 
@@ -100,8 +100,8 @@ def parse_owner(text: str, folder: Folder) -> Owner:
         return Owner(**known)
     except (ValueError, TypeError, KeyError, AttributeError):
         raise CheckpointRefused(
-            f"{folder}/{OWNER_FILE} is damaged: it does not say whose the checkpoint is. `moldau streams "
-            "reset` lets the flow begin anew"
+            f"{folder}/{OWNER_FILE} is damaged: the checkpoint's owner is unknown. `moldau streams "
+            "reset` makes the flow start over"
         ) from None
 
 

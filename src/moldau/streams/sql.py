@@ -11,7 +11,7 @@
     CREATE TABLE delay_by_carrier WITH (key = 'carrier') AS
         SELECT carrier, avg(dep_delay) AS delay FROM flights GROUP BY carrier;
 
-With columns a statement says what a topic holds; with AS and a query it is a flow. STREAM means every
+With columns a statement declares a topic's content; with AS and a query it is a flow. STREAM means every
 record, TABLE the latest row of each key, on either side. The query is Spark SQL, in which the app's topics
 are views under their names here (those of Python's `app.topic` under the topic's name). Options are those
 of `App.topic` and `App.to`; `topic` names the topic where it differs from the name.

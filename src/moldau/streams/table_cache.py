@@ -39,7 +39,7 @@ KEPT_BYTES_MAX = 64 * 1024 * 1024
 """Of all partitions that a process keeps, as Arrow data."""
 REDUCED_EVERY_BYTES = 32 * 1024 * 1024
 FRESH_SECONDS_MAX = 60.0
-"""What nobody asked for in so long a time is forgotten; Spark ends idle processes after as long."""
+"""Unused entries are dropped after this time; Spark ends idle processes after the same time."""
 ROWS_MAX = 32_768
 
 Read = Callable[[int, int], Iterable[pa.RecordBatch]]

@@ -99,7 +99,7 @@ def topic_format(
     if value not in VALUE_FORMATS:
         raise AppError(f"topic {name}: value={value!r} is no format; there are {', '.join(VALUE_FORMATS)}")
     if bad_records not in BAD_RECORDS:
-        raise AppError(f"topic {name}: bad_records={bad_records!r} is none of {', '.join(BAD_RECORDS)}")
+        raise AppError(f"topic {name}: bad_records={bad_records!r} is not one of {', '.join(BAD_RECORDS)}")
     if value == "json" and schema is None:
         raise AppError(
             f"topic {name}: JSON needs a schema, such as schema='carrier string, delay double'; "

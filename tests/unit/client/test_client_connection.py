@@ -47,7 +47,7 @@ def test_options_are_read_with_and_without_their_prefix() -> None:
         ({"kafka.fetch.max.bytes": "-1"}, "must lie between 0 and"),
         ({"kafka.check.crcs": "maybe"}, "must be true or false"),
         ({"kafka.security.protocol": "TLS"}, "it may be PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
-        ({"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "GSSAPI"}, "knows PLAIN only"),
+        ({"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "GSSAPI"}, "supports PLAIN only"),
         ({"kafka.security.protocol": "SASL_SSL"}, "name the user in kafka.sasl.username"),
         (
             {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.jaas.config": "x required;"},
@@ -56,8 +56,8 @@ def test_options_are_read_with_and_without_their_prefix() -> None:
         ({"security.protocol": "SSL", "kafka.ssl.truststore.location": "/x.jks"}, "names a JKS file"),
         ({"kafka.ssl.ca.location": "/x.pem"}, "has no effect without kafka.security.protocol"),
         ({"sasl.username": "ann"}, "kafka.sasl.username has no effect without kafka.security.protocol"),
-        ({"kafka.ssl.cipher.suites": "x"}, "kafka.ssl.cipher.suites concerns security"),
-        ({"kafka.sasl.kerberos.service.name": "x"}, "concerns security"),
+        ({"kafka.ssl.cipher.suites": "x"}, "kafka.ssl.cipher.suites is a security setting"),
+        ({"kafka.sasl.kerberos.service.name": "x"}, "is a security setting"),
         ({"kafka.ssl.endpoint.identification.algorithm": "dns"}, "may be https or none"),
     ],
 )

@@ -141,7 +141,7 @@ def test_used_up_memory_of_connections_is_told_with_figures(world: World) -> Non
     world.requests.full, world.responses.full = False, True
     (cause,) = world.monitor.health.verdict().causes
     assert cause.name == "response-memory-full"
-    assert cause.message.startswith("4 clients left 512.0 KiB of answers unread")
+    assert cause.message.startswith("4 clients left 512.0 KiB of responses unread")
 
 
 def test_file_descriptors_near_the_limit() -> None:

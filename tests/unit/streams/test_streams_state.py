@@ -200,11 +200,11 @@ def test_mistakes_in_an_app_are_told_at_once(tmp_path: Path) -> None:
         "JSON needs a schema": lambda: app.topic("a"),
         "a schema is for value='json'": lambda: app.topic("a", value="string", schema="b int"),
         "value='xml' is no format": lambda: app.topic("a", value="xml"),  # type: ignore[arg-type]
-        "bad_records='ignore' is none of": lambda: app.topic("a", value="raw", bad_records="ignore"),  # type: ignore[arg-type]
+        "bad_records='ignore' is not one of": lambda: app.topic("a", value="raw", bad_records="ignore"),  # type: ignore[arg-type]
         "table t needs a key": lambda: app.table("t", key=[]),
         "partitions=0 makes no topic": lambda: app.to("t", partitions=0),
-        "mode='all' is none of": lambda: app.to("t", mode="all")(lambda: None),  # type: ignore
-        "delivery='maybe' is none of": lambda: App("a", delivery="maybe"),
+        "mode='all' is not one of": lambda: app.to("t", mode="all")(lambda: None),  # type: ignore
+        "delivery='maybe' is not one of": lambda: App("a", delivery="maybe"),
         "cannot be the name of an app": lambda: App("a.b"),
         "cannot read .*none.sql": lambda: app.sql(tmp_path / "none.sql"),
         "there is no file": lambda: load_app(tmp_path / "none.py"),

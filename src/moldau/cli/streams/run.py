@@ -107,7 +107,7 @@ def override(app: App, options: RunOptions) -> None:
         app.checkpoints = options.checkpoints
     if options.delivery:
         if options.delivery not in DELIVERIES:
-            raise UsageError(f"--delivery {options.delivery} is none of {', '.join(DELIVERIES)}")
+            raise UsageError(f"--delivery {options.delivery} is not one of {', '.join(DELIVERIES)}")
         app.delivery = options.delivery
     app.settings.update(parse_assignments(list(options.spark), "--spark"))
     for name, value in parse_assignments(list(options.client_settings), "-X").items():
