@@ -53,6 +53,8 @@ class GroupCommit:
         """Write what is staged, then let each partition answer."""
         partitions, self._written = self._written, []
         for partition in partitions:
+            if not partition.online:
+                continue  # it was closed in this turn: its appends are answered, its files perhaps deleted
             error = None
             try:
                 partition.log.flush_staged()
@@ -86,6 +88,8 @@ class GroupCommit:
         partitions, self._to_fsync = self._to_fsync, {}
         jobs: list[tuple[Partition, FsyncJob]] = []
         for partition in partitions:
+            if not partition.online:
+                continue
             try:
                 job = partition.log.fsync_job()
             except OSError as error:

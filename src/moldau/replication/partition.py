@@ -14,6 +14,7 @@ the connection: bench/hot_path.py. Not here: the log (log/), one write for a who
 """
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from moldau.log.follower_append import FollowerAppended
@@ -504,8 +505,7 @@ class Partition:
         if role.has_timeouts:
             self._watch_timeouts()
         if self.follower_waiters:
-            for waiter in list(self.follower_waiters):
-                waiter.more(written_bytes, written_bytes)
+            self._wake(self.follower_waiters, written_bytes, written_bytes)
 
     def after_fsync(self) -> None:
         """The log was fsynced up to its flushed end offset."""
@@ -533,10 +533,16 @@ class Partition:
             else:
                 self._ask(output)
         if self.fetch_waiters and seen_bytes:
-            for waiter in list(self.fetch_waiters):
-                waiter.more(seen_bytes, stable_bytes)
+            self._wake(self.fetch_waiters, seen_bytes, stable_bytes)
         if woken:
             self.changed()
+
+    def _wake(self, waiters: Iterable[FetchWaiter], bytes_added: int, stable_bytes: int) -> None:
+        for waiter in list(waiters):
+            try:
+                waiter.more(bytes_added, stable_bytes)
+            except Exception:
+                log.exception("a fetch of %s-%d failed: this is a bug", self.topic, self.index)
 
     def _move(self, moved: HighWatermark) -> int:
         """Set the high watermark; returns how many more bytes read_committed consumers can read."""
@@ -583,8 +589,7 @@ class Partition:
 
     def changed(self) -> None:
         """The leader or log start offset changed, or the partition is gone: wake the parked fetches."""
-        for waiter in [*(self.fetch_waiters or ()), *(self.follower_waiters or ())]:
-            waiter.more(0, 0)
+        self._wake([*(self.fetch_waiters or ()), *(self.follower_waiters or ())], 0, 0)
 
     def park(self, waiter: FetchWaiter, replica_id: int = CONSUMER) -> None:
         """Wake `waiter` when there is more to read, or when `changed` is called. A follower (a replica id of

@@ -323,12 +323,42 @@ def test_a_bug_in_one_answer_costs_the_others_of_the_turn_nothing(flush_before_c
 
     async def scene() -> None:
         bench = Bench(flush_before_commit=flush_before_commit)
+        poll = Poll()
         bench.partition.park(Broken())
+        bench.partition.park(poll)
         other = bench.another()
         waiters = [bench.append(), bench.append(other)]
         await until(lambda: all(waiter.code is not None for waiter in waiters))
         later = [bench.append(), bench.append(other)]
         await until(lambda: all(waiter.code is not None for waiter in later))
         assert [waiter.code for waiter in waiters + later] == [0] * 4
+        assert len(poll.added) == 2
+        bench.append()
+        last = bench.append(other)
+        bench.partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+        await until(lambda: last.code == 0)
+        assert poll.added[2:] == [0]
+
+    run(scene())
+
+
+@pytest.mark.parametrize("flush_before_commit", [False, True])
+def test_of_a_partition_that_was_closed_nothing_is_written_or_forced(flush_before_commit: bool) -> None:
+    """Its log may be deleted: its file would be opened again, and stay so."""
+
+    async def scene() -> None:
+        bench = Bench(flush_before_commit=flush_before_commit)
+        other = bench.another()
+        waiter, behind = bench.append(), bench.append(other)
+        if flush_before_commit:
+            bench.log.flush_staged()
+            bench.group_commit.fsync_soon(other)
+            bench.group_commit.fsync_soon(bench.partition)
+        bench.partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        await until(lambda: behind.code == 0)
+        await bench.group_commit.settle()
+        assert waiter.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert bench.log.writes == int(flush_before_commit)
+        assert bench.log.flushed_end_offset == 0
 
     run(scene())
