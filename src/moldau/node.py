@@ -26,7 +26,7 @@ from moldau.handlers.produce_transactional import Verifications
 from moldau.handlers.transaction_verifier import LocalTransactionVerifier
 from moldau.host import Host, system_host
 from moldau.log.background import LoopBackground
-from moldau.log.checkpoints import told_cluster_id
+from moldau.log.checkpoints import stored_cluster_id
 from moldau.log.descriptors import segment_descriptors
 from moldau.log.housekeeping import Housekeeping
 from moldau.log.manager import LogManager
@@ -157,7 +157,7 @@ class Node:
             self.node_id, store, self.metadata, self.static, host.random, self.slow_lane, host.timers
         )
         self._stops.append(("metadata", self.controller.close))
-        await self.controller.open(told_cluster_id(host.files, broker.data_directories))
+        await self.controller.open(stored_cluster_id(host.files, broker.data_directories))
         self._settings = effective_broker_settings(self.metadata.image, broker, self.node_id)
 
     def _make_logs(self) -> LogManager:

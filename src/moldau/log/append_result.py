@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RecordError(NamedTuple):
-    """One record that is the reason for a refusal: its place in the batch, and what is wrong with it."""
+    """One record that made the batch be refused: its index in the batch, and what is wrong with it."""
 
     batch_index: int
     message: str
@@ -92,8 +92,8 @@ class Refused(AppendResult):
 
 
 class Deferred(AppendResult):
-    """Nothing has been decided yet: the records must be looked at first, and that takes longer than the event
-    loop has. Run the inspection, then append it (`append_inspected`).
+    """Not decided yet: the records must be validated first, which takes too long for the event loop. Run the
+    inspection, then call `append_inspected`.
     """
 
     __slots__ = ("inspection", "log_start_offset")

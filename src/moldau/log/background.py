@@ -1,7 +1,7 @@
 """Runs work in a thread and reports its end on the event loop.
 
-The log's parts are given a `Background` and need not know of asyncio. `InlineBackground` does everything at
-once, on the spot, for tests and tools.
+The log's parts are given a `Background` and do not depend on asyncio. `InlineBackground` runs everything at
+once, for tests and tools.
 """
 
 import asyncio

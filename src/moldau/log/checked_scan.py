@@ -5,8 +5,8 @@ A batch's base offset lies before what its crc covers, so a damaged one is found
 
     expected 12:   | 10..11 | 9437196..9437198 | 15..16 |        12..14 fits between its neighbours
 
-Where the batch is whole and its neighbours leave exactly its offsets free, the base offset is put right; a
-gap alone is no damage, since compaction leaves some. Whatever else does not fit is where the good part ends.
+If the batch is whole and its neighbours leave exactly its offsets free, the base offset is corrected; a gap
+alone is no damage, since compaction leaves gaps. Anything else that does not fit ends the good part.
 """
 
 from moldau.core.crc import crc32c
@@ -20,11 +20,13 @@ UNLIMITED = 1 << 63
 
 
 class UnreadableLog(Exception):
-    """The directory holds something that must not be touched: opening it would destroy it."""
+    """The directory holds a log that this broker cannot read (before magic 2), and that recovery would
+    destroy: it stays untouched.
+    """
 
 
 class CheckedScan:
-    """Checks one segment from `start` on; `position` and `next_offset` say how far it is good."""
+    """Checks one segment from `start` on; it is good up to `position` and `next_offset`."""
 
     def __init__(
         self,

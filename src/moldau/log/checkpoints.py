@@ -15,9 +15,9 @@
         an index of aborted transactions; after a clean stop one `recovery-point-offset-checkpoint 0 checksum`
         of that file, by which the two belong together
 
-A damaged checkpoint is a reason to recover more, not to stop: readers return what they can believe, and say
-so in the log. What cannot be read at all (a directory of that name) is renamed, so that the file can be
-written again.
+A damaged checkpoint means more recovery, not a failed start: readers return the valid lines and log a
+warning. What cannot be read at all (a directory of that name) is renamed, so that the file can be written
+again.
 """
 
 import logging
@@ -61,8 +61,8 @@ def read_small_file(files: Files, path: str) -> bytes | None:
         return None
 
 
-def told_cluster_id(files: Files, directories: Iterable[str]) -> str | None:
-    """The cluster id that a log directory was written under, if one says so, as a folder of Kafka's does."""
+def stored_cluster_id(files: Files, directories: Iterable[str]) -> str | None:
+    """The cluster.id in a log directory's meta.properties, if there is one, as in a folder of Kafka's."""
     for directory in directories:
         data = read_small_file(files, f"{directory}/{META_PROPERTIES_NAME}")
         cluster_id = read_properties((data or b"").decode(errors="replace")).get("cluster.id")
@@ -142,7 +142,7 @@ def write_epochs(files: Files, path: str, entries: Iterable[tuple[int, int]]) ->
 
 
 def read_topic_id(files: Files, directory: str) -> bytes | None:
-    """The id of the topic whose partition this directory holds, or None when it does not say."""
+    """The topic id in the directory's partition.metadata, or None."""
     path = f"{directory}/{PARTITION_METADATA_NAME}"
     try:
         data = read_small_file(files, path)
@@ -156,7 +156,7 @@ def read_topic_id(files: Files, directory: str) -> bytes | None:
 
 
 def write_topic_id(files: Files, directory: str, topic_id: bytes) -> None:
-    """Say in the directory whose partition it holds."""
+    """Write the directory's partition.metadata."""
     text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n"
     write_atomically(files, f"{directory}/{PARTITION_METADATA_NAME}", text.encode(), sync=False)
 

@@ -1,14 +1,14 @@
 """Cuts what is damaged out of a partition's segments when the log is opened.
 
-A sole copy keeps what it has. Behind the recovery point a crash may have torn anything, so the log ends at
-the damage, and what stood behind it goes; before it, the later segments were on the disk and stay, and whole
-batches behind the damage get a segment of their own:
+A log without other replicas keeps as much as it can. Behind the recovery point a crash may have torn
+anything, so the log ends at the damage and the rest goes; before it, later segments were on the disk and
+stay, and whole batches behind the damage get a segment of their own:
 
     |  segment 0  |  segment 40 ~~~|  segment 80  |  segment 120  ..~~~
                     cut at 61,      80 and 120 stay    ^ recovery point    cut here
 
-A replica that can fetch what it lacks ends at the first damage, wherever that is: it fetches from its end on,
-so that it would never fill a gap.
+A log with other replicas ends at the first damage, wherever that is: a follower fetches from its end on, and
+would never fill a gap.
 
 Bytes that may hold records are kept aside (damage.py). Not here: finding damage (checked_scan.py,
 segment_end.py).
@@ -40,8 +40,8 @@ class Cutting:
         self._sole_copy = sole_copy
 
     def log_goes_on(self, index: int, damage: Damage, end_offset: int, flushed_offset: int) -> bool:
-        """Whether the log goes on behind this damage: it is of what was on the disk before, and not torn by
-        the crash.
+        """Whether the log continues behind this damage, because it lies below the recovery point and so was
+        not torn by the crash.
         """
         if not self._sole_copy or end_offset >= flushed_offset:
             return False

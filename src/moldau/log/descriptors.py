@@ -13,7 +13,7 @@ _DESCRIPTORS_MAX = 65_536
 
 def segment_descriptors(open_files_max: int) -> int:
     """How many segments may be open at once where the process may have so many descriptors: half of them, the
-    rest is for clients. Not positive: the system does not say.
+    rest is for clients. Not positive: the system's limit is unknown.
     """
     if open_files_max <= 0:
         return DEFAULT_LIMIT
@@ -21,7 +21,7 @@ def segment_descriptors(open_files_max: int) -> int:
 
 
 class Holder(Protocol):
-    """Something that holds a descriptor and can do without it for a while."""
+    """Something that holds a descriptor and can reopen it."""
 
     touched: bool
 

@@ -1,14 +1,14 @@
-"""A log directory: one of the folders (often one a disk) that hold partitions, with the files that speak for
-it as a whole.
+"""A log directory (one entry of log.dirs, often one per disk): its lock, identity, clean-shutdown marker and
+checkpoints.
 
     .lock                             held while a broker uses the directory
-    meta.properties                   whose directory this is: cluster.id, node.id, directory.id
-    .kafka_cleanshutdown              the last stop was in order: nothing needs recovery
+    meta.properties                   cluster.id, node.id, directory.id
+    .kafka_cleanshutdown              the last stop was clean: nothing needs recovery
     recovery-point-offset-checkpoint, log-start-offset-checkpoint, replication-offset-checkpoint,
     aborted-transactions-checkpoint
 
-A directory can be full, which passes by itself, or offline, which does not: after an I/O error nothing that
-the kernel says about it can be believed until the broker starts anew.
+A directory can be full, which is temporary, or offline, which lasts until a restart: after an I/O error the
+kernel's page cache cannot be trusted.
 
 Not here: the partitions (manager.py).
 """
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 class DirectoryUnusable(Exception):
-    """The directory cannot be this broker's: it is in use, or belongs to another broker or cluster."""
+    """The directory is in use, or belongs to another broker or cluster."""
 
 
 class LogDirectory:
@@ -57,7 +57,7 @@ class LogDirectory:
         self.directory_id = bytes(16)
         self.was_clean = False
         self.previous_broker_epoch = -1
-        """The broker epoch of the life that ended cleanly; -1: it did not, or did not say."""
+        """The broker epoch before a clean stop; -1: the stop was not clean, or the marker has no epoch."""
         self.log_count = 0
         self.full = False
         self.failure: OSError | None = None
@@ -73,7 +73,8 @@ class LogDirectory:
     # -- taking possession -------------------------------------------------------------------------
 
     def take(self, cluster_id: str, node_id: int, fresh_id: bytes) -> None:
-        """Lock the directory, and check or write whose it is; `fresh_id` becomes its id if it has none.
+        """Lock the directory, and check or write its meta.properties; `fresh_id` becomes its directory.id if
+        it has none.
 
         DirectoryUnusable when it is another's; OSError when the disk fails.
         """
@@ -103,7 +104,7 @@ class LogDirectory:
         self._lock_fd = fd
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._lock_fd >= 0:
             self.files.close(self._lock_fd)
             self._lock_fd = -1
@@ -137,13 +138,13 @@ class LogDirectory:
     # -- clean shutdown ----------------------------------------------------------------------------
 
     def clear_clean_mark(self) -> None:
-        """From now on a stop is unclean unless said otherwise."""
+        """Remove .kafka_cleanshutdown: from now on a stop counts as unclean."""
         if self.was_clean:
             self.files.remove(f"{self.path}/{CLEAN_SHUTDOWN_NAME}")
             self.files.sync_directory(self.path)
 
     def set_clean_mark(self, broker_epoch: int) -> None:
-        """Everything that the broker had under this epoch is closed and on the disk."""
+        """Write .kafka_cleanshutdown with this broker epoch: everything is closed and on the disk."""
         content = b'{"version":0,"brokerEpoch":%d}' % broker_epoch
         write_atomically(self.files, f"{self.path}/{CLEAN_SHUTDOWN_NAME}", content)
 
@@ -158,23 +159,23 @@ class LogDirectory:
         return crc32c(read_small_file(self.files, f"{self.path}/{name}") or b"")
 
     def write_checkpoint(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Replace one of the checkpoint files; what it said of logs that could not be opened stays."""
+        """Replace one of the checkpoint files; lines of logs that could not be opened stay."""
         kept = self.kept.get(name)
         write_offsets(self.files, f"{self.path}/{name}", {**kept, **offsets} if kept else offsets)
 
     def keep_for(self, key: tuple[str, int], name: str, offset: int) -> None:
-        """This log could not be opened: its line of the checkpoint file stays until it can be."""
+        """This log could not be opened: its lines in the checkpoint files stay until it can be."""
         self.kept.setdefault(name, {})[key] = offset
 
     def keep_no_more(self, key: tuple[str, int]) -> None:
-        """This log is open now, or gone."""
+        """This log is open now, or removed: its old lines go."""
         for offsets in self.kept.values():
             offsets.pop(key, None)
 
     # -- trouble -----------------------------------------------------------------------------------
 
     def report(self, error: OSError) -> bool:
-        """Take note of an error; returns whether it takes the directory offline."""
+        """Record a disk error; returns whether it takes the directory offline."""
         if error.errno in _TRANSIENT:
             logger.error("log directory %s: %s (the directory stays in use)", self.path, error)
             return False
@@ -199,14 +200,14 @@ class LogDirectory:
         return False
 
     def check_room(self) -> bool:
-        """For a full directory: whether there is room again."""
+        """For a full directory: whether there is space again."""
         if self.full and self.free_bytes()[1] >= ROOM_BYTES_MIN:
             self.full = False
             logger.warning("log directory %s has room again", self.path)
         return not self.full
 
     def free_bytes(self) -> tuple[int, int]:
-        """The size of the disk, and what is free on it; (-1, -1) when it does not say."""
+        """The size of the disk and its free bytes; (-1, -1) when unknown."""
         try:
             return self.files.free_bytes(self.path)
         except OSError:
@@ -223,7 +224,7 @@ __all__ = [
 
 
 def _broker_epoch(mark: bytes) -> int:
-    """What the mark says; -1 for one without, which Kafka wrote before KIP-966."""
+    """The broker epoch in .kafka_cleanshutdown; -1 for one without, which Kafka wrote before KIP-966."""
     try:
         return int(json.loads(mark)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):

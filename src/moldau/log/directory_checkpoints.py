@@ -1,13 +1,13 @@
-"""What the checkpoint files of the log directories say of the broker's logs.
+"""The checkpoint files of all log directories: read at the start, rewritten in the background.
 
-    recovery-point-offset-checkpoint    up to where a log is on the disk for certain
+    recovery-point-offset-checkpoint    up to which offset a log is known to be on the disk
     log-start-offset-checkpoint         where it begins, unless that is a segment's beginning
-    replication-offset-checkpoint       its high watermark, as it was saved last
-    cleaner-offset-checkpoint           up to where compaction has come
+    replication-offset-checkpoint       its high watermark, as last saved
+    cleaner-offset-checkpoint           up to which offset compaction has come
     aborted-transactions-checkpoint     checksums of its indexes of aborted transactions
 
-Each file speaks of all logs of one directory and is replaced as a whole, behind the scenes: one write after
-the other, and of several that wait only the last.
+Each file covers all logs of one directory and is replaced as a whole, in the background: one write at a time,
+and of several that wait only the last.
 
 Not here: the files' format (checkpoints.py), when they are due (housekeeping.py, replication/).
 """
@@ -42,7 +42,7 @@ class DirectoryCheckpoints:
         report: Callable[[LogDirectory, OSError], None],
     ) -> None:
         """`logs`, `homes` (in which directory each log is) and `being_cleaned` are the manager's, and change
-        with it; `report` is told when a directory cannot be written.
+        with it; `report` is called when a directory cannot be written.
         """
         self._files = files
         self._background = background
@@ -73,7 +73,7 @@ class DirectoryCheckpoints:
         return points, starts
 
     def write_now(self, directory: LogDirectory) -> None:
-        """Write the recovery points and log start offsets where this is called. OSError: the disk refuses."""
+        """Write the recovery points and log start offsets, blocking. OSError: the disk refuses."""
         points, starts = self.offsets(directory)
         directory.write_checkpoint(RECOVERY_POINT_NAME, points)
         directory.write_checkpoint(LOG_START_NAME, starts)
@@ -98,7 +98,7 @@ class DirectoryCheckpoints:
         return None
 
     def save_high_watermarks(self, high_watermarks: Mapping[tuple[str, int], int]) -> None:
-        """Write the high watermarks down, each in its own directory, behind the scenes."""
+        """Write the high watermarks, each in its log's directory, in the background."""
         self.high_watermarks = high_watermarks
         for directory in self._directories:
             if directory.offline:
@@ -109,20 +109,20 @@ class DirectoryCheckpoints:
             self.write_in_background(directory, HIGH_WATERMARK_NAME, own)
 
     def save_cleaned_offsets(self, directory: LogDirectory) -> None:
-        """Write down how far compaction has come, behind the scenes."""
+        """Write how far compaction has come, in the background."""
         own = {
             key: offset for key, offset in self.cleaned_offsets.items() if self._homes.get(key) is directory
         }
         self.write_in_background(directory, CLEANER_OFFSETS_NAME, own)
 
     def save_recovery_points(self, directory: LogDirectory, done: Callable[[bool], None]) -> None:
-        """Write the recovery points down, behind the scenes; then `done(whether that worked)`."""
+        """Write the recovery points in the background; then `done(whether that worked)`."""
         points, _ = self.offsets(directory)
         self.write_in_background(directory, RECOVERY_POINT_NAME, points, done)
 
     def save_before_cleaning(self, log: Log, done: Callable[[bool], None]) -> None:
         """Compaction is about to leave gaps in this log, and to merge its indexes of aborted transactions:
-        what recovery would otherwise take for losses is written down; then `done(whether that worked)`.
+        write first what recovery would otherwise take for losses; then `done(whether that worked)`.
         """
         directory = self._homes[log.topic, log.partition]
 
@@ -144,8 +144,8 @@ class DirectoryCheckpoints:
         offsets: Mapping[tuple[str, int], int],
         done: Callable[[bool], None] = lambda worked: None,
     ) -> None:
-        """Replace one of the directory's checkpoint files, behind the scenes: one write after the other, of
-        several that wait the last.
+        """Replace one of the directory's checkpoint files in the background: one write at a time, of several
+        that wait only the last.
         """
         if (directory, name) in self._writing:
             waiting = self._writing[directory, name]
@@ -178,8 +178,8 @@ class DirectoryCheckpoints:
     # -- starting and deleting -------------------------------------------------------------------
 
     def forget_lines(self, directory: LogDirectory, deleted: Collection[tuple[str, int]]) -> None:
-        """Before the folders of deleted partitions are removed: what the checkpoint files say of them goes,
-        or becomes what is true of the partitions that have their names now.
+        """Before the folders of deleted partitions are removed: drop their lines, or replace them by those of
+        new partitions of the same name.
         """
         now: dict[str, dict[tuple[str, int], int]] = {HIGH_WATERMARK_NAME: {}}
         now[RECOVERY_POINT_NAME], now[LOG_START_NAME] = self.offsets(directory)
@@ -199,7 +199,7 @@ class DirectoryCheckpoints:
                 self.cleaned_offsets[key] = min(offset, log.log_end_offset)
 
     def write_without_deleted(self, directory: LogDirectory, done: Callable[[], None]) -> None:
-        """Write the checkpoint files anew, which leaves out the logs that are gone."""
+        """Rewrite the checkpoint files without deleted logs."""
         points, starts = self.offsets(directory)
         watermarks: dict[tuple[str, int], int] = {}
         for key, offset in self.high_watermarks.items():

@@ -1,4 +1,4 @@
-"""Up to which offset a partition was used, by everything on the disk that shows it.
+"""Finds the highest offset that a partition had reached, by all evidence on the disk.
 
 An offset that was acknowledged must not be given to another record, even when the first one is lost: a
 consumer that has read beyond it would never see the second. These may show a higher end than the log's own:

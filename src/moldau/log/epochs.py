@@ -1,8 +1,8 @@
 """The leader epoch cache: in which epoch each stretch of the log was written (KIP-101, KIP-320).
 
-A sorted list of (leader epoch, first offset written in it). Two replicas find where they agree by asking each
-other where an epoch ended, instead of trusting their high watermarks. The list lives in the file
-`leader-epoch-checkpoint` and changes once per election, so the file is simply rewritten.
+A sorted list of (leader epoch, first offset written in it). Replicas find where their logs diverge by
+comparing where epochs ended, not by their high watermarks. The list is kept in `leader-epoch-checkpoint`; it
+changes once per election, so the file is rewritten each time.
 
 Invariant: epochs and start offsets both rise strictly.
 """
@@ -31,9 +31,7 @@ class LeaderEpochs:
         """The last `write` failed."""
 
     def load(self) -> None:
-        """Take up the file; a missing or damaged one counts as empty (recovery fills in what the batches
-        say).
-        """
+        """Read the file; a missing or damaged one counts as empty (recovery rebuilds it from the batches)."""
         self._epochs, self._starts = [], []
         for leader_epoch, start_offset in read_epochs(self._files, self.path):
             if leader_epoch > self.latest() and (not self._starts or start_offset > self._starts[-1]):
@@ -45,7 +43,7 @@ class LeaderEpochs:
         self.path = f"{directory}/{CHECKPOINT_NAME}"
 
     def write(self) -> None:
-        """Bring the file up to date; OSError when the disk refuses."""
+        """Rewrite the file; OSError when the disk refuses."""
         self.unwritten = True
         write_epochs(self._files, self.path, self.entries())
         self.unwritten = False
@@ -59,11 +57,9 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def assign(self, leader_epoch: int, start_offset: int) -> bool:
-        """From `start_offset` on, records are of this epoch; returns whether that was news (and the file is
-        due).
-
-        Entries that contradict it (a later epoch, or one that began no earlier) were never followed by
-        records and go.
+        """From `start_offset` on, records are of this epoch; returns whether the list changed (and the file
+        must be written). Entries that contradict it (a later epoch, or one that began no earlier) have no
+        records and are dropped.
         """
         if leader_epoch < 0 or (
             self._epochs and leader_epoch == self._epochs[-1] and start_offset >= self._starts[-1]
@@ -119,7 +115,7 @@ class LeaderEpochs:
         return True
 
     def replace(self, entries: list[tuple[int, int]]) -> None:
-        """Be what `entries` once was."""
+        """Restore the entries that `entries` returned earlier."""
         self._epochs = [leader_epoch for leader_epoch, _ in entries]
         self._starts = [start for _, start in entries]
 

@@ -1,14 +1,14 @@
-"""Forces a log to the disk without holding up the event loop: prepared on it, run in a thread, noted on it.
+"""Fsyncs a log without blocking the event loop: prepared on the loop, run in a thread, recorded on the loop.
 
     job = log.fsync_job()          # loop: which files, up to which offset; None when all is on the disk
     await in_thread(job.run)       # thread: touches only its own descriptors
     log.mark_flushed(job)          # loop
 
-The job holds duplicates of the descriptors, so that the log may close or rename its files meanwhile. An error
-of fsync is final: the kernel may have dropped the pages, and a second fsync would say that all is well.
-Whoever sees one takes the log's directory offline.
+The job holds duplicates of the descriptors, so that the log may close or rename its files meanwhile. An fsync
+error is final: the kernel may have dropped the pages, and a second fsync would succeed without them. The
+log's directory goes offline.
 
-`Flusher` knows how far a log is on the disk. Invariants: all below `end_offset` is in log files that were
+`Flusher` tracks how far a log is on the disk. Invariants: all below `end_offset` is in log files that were
 synced; all below `recovery_point` has its index of aborted transactions synced too, which recovery cannot do
 without. Only `job_done`, and the log when it cuts its end, change these.
 """
@@ -94,7 +94,7 @@ class FsyncJob:
 
 
 class Flusher:
-    """How far a log is on the disk, and the jobs that bring it further."""
+    """Tracks how far a log is on the disk, and makes the jobs that advance it."""
 
     __slots__ = (
         "_aborts_unsynced",
@@ -182,7 +182,7 @@ class Flusher:
                 job.add_file(segment.path(TIME_INDEX_SUFFIX))
 
     def closing_job(self, end_offset: int) -> FsyncJob | None:
-        """As `job`, with what the next start after a clean close relies upon."""
+        """As `job`, with the index files that a start after a clean stop relies on."""
         active = self._files.active
         if len(active.transaction_index):
             self.aborts_written(active)
@@ -214,6 +214,6 @@ class Flusher:
         self._aborts_unsynced = [each for each in self._aborts_unsynced if each in kept]
 
     def end_was_cut(self, end_offset: int) -> None:
-        """The log ends here now; what was cut is on the disk."""
+        """The log was truncated to this offset, and the truncation synced."""
         self.end_offset = min(self.end_offset, end_offset)
         self.forget_removed(self._files.segments[:-1])

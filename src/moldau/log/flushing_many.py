@@ -1,4 +1,4 @@
-"""Forcing many logs to the disk at once, where the caller may wait: after a recovery, and at a clean stop.
+"""Fsyncs many logs at once, blocking: after a recovery, and at a clean stop.
 
 Several at a time, because the file system then writes its journal for several at once; in slices, because
 each log that is being forced holds descriptors.
@@ -21,8 +21,8 @@ def flush_many(
     failed: Callable[[Log, OSError], None],
     pool: Pool,
 ) -> None:
-    """Force many logs to the disk and wait for it. `prepare` gives what is to be done for a log, or None;
-    `failed` is told where it, or the disk, refuses.
+    """Force many logs to the disk and wait for it. `prepare` gives a log's job, or None; `failed` is called
+    where it or the fsync fails.
     """
     with pool(_THREADS) as several:
         for start in range(0, len(logs), _SLICE_LOGS):

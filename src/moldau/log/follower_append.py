@@ -35,7 +35,7 @@ BATCHES_MAX = 1500
 
 
 class FollowerAppended(NamedTuple):
-    """What a follower's append has done."""
+    """The result of a follower's append."""
 
     error_code: int
     """0; CORRUPT_MESSAGE, INVALID_RECORD, OFFSET_OUT_OF_RANGE: nothing was appended; KAFKA_STORAGE_ERROR: the
@@ -51,7 +51,7 @@ class FollowerAppended(NamedTuple):
 
 
 class FollowerAppend:
-    """Takes a leader's batches for one log."""
+    """Appends a leader's batches to one log."""
 
     __slots__ = ("_writer",)
 

@@ -1,5 +1,5 @@
-"""What a partition's directory holds while the log is being opened: segments, snapshots, and traces of how
-far the log had come.
+"""The files found in a partition's directory while the log is opened: segments, snapshots, and hints at its
+former end offset.
 
 Invariant: `segments` is in order and, once `load_segments` has run, never empty. `unindexed` and `rescanned`
 say of which segments the index of aborted transactions must be rebuilt, and which were read as after a crash.
@@ -49,7 +49,7 @@ class FoundSegments:
         self._found: list[str] = []
 
     def list_files(self) -> None:
-        """Read the directory; finish or forget what was under way when the broker stopped."""
+        """List the directory; finish or undo what was under way when the broker stopped (leftovers.py)."""
         if not self.files.is_directory(self.directory):
             self.files.make_directory(self.directory)
         leftovers = Leftovers(self.files, self.directory)
@@ -68,7 +68,7 @@ class FoundSegments:
         return max(self.hinted_end_offset, end_by_names(self._found))
 
     def note_index_hint(self) -> None:
-        """Before recovery forgets what the newest index says: note how far the log had come by it."""
+        """Before recovery drops the newest index: note the end offset that it shows."""
         self.hinted_end_offset = max(
             self.hinted_end_offset, end_by_index(self.files, self.directory, self._names)
         )
@@ -100,7 +100,7 @@ class FoundSegments:
         self.segments[:] = [fresh]
 
     def continue_at(self, offset: int) -> None:
-        """The log goes on at this offset, behind its end: what lay between is lost. All of it is forced to
+        """The log continues at this offset, behind its end: what lay between is lost. All of it is forced to
         disk, so that the next start finds it so.
         """
         last = self.segments[-1]

@@ -1,7 +1,7 @@
-"""What is done to logs again and again: retention, forcing to disk, checkpoints, forgetting producers,
-looking for room.
+"""Periodic work on logs: retention, flushes, checkpoints, expiry of producer state, checks for free disk
+space.
 
-Ten thousand logs are gone through in slices, so that the event loop never waits for all of them.
+Ten thousand logs are handled in slices, so that the event loop is never blocked for all of them.
 """
 
 import logging
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """Runs by the manager's timers from `start` to `stop`."""
+    """Runs on the manager's timers from `start` to `stop`."""
 
     def __init__(self, manager: LogManager, high_watermark: Callable[[Log], int]) -> None:
         """`high_watermark` says how far a log's records are committed: nothing above is removed."""
@@ -61,7 +61,7 @@ class Housekeeping:
         self._handles[name] = self._manager.timers.call_later(max(1, interval_ms), again)
 
     def _each(self, work: Callable[[Log], None]) -> None:
-        """Do this with every log, a slice at a time."""
+        """Apply this to every log, a slice at a time."""
         logs = iter(self._manager)
 
         def slice_of(remaining: Iterator[Log]) -> None:
@@ -96,7 +96,7 @@ class Housekeeping:
         self._each(lambda log: log.expire_producers(self._manager.clock.now_ms(), expiration_ms))
 
     def flush_due(self) -> None:
-        """Force those logs to the disk whose flush.messages or flush.ms asks for it."""
+        """Fsync the logs for which flush.messages or flush.ms is reached."""
 
         def work(log: Log) -> None:
             if log.flush_is_due(self._manager.clock.now_ms()):
@@ -105,7 +105,7 @@ class Housekeeping:
         self._each(work)
 
     def checkpoint(self) -> None:
-        """Write the recovery points and log start offsets down."""
+        """Write the recovery points and log start offsets."""
         for directory in self._manager.directories:
             if not directory.offline:
                 points, starts = self._manager.checkpoints.offsets(directory)
@@ -116,7 +116,7 @@ class Housekeeping:
                     self._manager.checkpoints.write_in_background(directory, ABORTED_TRANSACTIONS_NAME, sums)
 
     def check_room(self) -> None:
-        """See whether full directories have room again."""
+        """Check whether full directories have space again."""
         for directory in self._manager.directories:
             if directory.full:
                 directory.check_room()

@@ -204,9 +204,7 @@ class Index:
             self._files.close(fd)
 
     def load(self) -> bool:
-        """Take up what the file holds, without padding; False when there is no file or its pairs are not
-        sorted.
-        """
+        """Load the file, without padding; False when there is no file or its pairs are not sorted."""
         del self._keys[:]
         del self._values[:]
         self._window = None

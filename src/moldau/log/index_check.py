@@ -1,9 +1,7 @@
-"""A segment's indexes when the log is opened: taken up from their files if they fit the batches, else
-rebuilt.
+"""Loads a segment's indexes when the log is opened, and rebuilds those that do not fit the batches.
 
-Offset and time index are hints that can be had again from the batches' headers. The index of aborted
-transactions is none, and needs the producers' state: it is only noted here that it must be rebuilt
-(rebuild.py does it).
+Offset and time index can be rebuilt from the batches' headers. The index of aborted transactions also needs
+the producers' state: it is only marked for a rebuild here (rebuild.py).
 
 Not here: how a segment ends (segment_end.py), the index files (index.py, transaction_index.py).
 """
@@ -20,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class IndexCheck:
-    """Takes up the indexes of one partition's segments."""
+    """Checks the indexes of one partition's segments."""
 
     def __init__(self, found: FoundSegments) -> None:
         self._found = found

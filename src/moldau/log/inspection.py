@@ -48,7 +48,7 @@ _SHORT_RECODED_BYTES_MAX = 4 * 1024  # the slowest codec at its highest level pa
 
 
 class Inspection:
-    """One batch whose records must be looked at before it may be appended."""
+    """One batch whose records must be validated before it may be appended."""
 
     __slots__ = ("_newest_ms", "_now_ms", "_oldest_ms", "_recode", "_rules", "_view", "result")
 
@@ -78,7 +78,7 @@ class Inspection:
         )
 
     def keep(self) -> None:
-        """Copy the batch: the buffer that it came in is about to be used again."""
+        """Copy the batch: its receive buffer will be reused."""
         self._view = BatchView(bytes(self._view.data))
 
     def run_short(self) -> BatchView | Refusal:
@@ -86,7 +86,7 @@ class Inspection:
         return self._run(_SHORT_RECODED_BYTES_MAX if self._recode else SMALL_BYTES_MAX)[0]
 
     def run(self, budget: UnpackBudget) -> None:
-        """Look at the records, and leave `result`; in any thread."""
+        """Validate the records and set `result`; in any thread."""
         count = self._view.count
         limit = budget.batch_bytes_max
         if count > budget.records_left or (self._view.codec and not limit):

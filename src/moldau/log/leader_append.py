@@ -1,7 +1,7 @@
-"""Appending as leader: validates a batch, judges its producer, assigns its offsets, stages it.
+"""Appends as leader: validates a batch, checks its producer's epoch and sequence, assigns offsets, stages it.
 
-A batch is judged by its header, gets its offset, and is copied behind what is staged already (writer.py
-writes that at the end of the turn). A large batch is written at once, without a copy.
+A batch is checked by its header, gets its offset, and is copied behind the batches staged already (writer.py
+writes them at the end of the turn). A large batch is written at once, without a copy.
 
 The first batch of a transaction needs a guard (verification.py); the broker itself writes the marker that
 ends one (KIP-98, KIP-890):
@@ -10,9 +10,9 @@ ends one (KIP-98, KIP-890):
                                                       opens             goes on (hot path)    ends
 
 HOT: `append`. Budget: 2 microseconds for the append of a 168-byte batch with one record beside the crc, 3
-with an idempotent producer; nothing per record. The condition in `append` names all that makes a batch usual,
-and such a batch is staged here, by the writer's own fields, instead of by `Writer.stage`; every other goes to
-`_append_carefully`, which knows all cases and words all refusals.
+with an idempotent producer; nothing per record. A batch that passes the condition in `append` is staged
+there, with the writer's fields, instead of by `Writer.stage`; any other goes to `_append_carefully`, which
+handles all cases and refusals.
 
 Not here: batches that a leader sent (follower_append.py), the careful checks (validation.py), writing
 (writer.py).
@@ -53,7 +53,7 @@ CLIENT = Origin.CLIENT
 
 
 class LeaderAppend:
-    """Takes batches for one log whose leader this broker is."""
+    """Appends batches to one log as its leader."""
 
     __slots__ = ("_producers", "_reader", "_rules", "_states", "_writer")
 
@@ -142,7 +142,7 @@ class LeaderAppend:
     ) -> AppendResult:
         """Append a client's batch whose inspection has run; `guard` as in `append_verified`.
 
-        Its producer is judged now: a marker that came meanwhile counts, and so does a batch that got ahead.
+        Its producer's state is checked now, after any marker or batch that came meanwhile.
         """
         if self._takes_nothing():
             return self._refuse_all()

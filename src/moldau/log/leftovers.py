@@ -1,11 +1,11 @@
-"""Finishes or undoes what a stopped broker has left half done in a partition's directory, by the files' names
-alone, before anything is opened.
+"""Finishes or undoes interrupted deletions and compactions in a partition's directory, by file names alone,
+before the log is opened.
 
-    .deleted, .tmp     forgotten
-    .cleaned           a compaction that was not finished: forgotten
+    .deleted, .tmp     removed
+    .cleaned           a compaction that was not finished: removed
     .swap              a compaction that was committed with `<base>.log.swap`: finished. Without that file, or
-                       with a `.cleaned` at or below its base offset, it was not: forgotten
-    .index alone       its log file is gone: forgotten
+                       with a `.cleaned` at or below its base offset, it was not: removed
+    .index alone       its log file is gone: removed
 
 The order of the steps is that of log/compaction/swap.py, where it is explained; `.log` comes last in each, so
 that a second crash finds what the first did. Kafka's own order is `.log` first: of its swaps the indexes may
@@ -49,7 +49,7 @@ class Leftovers:
         return sorted(self._names)
 
     def settle(self) -> list[str]:
-        """Bring the directory in order; returns the names that it holds then."""
+        """Finish or undo; returns the names that the directory then holds."""
         self._forget_uncommitted()
         for name in self._ending(DELETED_SUFFIX, TEMPORARY_SUFFIX):
             self._remove(name)

@@ -1,11 +1,10 @@
-"""Opening all partitions of a broker's log directories, several at a time, and saying how far it has come.
+"""Opens all partitions of a broker's log directories, several at a time, and reports progress.
 
-After a clean stop this is quick and needs no threads' help. After a crash each log is read from its recovery
-point on, which takes as long as the disk; the checks (crc) release the interpreter's lock, so that threads do
-help.
+After a clean stop this is quick and needs no threads. After a crash each log is read from its recovery point
+on, at the speed of the disk; the crc checks release the GIL, so threads help.
 
-A log that cannot be opened (a file is damaged beyond what recovery can decide, or cannot be read) does not
-keep the others: its partition is offline, with the cause, and its files stay as they are.
+A log that cannot be opened (damaged beyond recovery, or unreadable) does not affect the others: its partition
+is offline, with the cause, and its files stay as they are.
 """
 
 import errno
@@ -44,7 +43,7 @@ _ANY = 1 << 62
 _OF_THE_FILE = frozenset(
     {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.ELOOP, errno.EINVAL}
 )
-"""Errors that speak of one file, and not of the disk."""
+"""Errors that concern one file, not the disk."""
 _REBUILT = (
     INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -79,7 +78,7 @@ class RecoveryProgress:
         self.current = name
 
     def end(self, recovered: Recovered | None) -> None:
-        """One log more is open (or given up)."""
+        """One more log is open (or given up)."""
         with self._lock:
             self.done += 1
             if recovered is not None:
@@ -117,7 +116,7 @@ class Unopened(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """What was found in all directories."""
+    """The logs of all directories, opened or not."""
 
     loaded: list[Loaded]
     unopened: list[Unopened]
@@ -185,7 +184,7 @@ def load_directories(
 def _on_their_way_out(
     directory: LogDirectory, names: Sequence[str], leftovers: list[str]
 ) -> set[tuple[str, int]]:
-    """The partitions whose folders were to be removed, which are added to `leftovers`."""
+    """The partitions whose `-delete` folders are still there; these are added to `leftovers`."""
     found: set[tuple[str, int]] = set()
     for name in names:
         path = f"{directory.path}/{name}"
@@ -203,7 +202,7 @@ def _jobs(
     deleted: set[tuple[str, int]],
     saved_ends: dict[tuple[str, int], int],
 ) -> list[Job]:
-    """The logs in one directory, with what its checkpoints say of each."""
+    """The logs in one directory, with their checkpointed offsets."""
     recovery_points = directory.read_checkpoint(RECOVERY_POINT_NAME)
     starts = directory.read_checkpoint(LOG_START_NAME)
     cleaned = directory.read_checkpoint(CLEANER_OFFSETS_NAME)

@@ -111,7 +111,7 @@ class Log:
         self.topic_id = topic_id
         self.settings = settings
         self.on_error: Callable[[Log, OSError], None] = lambda log, error: None
-        """Called with every error of the disk, before it is answered or raised."""
+        """Called with every disk error, before it is returned or raised."""
         self.on_roll: Callable[[Log], None] = lambda log: None
         """Called when a segment is full: a good moment to sync it."""
         self.offline_cause = ""
@@ -203,7 +203,7 @@ class Log:
 
     @property
     def generation(self) -> int:
-        """How often the log's end has been cut: what was found out about its segments before is void."""
+        """How often the log's end was truncated; positions remembered from before are invalid."""
         return self._flusher.generation
 
     @property
@@ -212,7 +212,7 @@ class Log:
         return self._writer.offline
 
     def go_offline(self) -> None:
-        """The disk has failed."""
+        """The disk failed: write nothing more."""
         self._writer.offline = True
         self._leader.reconfigure(self.settings)
 

@@ -1,15 +1,15 @@
-"""All logs of a broker: found by topic and partition, created in the emptiest directory, deleted behind the
-scenes.
+"""All logs of a broker: found by topic and partition, created in the emptiest directory, deleted in the
+background.
 
-Lives on the event loop's thread, except `load`, which is called before anything is served. What takes long
-(fsync, removing files, writing checkpoints) is handed to a `Background`.
+Runs on the event loop's thread, except `load`, which is called before clients are served. Slow work (fsync,
+removing files, writing checkpoints) goes to a `Background`.
 
 When a disk is full, produce requests to its logs are refused with a retriable error while everything else
 goes on; the next append after room has been made succeeds. When a disk fails, its directory goes offline with
-all its logs, and `on_offline` is told. A log that cannot be opened is offline alone; its files and its
+all its logs, and `on_offline` is called. A log that cannot be opened is offline alone; its files and its
 lines in the checkpoints stay, and its directory is not marked clean, so that the next start looks again.
 
-Not here: what is done again and again (housekeeping.py), opening (loading.py), who may read how far
+Not here: periodic work (housekeeping.py), opening (loading.py), up to which offset anyone may read
 (replication/).
 """
 
@@ -102,7 +102,7 @@ class LogManager:
         self._pool = pool
         self.recovery = RecoveryProgress()
         self.on_offline: Callable[[LogDirectory, list[Log]], None] = lambda directory, logs: None
-        """Told once for each directory that goes offline, with the logs it takes along."""
+        """Called once for each directory that goes offline, with its logs."""
         self.files = self._files = files or OsFiles()
         self._random = source or random.Random(0)
         self._descriptors = DescriptorLimit(descriptor_limit)
@@ -111,7 +111,7 @@ class LogManager:
         self._homes: dict[tuple[str, int], LogDirectory] = {}
         self._syncing: set[Log] = set()
         self.compaction: CompactionReport | None = None
-        """What compaction says of itself, once it runs."""
+        """Compaction's report, once the cleaner runs."""
         self.being_cleaned: set[Log] = set()
         """Logs that are being compacted: retention leaves them alone meanwhile."""
         self.checkpoints = DirectoryCheckpoints(
@@ -124,7 +124,7 @@ class LogManager:
             self._report,
         )
         self.on_removed: Callable[[Log], None] = lambda log: None
-        """Told of each log that is taken away, before its files are."""
+        """Called with each log that is removed, before its files are."""
         self._removal = Removal(
             self._files, clock, timers, self.background, self.checkpoints.write_without_deleted
         )
@@ -187,7 +187,9 @@ class LogManager:
             self._removal.folder(path, 0)
 
     def _adopt_loaded(self, loaded: Sequence[Loaded]) -> None:
-        """Take the logs; of one that lies in two directories nobody knows which is the newer."""
+        """Register the logs; one that is in two directories stays offline, since which copy is newer cannot
+        be told.
+        """
         places: dict[tuple[str, int], list[Loaded]] = {}
         for each in loaded:
             log = each.recovered.log
@@ -208,14 +210,14 @@ class LogManager:
                 self.unopened.add(Unopened(job, cause, False, each.recovered.log.topic_id))
 
     def start_is_over(self) -> None:
-        """The partitions of the metadata have their logs: what is made from now on is new."""
+        """All partitions in the metadata have their logs: logs created from now on are new."""
         self._starting = False
         self._saved_ends.clear()
         self._found.clear()
 
     def _force_recovered(self) -> None:
-        """Force to the disk what a crash has left in the system's memory, where an fsync stands between a
-        write and its answer: from now on all of it counts as committed, is shown and is built upon.
+        """With durability `group`: fsync the recovered logs, since a killed broker's last writes may be in
+        the page cache only, and are treated as committed from now on.
         """
         group = self.settings.moldau_durability == "group"
         due = [
@@ -243,13 +245,16 @@ class LogManager:
 
     @property
     def previous_broker_epoch(self) -> int:
-        """The broker epoch of the last life, if every directory knows that it ended cleanly; else -1."""
+        """The broker epoch before the restart, if every directory has it in its clean-shutdown marker; else
+        -1.
+        """
         epochs = {directory.previous_broker_epoch for directory in self._directories}
         return epochs.pop() if len(epochs) == 1 else -1
 
     def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
-        """Close every log; after a clean close the next start recovers nothing. `broker_epoch`: that of this
-        life."""
+        """Close every log; after a clean close the next start recovers nothing. `broker_epoch` goes into the
+        clean-shutdown marker.
+        """
         failed: set[LogDirectory] = {directory for directory in self._directories if directory.offline}
         if clean:
             failed |= self._bring_to_disk()
@@ -317,7 +322,7 @@ class LogManager:
 
     @property
     def offline_dirs(self) -> list[str]:
-        """The directories that a disk error has taken out of use."""
+        """The directories that are offline after a disk error."""
         return [directory.path for directory in self._directories if directory.offline]
 
     @property
@@ -326,7 +331,7 @@ class LogManager:
         return [directory.path for directory in self._directories if directory.full]
 
     def describe(self) -> list[DirectoryDescription]:
-        """Every directory with its logs and its room."""
+        """Every directory with its logs and its free space."""
         descriptions: list[DirectoryDescription] = []
         for directory in self._directories:
             logs = tuple(log for key, log in self._logs.items() if self._homes[key] is directory)
@@ -340,10 +345,9 @@ class LogManager:
         """The partition's log: the existing one, or a new one in the usable directory with the fewest
         partitions.
 
-        An existing log of another topic id is set aside, and a new one made: which of the two ids is wrong
-        cannot be told, and only the metadata's own word deletes. A log that could not be opened at the start
-        is answered with one that is offline. OSError when the disk refuses; NoUsableDirectory when all are
-        offline.
+        An existing log of another topic id is set aside as `-stray`, and a new one made: only a deletion in
+        the metadata removes files. For a log that could not be opened at the start, an offline stand-in is
+        returned. OSError when the disk refuses; NoUsableDirectory when all are offline.
         """
         key = (topic, partition)
         start_offset = 0
@@ -411,7 +415,7 @@ class LogManager:
         return log
 
     def _name_topic(self, log: Log, topic_id: bytes) -> None:
-        """The log's folder does not say whose it is: the metadata does."""
+        """The log's folder has no topic id: write the metadata's."""
         try:
             write_topic_id(self._files, log.directory, topic_id)
         except OSError as error:
@@ -420,7 +424,7 @@ class LogManager:
         log.topic_id = topic_id
 
     def _set_stranger_aside(self, log: Log, topic_id: bytes) -> int:
-        """Set a log aside that says it belongs to another topic of this name; where the new one begins."""
+        """Set aside a log whose folder has another topic id; returns the start offset of the new log."""
         end_offset = log.log_end_offset if log in self._found else 0
         name = f"{log.topic}-{log.partition}"
         told = uuid_to_text(log.topic_id or bytes(16))
@@ -441,11 +445,11 @@ class LogManager:
         return end_offset
 
     def set_unopened_aside(self, exists: Callable[[str, int], bool]) -> None:
-        """Set aside those logs that could not be opened and belong to no partition."""
+        """Set aside the logs that could not be opened and belong to no partition in the metadata."""
         self.unopened.set_aside_unless(exists)
 
     def _end_of_missing(self, key: tuple[str, int]) -> int:
-        """A partition of the metadata has no folder at the start: where its log had come to."""
+        """A partition in the metadata has no folder at the start: the end offset that its log had reached."""
         known = key in self._saved_ends
         end_offset = self._saved_ends.pop(key, 0)
         if end_offset:
@@ -467,7 +471,7 @@ class LogManager:
         return min(self._usable(), key=lambda directory: (directory.full, directory.log_count))
 
     def delete_async(self, topic: str, partition: int) -> bool:
-        """Take the log away at once, and its files after file.delete.delay.ms; False when there is none."""
+        """Remove the log at once, and its files after file.delete.delay.ms; False when there is none."""
         log = self.get(topic, partition)
         if log is None:
             if (topic, partition) not in self.unopened:
@@ -484,9 +488,8 @@ class LogManager:
         return True
 
     def set_aside(self, log: Log) -> str | None:
-        """Keep the files of a log without a partition under a name that no partition has; gives that name.
-
-        None when the disk refuses, which is reported.
+        """Rename the folder of a log without a partition to `-stray`; returns the new path, or None when the
+        disk refused (which is reported).
         """
         return self._take_out(log, STRAY_SUFFIX)
 
@@ -518,7 +521,7 @@ class LogManager:
     # -- forcing to disk ---------------------------------------------------------------------------
 
     def sync(self, log: Log, done: Callable[[OSError | None], None] | None = None) -> None:
-        """Force the log to the disk behind the scenes; `done(error or None)` is called on the loop."""
+        """Fsync the log in the background; `done(error or None)` is called on the loop."""
         if log.offline:
             if done is not None:
                 done(OSError(errno.EIO, "the log's directory is offline", log.directory))

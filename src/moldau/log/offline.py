@@ -1,7 +1,7 @@
-"""A stand-in for a log that could not be opened, so that its partition can answer
-KAFKA_STORAGE_ERROR, with the cause, instead of not existing.
+"""A stand-in for a log that could not be opened, so that its partition answers KAFKA_STORAGE_ERROR, with the
+cause, and not UNKNOWN_TOPIC_OR_PARTITION.
 
-It is empty, takes nothing and touches no file.
+It is empty, refuses appends and touches no file.
 """
 
 from moldau.core.files import Files

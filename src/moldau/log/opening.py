@@ -1,9 +1,9 @@
-"""A partition's directory while it is being opened: its segments, one after the other, trusted or checked.
+"""Opens a partition's segments, one after the other: each is either trusted or checked.
 
 A segment that is trusted is looked at where it ends (segment_end.py); one that is checked (`recover`) is read
 batch by batch (checked_scan.py). What is damaged is cut off (cutting.py).
 
-Not here: which of the two happens to a segment, and what the log is made of in the end (recovery.py).
+Not here: which of the two applies to a segment, and making the log (recovery.py).
 """
 
 import logging
@@ -51,8 +51,8 @@ class Opening:
         self._ends: dict[Segment, SegmentEnd] = {}
 
     def trust(self, until: Segment | None, epochs: LeaderEpochs) -> None:
-        """Take up the segments before `until` (None: all) as they are, if they end as they should; rebuild
-        indexes that are missing or wrong; cut off what is damaged, but of the log's last segment.
+        """Use the segments before `until` (None: all) as they are, if they end as they should; rebuild
+        missing or wrong indexes; cut off damage, except in the log's last segment.
         """
         segments = self._found.segments
         index = 0
@@ -82,7 +82,7 @@ class Opening:
         return SegmentEnd(segment.size_bytes, end_offset, None, False, "")
 
     def start_afresh(self, offset: int) -> None:
-        """Nothing in the log may be shown: one empty segment at this offset."""
+        """Drop the whole log: one empty segment at this offset."""
         self._found.start_afresh(offset)
         self._ends.clear()
 

@@ -58,7 +58,7 @@ class PartitionFiles:
         self.snapshot_offsets = snapshot_offsets
         self.changes = int(directory_dirty)
         self.report_error: Callable[[OSError], None] = _unreported
-        """Called with every error of the disk, before it is answered or raised."""
+        """Called with every disk error, before it is returned or raised."""
 
     @property
     def active(self) -> Segment:
@@ -95,7 +95,7 @@ class PartitionFiles:
         return f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
 
     def write_epochs(self, epochs: LeaderEpochs) -> None:
-        """Bring leader-epoch-checkpoint up to date. An error is reported, not raised: recovery can complete
+        """Rewrite leader-epoch-checkpoint. An error is reported, not raised: recovery can complete
         the file from the batches, and a clean close writes it again.
         """
         self.changes += 1

@@ -91,7 +91,8 @@ class Producers:
         transactional: bool,
         guard: Verification | None = None,
     ) -> Refusal | ProducerBatch | None:
-        """Whether a client's batch may be appended: None if so; the batch it repeats; or the refusal.
+        """Whether a client's batch may be appended: None if so; the earlier batch if it is a duplicate; or
+        the refusal.
 
         `guard` was taken before the coordinator was asked about the transaction that the batch would begin.
         """
@@ -174,7 +175,7 @@ class Producers:
         return None
 
     def judge_epoch(self, state: ProducerState, producer_id: int, producer_epoch: int) -> Refusal | None:
-        """Whether the producer has not been replaced by a later incarnation."""
+        """Refuse a producer epoch that a later one has fenced."""
         if producer_epoch >= state.producer_epoch:
             return None
         return Refusal(
@@ -214,7 +215,7 @@ class Producers:
     # -- changing ----------------------------------------------------------------------------------
 
     def replay(self, batch: BatchView) -> CompletedTransaction | None:
-        """Take up a batch that is in the log; returns the transaction that it ended, if it did."""
+        """Apply a batch that is in the log; returns the transaction that it ended, if any."""
         if batch.producer_id < 0:
             return None
         if not batch.is_control:

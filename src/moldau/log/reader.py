@@ -54,7 +54,7 @@ class Reader:
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.latest: bytes | bytearray = b""
-        """The bytes of the last write, if they are few: who waits at the tail needs no system call."""
+        """The bytes of the last write, if they are few: a read at the tail then needs no system call."""
         self.latest_position = -1
         """Where in the last segment they stand; -1: they are not kept."""
         self.read_end = start_offset
@@ -63,8 +63,7 @@ class Reader:
         """Of the first `aborts_known` segments, which all are full, those with aborted transactions."""
         self.aborts_known = 0
         self.changes = 0
-        """How often segments were cut, replaced or removed: a search that was paused must begin again
-        then.
+        """How often segments were truncated, replaced or removed: a paused search must then begin again.
         """
         self._cursors: dict[int, tuple[Segment, int]] | None = None
 
@@ -115,7 +114,7 @@ class Reader:
         cursors[offset] = (segment, position)
 
     def forget(self) -> None:
-        """The log has been cut or its segments replaced: remembered places may be gone."""
+        """The log was truncated or segments replaced: drop remembered positions."""
         self.changes += 1
         self._cursors = None
         self.aborts, self.aborts_known = [], 0

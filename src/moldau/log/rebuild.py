@@ -13,7 +13,7 @@ from moldau.records.batch import CONTROL, NO_TIMESTAMP, TRANSACTIONAL
 
 
 def note_producer(producers: Producers, segment: Segment, place: BatchPlace) -> AbortedTransaction | None:
-    """Take up a batch of the log into the producers' state; returns the transaction that it aborts."""
+    """Apply a batch of the log to the producers' state; returns the transaction that it aborts, if any."""
     header = place.header
     attributes, producer_id = header[5], header[9]
     if producer_id < 0:
@@ -77,7 +77,7 @@ def rebuild_producers(
 def _replay(
     segment: Segment, producers: Producers, start_offset: int, end_offset: int, note_aborts: bool
 ) -> None:
-    """Take up the segment's batches in this range."""
+    """Apply the segment's batches in this range."""
     start = 0
     if start_offset > segment.base_offset:
         found = segment.find(start_offset)

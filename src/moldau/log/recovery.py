@@ -15,9 +15,9 @@ Where any file shows that the log was longer (end_offset_hints.py), and no other
 goes on behind that: offsets that were acknowledged are not given to other records. Such a gap is logged, and
 readers pass over it as over one of compaction's.
 
-What was half done is finished or forgotten first (leftovers.py); Kafka's preallocated indexes lose their
-padding. Between two segments there may be a gap that compaction has left, but only below the recovery point
-or what is known to be compacted: elsewhere a gap is a loss.
+Interrupted deletions and compactions are finished or undone first (leftovers.py); Kafka's preallocated
+indexes lose their padding. Between two segments there may be a gap that compaction has left, but only below
+the recovery point or what is known to be compacted: elsewhere a gap is a loss.
 
 Runs in recovery threads, before the log is known to the event loop. Not here: the steps (opening.py), many
 logs at once (loading.py).
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 class Saved(NamedTuple):
-    """What the directory's checkpoint files say of one log; 0 where they say nothing."""
+    """One log's offsets in the directory's checkpoint files; 0 where there is no line."""
 
     recovery_point: int = 0
     log_start_offset: int = 0
@@ -57,7 +57,7 @@ class Saved(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """An opened log, and what opening it cost."""
+    """An opened log, and what was checked to open it."""
 
     log: Log
     bytes_truncated: int
@@ -89,7 +89,7 @@ def open_log(
 ) -> Recovered:
     """Open the partition's directory, creating it when it is missing.
 
-    `clean`: the broker stopped in order. The offsets are those of the checkpoints, as in `Saved`.
+    `clean`: the last stop was clean. The offsets are those of the checkpoints, as in `Saved`.
     `sole_copy`: no other replica has what this one has lost, so that it keeps what lies behind damage, and
     does not use lost offsets again; else the log ends at the first damage or missing segment, and the replica
     fetches from there: offsets are not skipped, and there is no gap that its leader does not have.
@@ -184,9 +184,8 @@ def open_log(
 def _after_clean_stop(
     found: FoundSegments, opening: Opening, epochs: LeaderEpochs, recovery_point: int, log_start_offset: int
 ) -> int:
-    """Believe what ends as it should; check what does not. Returns the end offset.
-
-    After a clean stop the recovery point is the log's end.
+    """Trust what ends as it should, check the rest; returns the end offset. After a clean stop the recovery
+    point is the log's end.
     """
     opening.trust(None, epochs)
     end = opening.end_of_last()
@@ -221,7 +220,7 @@ def _after_clean_stop(
 def _go_on_behind(
     found: FoundSegments, epochs: LeaderEpochs, end_offset: int, recovery_point: int, high_watermark: int
 ) -> int:
-    """Leave out the offsets that were used before, as far as that can be told; returns the new end offset."""
+    """Skip offsets that were used before, as far as hints show; returns the new end offset."""
     latest = epochs.entries()[-1:]
     hints = [recovery_point, high_watermark, found.hint_from_names(), *(start for _, start in latest)]
     plausible = [offset for offset in hints if offset - end_offset <= OFFSETS_LOST_MAX]

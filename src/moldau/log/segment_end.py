@@ -1,7 +1,7 @@
 """Whether a segment ends as it should: with a whole batch, in order, where its file ends.
 
-Looked at whenever a log is opened, also after a clean stop. It costs one read for a segment: the offset index
-leads to a batch close to the end, and from there the headers are walked.
+Checked whenever a log is opened, also after a clean stop. It costs one read per segment: the offset index
+leads to a batch close to the end, and the headers are walked from there.
 
     index: ... (relative last offset 811, position 65,112)
     log:   ... | 809..811 | 812 | 813..815 |        ends at the file's size, below the next segment

@@ -35,7 +35,7 @@ class TimestampAndOffset(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """What is sent back for a batch whose records cannot be looked at."""
+    """Sent back for a batch whose records cannot be read."""
 
     reason: str
 

@@ -1,5 +1,4 @@
-"""Transactions as one log sees them (KIP-98): which are open, how far they hold read_committed consumers
-back, and which of those that ended were aborted.
+"""The transactions of one log (KIP-98): which are open, the last stable offset, and which were aborted.
 
     offset      10       20        30         40        50
                 begin A  begin B   abort A    commit B
@@ -8,7 +7,7 @@ back, and which of those that ended were aborted.
 
 Invariant: nothing here changes a log. Transactions begin and end by batches (Producers.record,
 end_transaction). Guards, which live in memory only, are taken here (verification.py). Aborted transactions
-are found segment by segment; full segments without any are not even looked at.
+are found segment by segment; full segments without any are skipped.
 
 Not here: who takes part in which transaction (coordinator/transaction/), appending (leader_append.py),
 whether a batch may begin one (producers.py).

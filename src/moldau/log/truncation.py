@@ -1,14 +1,15 @@
-"""Cuts a log's end, as a replica does whose leader has something else there (KIP-101).
+"""Truncates a log's end to where it diverges from the leader's (KIP-101).
 
     | segment 0 | segment 40 .....|..... | segment 80 |        truncate to 60:
                                   x cut    removed first, their names synced; then the cut, synced too
 
-Whole batches go. Below the first segment the log becomes empty and goes on at the offset; below the log start
-offset that falls with the end. What is staged is written before, so that it is cut like the rest.
+Whole batches go. Truncated below the first segment, the log is empty and continues at the offset; truncated
+below the log start offset, that falls too. Staged batches are written first, so that they are cut like the
+rest.
 
-Invariants: afterwards offsets, indexes, leader epochs, producers and transactions are those of a log in which
-what was cut had never been, also after a restart; a crash in between leaves a log without holes, and the
-replica, which compares it with its leader's again, cuts again.
+Invariants: afterwards offsets, indexes, leader epochs, producers and transactions are as if the removed
+batches had never been appended, also after a restart; a crash in between leaves a log without gaps, and the
+follower compares it with its leader's and truncates again.
 
 Not here: where two logs agree (replication/), what recovery cuts (cutting.py).
 """
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class Truncation:
-    """Cuts one log's end."""
+    """Truncates one log's end."""
 
     __slots__ = ("_epochs", "_files", "_flusher", "_producers", "_reader", "_writer")
 
@@ -126,7 +127,7 @@ class Truncation:
         self._flusher.generation += 1
 
     def _end_cut(self, offset: int) -> None:
-        """The segments end at `offset` now; bring everything else in line."""
+        """The segments end at `offset` now; update everything else."""
         files = self._files
         self._reader.start_offset = min(self._reader.start_offset, offset)
         self._flusher.end_was_cut(offset)

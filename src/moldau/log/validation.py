@@ -1,4 +1,4 @@
-"""Validates a batch in all cases, and rewrites it where the topic's settings ask for that.
+"""Validates a batch in full, and rewrites it where the topic's settings require that.
 
 leader_append.py lets the usual batch through by its header alone and calls this for every other. The order of
 the checks and the codes are Kafka's (LogValidator, UnifiedLog): form, size, crc, count, control bit, codec,
@@ -11,8 +11,7 @@ then the records where a setting demands to look inside:
 
 A maximum timestamp in the header that is below the base timestamp is wrong; it is corrected from the records.
 
-A few records are looked at here; for more, the batch comes back as an `Inspection` that is run elsewhere
-(inspection.py).
+A few records are validated here; for more, the result is an `Inspection` to be run elsewhere (inspection.py).
 
 A wrong count is found by the last offset delta, by a lower bound on a record's size, and, in uncompressed
 batches of up to `COUNTED_RECORDS_MAX` records, by walking their lengths. A larger batch with a consistent
@@ -60,7 +59,7 @@ def prepare(
 
 
 def stamp(view: BatchView, rules: Rules, now_ms: int) -> BatchView:
-    """The batch with what is only known when it is appended: its time, under LogAppendTime."""
+    """The batch with the append time, under LogAppendTime."""
     if not rules.append_time:
         return view
     copy = bytearray(view.data)
@@ -105,7 +104,7 @@ def _judge_form(view: BatchView, rules: Rules) -> Refusal | None:
 
 
 def _judge_client(view: BatchView) -> Refusal | None:
-    """What only a client can get wrong."""
+    """Checks that only apply to clients' batches."""
     reason = ""
     payload_bytes = view.size_bytes - HEADER_BYTES
     if view.base_offset != 0:

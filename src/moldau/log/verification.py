@@ -14,8 +14,8 @@ write leaves the batches behind the first as verified as they were. A guard also
 number that was asked for in the latest epoch: while that batch is being tried again, none behind it may take
 its place.
 
-Guards live in memory only, and there is a limit to them: the oldest are broken first, and a batch that is
-refused for that is asked for again. Not here: asking the coordinator (handlers/).
+Guards are in memory only and bounded: the oldest are broken first, and the coordinator is asked again for a
+batch refused for that. Not here: asking the coordinator (handlers/).
 """
 
 GUARDS_MAX = 10_000

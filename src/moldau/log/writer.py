@@ -1,16 +1,16 @@
-"""Stages batches for the next write, writes them, takes them back when that fails, begins new segments.
+"""Stages batches for the next write, writes them, rolls them back when that fails, rolls segments.
 
     staged    the batches of this turn of the loop, in memory: `log_end_offset` counts them
     written   in the file: readers see these, up to `reader.end_offset`
-    flushed   forced to the disk, up to `flusher.end_offset`: what recovery need not read again
+    flushed   fsynced, up to `flusher.end_offset`: recovery need not read these
 
 All staged batches are written with one system call. When that fails, offsets, producers, epochs and indexes
 are again exactly what they were when the last write succeeded, and none of the batches was ever readable.
 
 Invariants: `log_end_offset` and `position` are where the next batch goes, behind all that is staged; `active`
-is the last segment, and the only one that changes; `marks` alone say when it is full (records/usual.py holds
-usual batches against them). Who may change what: leader_append.py stages a usual batch by itself,
-follower_append.py notes batches that it writes; the log calls `restart` when it has cut the end. Nobody else.
+is the last segment, and the only one that changes; `marks` alone say when it is full (records/usual.py
+compares usual batches with them). Who may change what: leader_append.py stages a usual batch by itself,
+follower_append.py notes batches that it writes; the log calls `restart` when it has cut the end.
 
 HOT: `flush_staged` and `write`. Budget: 1 microsecond beside the system call.
 
@@ -53,7 +53,7 @@ def is_disk_full(error: OSError) -> bool:
 
 
 class Writer:
-    """The growing end of a log: what is staged, and the segment that it is written to."""
+    """The end of a log: the staged batches, and the active segment that they are written to."""
 
     __slots__ = (
         "_aborted_due",

@@ -1,16 +1,16 @@
-"""Keeps the compacted logs of a broker clean: looks which is due, has it cleaned, puts the result in place.
+"""Schedules compaction: finds the logs that are due, has them cleaned, swaps the results in.
 
-    look    every log.cleaner.backoff.ms: go through the logs in slices, take down how dirty each is
+    look    every log.cleaner.backoff.ms: go through the logs in slices, compute each one's dirty ratio
     clean   the dirtiest in a worker process, up to log.cleaner.threads at once; the event loop goes on
     swap    the result's files by renames, on the loop, if the log still is what the worker was given
-    note    the log's directory forced to the disk, and only then the new first dirty offset written down
+    note    the log's directory is fsynced, and only then cleaner-offset-checkpoint written
 
-The checkpoint comes last because an offset that claims more than the disk holds would hide old values for
-good, while one that claims less costs another round. After a clean the next look follows at once.
+The checkpoint comes last: an offset beyond what is on the disk would keep old values for ever, while a lower
+one only costs another round. After a clean the next look follows at once.
 
 A job's result counts only if the log is still there, not offline, not cut, and begins with the very segments
-that were the job's sources; retention waits for the job. Whatever else happens (topic deleted, broker
-stopping) calls the job off. A log whose cleaning fails is left alone for a while, and health says so.
+that were the job's sources; retention waits for the job. Anything else (topic deleted, broker stopping)
+cancels the job. A log whose cleaning fails is retried after a pause, and health reports it.
 
 Not here: what is due (selection.py), the cleaning (clean.py, worker.py), what monitoring sees (report.py).
 """
@@ -90,7 +90,7 @@ class Cleaner:
         self._schedule(0)
 
     def stop(self) -> None:
-        """Call off what runs; nothing of it is left."""
+        """Cancel running jobs; their files are removed."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -129,7 +129,7 @@ class Cleaner:
         self._timer = self._manager.timers.call_later(0, lambda: self._look_at(remaining, found))
 
     def _examine(self, log: Log) -> Range | None:
-        """What could be cleaned in this log; None when there is nothing to say of it."""
+        """What could be cleaned in this log; None when it cannot be examined."""
         key, manager = (log.topic, log.partition), self._manager
         now_ms = manager.clock.now_ms()
         lag_matters = log.settings.max_compaction_lag_ms < MAX_LONG
@@ -328,7 +328,7 @@ class Cleaner:
         self._finished(log)
 
     def _finished(self, log: Log) -> None:
-        """Retention may have the log again, and others their turn."""
+        """Release the log to retention, and start the next job."""
         self._manager.being_cleaned.discard(log)
         self._schedule(0)
 
@@ -370,7 +370,7 @@ class Cleaner:
         manager.sync(log, synced)
 
     def _failed(self, log: Log, error: Exception) -> None:
-        """Leave the log alone for a while."""
+        """Do not try the log again for a while."""
         now_ms = self._manager.clock.monotonic_ms()
         retry_ms = RETRY_UNCLEANABLE_MS if isinstance(error, Uncleanable) else RETRY_FAILED_MS
         self.report.failed(
@@ -378,7 +378,7 @@ class Cleaner:
             worker_lost=isinstance(error, WorkerLost),
         )
         logger.warning(
-            "%s-%d could not be compacted, and is left alone for %d s: %s",
+            "%s-%d could not be compacted, and is tried again after %d s: %s",
             log.topic,
             log.partition,
             retry_ms // 1000,

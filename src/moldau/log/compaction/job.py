@@ -5,10 +5,10 @@
                                 first_dirty_offset
 
 A job reads every closed segment from the log's beginning, and remembers the keys of the dirty range only: a
-record goes when the dirty range holds a later one of its key. Everything that the decision depends on (the
-time, the producers, the aborted transactions) is taken down when the job is made, so a job's outcome depends
-on the job and the files alone. What happens to the log meanwhile lies above `first_uncleanable_offset`,
-except that segments may be deleted at the beginning; then the broker drops the result.
+record goes when the dirty range holds a later one of its key. All other inputs (the time, the producers, the
+aborted transactions) are recorded when the job is made, so a job's outcome depends on the job and the files
+alone. What happens to the log meanwhile lies above `first_uncleanable_offset`, except that segments may be
+deleted at the beginning; then the broker drops the result.
 
 Not here: which log is cleaned and when (selection.py), doing it (clean.py), putting the result into the log
 (swap.py).
@@ -35,13 +35,11 @@ class Cancelled(CleanError):
 
 
 class Uncleanable(CleanError):
-    """A segment cannot be understood (a wrong crc, a batch that breaks off): trying again will not help."""
+    """A segment is damaged (a wrong crc, a batch cut short): a retry will not help."""
 
 
 class WorkerLost(CleanError):
-    """The process that cleaned has died (killed, out of memory) or could not start: try again, but not at
-    once.
-    """
+    """The worker process died (killed, out of memory) or could not start: retry after a pause."""
 
 
 class Source(NamedTuple):

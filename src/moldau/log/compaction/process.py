@@ -1,14 +1,14 @@
-"""The broker's end of a worker process: starts it when a job comes, ends it when it has been idle, survives
-its death.
+"""The broker's end of a compaction worker process: starts it for a job, ends it when idle, starts a new one
+after it died.
 
     idle, no process --run--> process starts, job goes in --answer--> idle, process waits --30 s--> ended
                               |
                               +-- dies --> WorkerLost; the next job starts another
 
 Everything happens on the event loop's thread; the pipes are non-blocking, since a job may be larger than a
-pipe holds. A worker that dies (killed by the kernel for memory, or by somebody's hand) fails its job with
-what it last wrote to its standard error. When and whether to try again is for the caller. `InlineWorker` does
-the job where it is called, for tests and tools.
+pipe holds. When a worker dies (say by the kernel's OOM killer), its job fails with what it last wrote to
+standard error. Whether to retry is the caller's decision. `InlineWorker` does the job where it is called, for
+tests and tools.
 """
 
 import asyncio
@@ -153,7 +153,7 @@ class ProcessWorker:
             process.wait(_END_SECONDS_MAX)
 
     def _lost(self) -> None:
-        """The process has closed its pipes: it has died."""
+        """The process closed its pipes: it died."""
         process = self._process
         if process is None:
             return

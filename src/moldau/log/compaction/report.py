@@ -1,4 +1,4 @@
-"""Compaction's counters and state, written by the cleaner, read by metrics, health and `moldau status`.
+"""Compaction's counters and state: written by the cleaner, read by metrics, health and `moldau status`.
 
 Times are the clock's monotonic milliseconds unless a name says otherwise. Totals only grow.
 """
@@ -93,7 +93,7 @@ class CompactionReport:
         }
 
     def mark_present(self, keys: Collection[Key]) -> None:
-        """Of other logs nothing is known any more."""
+        """Forget all other logs."""
         self._trouble = {key: each for key, each in self._trouble.items() if key in keys}
 
     def cleaned(self, last: LastClean) -> None:
@@ -111,7 +111,7 @@ class CompactionReport:
         self.seconds_max = max(self.seconds_max, done.seconds)
 
     def failed(self, trouble: Trouble, *, worker_lost: bool) -> None:
-        """A log is left alone until its time comes."""
+        """A log could not be cleaned, and is not tried again before this time."""
         self.totals.failures += 1
         self.totals.workers_lost += worker_lost
         self._trouble[trouble.key] = trouble
@@ -119,7 +119,7 @@ class CompactionReport:
     # -- asked ---------------------------------------------------------------------------------------
 
     def in_trouble(self, key: Key) -> bool:
-        """Whether the log is to be left alone now."""
+        """Whether the log must not be tried yet."""
         trouble = self._trouble.get(key)
         return trouble is not None and self._clock.monotonic_ms() < trouble.retry_at_ms
 
@@ -134,7 +134,7 @@ class CompactionReport:
 
     @property
     def since_look_ms(self) -> float:
-        """How long ago the logs were gone through."""
+        """Milliseconds since all logs were last examined."""
         return self._clock.monotonic_ms() - self._looked_ms
 
     @property

@@ -1,14 +1,13 @@
-"""The process that cleans: reads jobs from its standard input, does them, answers on its standard output.
+"""The compaction worker process: reads jobs from standard input, runs them, answers on standard output.
 
 The broker starts one with its own interpreter (`python -m moldau.log.compaction.worker`) when there is work.
 A process and not a thread, because the interpreter runs one thread at a time: cleaning in a thread would
 delay every request of the broker by up to 5 ms at every turn. It runs at a lower priority, and with a high
 OOM score, so that the kernel kills it before the broker when memory runs out.
 
-It must not outlive the broker, however that ends: a thread waits at the standard input, whose end says that
-the broker is gone, and looks once a second whether the parent still is the same (another process may have
-inherited the pipe). Then the process ends on the spot. What it has written by then is swept when the log is
-opened or cleaned again.
+It must not outlive the broker: a thread waits for the end of standard input, and checks once a second whether
+the parent process is still the same (another process may have inherited the pipe). Then the process exits at
+once. Files it has written by then are removed when the log is opened or cleaned again.
 
 Not here: the broker's end of the pipes (process.py), the messages (wire.py).
 """
@@ -50,7 +49,7 @@ class Worker:
         self._parent = os.getppid()
 
     def run(self) -> None:
-        """Serve until the broker is gone."""
+        """Run jobs until the broker is gone."""
         threading.Thread(target=self._listen, name="listen", daemon=True).start()
         while True:
             self._do(self._jobs.get())
@@ -77,7 +76,7 @@ class Worker:
             os._exit(0)
 
     def _listen(self) -> None:
-        """In a thread of its own: what the broker says, and whether it still lives."""
+        """In a thread of its own: read the broker's messages, and notice when it is gone."""
         unframer = Unframer()
         try:
             while os.getppid() == self._parent:
@@ -101,7 +100,7 @@ class Worker:
 
 
 def main() -> None:
-    """The process's whole life."""
+    """The process's entry point."""
     # Ctrl-c in a terminal and the stop of a systemd unit reach every process. They are for the broker, which
     # would log a job as failed whose process was quicker to end.
     for meant_for_the_broker in (signal.SIGINT, signal.SIGTERM):
