@@ -113,7 +113,7 @@ class ReplicaManager:
         self.flush_before_commit = static_settings.moldau_durability == "group"
         self._topic_ids: dict[str, bytes] = {}
         self._image = EMPTY_IMAGE
-        self._work = WorkList(self._bring, self._take)
+        self._work = WorkList(self._bring, self._take, self._not_brought)
 
     def serve(self, lane: SlowLane) -> None:
         """From now on clients are served: many partitions are opened and closed in slices."""
@@ -247,6 +247,10 @@ class ReplicaManager:
             if name in image.topics:
                 self._work.add(name, image.version)
         self._work.work(image.version)
+
+    def _not_brought(self, name: str, error: Exception) -> None:
+        """Partitions of the topic are missing, or are not what the metadata says: health tells it."""
+        self.unopened[name] = f"{type(error).__name__}: {error}"
 
     def _broker_epoch(self, node_id: int) -> int | None:
         """The registered epoch of a broker that may join in-sync sets; None: it may not."""

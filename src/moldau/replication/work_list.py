@@ -38,16 +38,20 @@ class WorkList:
     """Topics to be updated, and partitions to be removed.
 
     `bring` yields the short steps of one topic, and stops early when `is_current` is false; `take` closes one
-    partition and removes its log.
+    partition and removes its log; `failed` is told of a topic whose steps have raised.
     """
 
     def __init__(
-        self, bring: Callable[[str, Due], Iterator[None]], take: Callable[[Partition], None]
+        self,
+        bring: Callable[[str, Due], Iterator[None]],
+        take: Callable[[Partition], None],
+        failed: Callable[[str, Exception], None],
     ) -> None:
         self.lane: SlowLane | None = None
         """None: everything at once, as before clients are served."""
         self._bring = bring
         self._take = take
+        self._failed = failed
         self._due: dict[str, Due] = {}
         self._leaving: deque[tuple[int, Partition]] = deque()
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -119,15 +123,22 @@ class WorkList:
         while self._leaving or self._due:
             if self._leaving:
                 _, partition = self._leaving.popleft()
-                self._take(partition)
+                try:
+                    self._take(partition)
+                except Exception:
+                    name = f"{partition.topic}-{partition.index}"
+                    log.exception("%s could not be closed and removed: this is a bug", name)
             else:
                 name, due = next(iter(self._due.items()))
                 try:
                     yield from self._bring(name, due)
-                except Exception:
+                except Exception as error:
                     log.exception(
-                        "topic %s could not be brought in step with the metadata: this is a bug", name
+                        "topic %s could not be brought in step with the metadata: this is a bug; it is tried "
+                        "again",
+                        name,
                     )
+                    self._failed(name, error)
                 if self.is_current(name, due):
                     del self._due[name]
             self._tell()

@@ -291,3 +291,47 @@ def test_a_bug_in_one_topic_does_not_hold_up_the_others(
         assert (world.open("bad"), world.open("good")) == (0, COUNT)
 
     play(tmp_path, scene)
+
+
+def test_a_topic_that_met_a_bug_is_told_in_health_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(world: World) -> None:
+        bring, bugs = world.replicas._bring_partition, [RuntimeError("a bug")]
+
+        def fails_once(topic, partitions, index, *rest):  # type: ignore[no-untyped-def]
+            if index == 3 and bugs:
+                raise bugs.pop()
+            bring(topic, partitions, index, *rest)
+
+        monkeypatch.setattr(world.replicas, "_bring_partition", fails_once)
+        await done(world.apply(created("t")))
+        assert world.open("t") == 3
+        assert world.replicas.unopened == {"t": "RuntimeError: a bug"}
+        world.replicas.open_missing(world.image)
+        await done(world.apply())
+        assert world.open("t") == COUNT
+        assert not world.replicas.unopened
+
+    play(tmp_path, scene)
+
+
+def test_a_bug_in_one_partition_that_leaves_does_not_hold_up_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(world: World) -> None:
+        await done(world.apply(created("gone")))
+        delete, bugs = world.logs.delete_async, [RuntimeError("a bug")]
+
+        def fails_once(topic: str, index: int) -> bool:
+            if index == 3 and bugs:
+                raise bugs.pop()
+            return delete(topic, index)
+
+        monkeypatch.setattr(world.logs, "delete_async", fails_once)
+        await done(world.apply(TopicDeleted("gone"), created("next", SECOND)))
+        assert not bugs
+        assert [log.partition for log in world.logs if log.topic == "gone"] == [3]
+        assert world.open("next") == COUNT
+
+    play(tmp_path, scene)
