@@ -1,20 +1,19 @@
 """Decisions about the cluster: which topics exist, where their partitions live, who leads them, which
 settings hold.
 
-Deciding is pure: a function looks at an image and gives changes and an answer (`Decision`). Only three files
-do anything: controller.py takes what the rest of the broker asks for, loop.py appends the changes to the
-metadata store and publishes the new image, presence.py keeps this broker registered and the controller's seat
-taken.
+Decisions are pure functions from an image to changes and an answer (`Decision`). Only three files have side
+effects: controller.py is the API for the rest of the broker, loop.py appends the changes to the metadata
+store and publishes the new image, presence.py registers this broker and stands for election as controller.
 
-    decision.py       what a decision is made of
-    names.py          what a topic may be called
+    decision.py       the types of a decision
+    names.py          legal topic names
     topics.py         creating and deleting topics
     partitions.py     adding partitions, changing in-sync sets
     placement.py      replicas over brokers and racks
     assignments.py    replicas that a user chose
     reassignment.py   moving partitions
-    in_sync.py        who is in sync and who may lead: one partition's rules
-    membership.py     brokers that came and went
+    in_sync.py        in-sync sets and leader election: one partition's rules
+    membership.py     broker registrations, fencing, and what follows for partitions
     election.py       elections that an administrator asks for
     configs.py        changes of settings           config_rules.py  which settings are allowed
     adoption.py       topics that Kafka left in the data folder

@@ -1,10 +1,10 @@
-"""Taking over topics whose logs are there but that no metadata knows: a data folder that Kafka wrote.
+"""Creates topics in the metadata for logs found without it: a data folder that Kafka wrote.
 
-Kafka keeps its metadata in a log of its own (`__cluster_metadata`), which Moldau does not read. What the
-partition folders tell is enough to serve them: names, ids and numbers of partitions. Settings of topics are
-not in them and have to be set again. Leader epochs and producer ids go on where they were, as far as the
-logs tell (replication/adoption.py). This is done once, when the metadata is new; later, a folder without a
-topic is the rest of a deletion.
+Kafka keeps its metadata in a log of its own (`__cluster_metadata`), which Moldau does not read. The partition
+folders hold what is needed to serve them: names, topic ids and partition counts. Topic settings are not in
+them and have to be set again. Leader epochs and producer ids go on where they were, as far as the logs tell
+(replication/adoption.py). This is done once, when the metadata is new; later, a folder without a topic is
+left over from a deletion.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,8 +30,8 @@ class FoundTopic(NamedTuple):
 def adopt_topics(
     image: Image, found: Sequence[FoundTopic], node_id: int, next_producer_id: int
 ) -> Decision[list[str]]:
-    """Decide on topics to take over, each with its only replica on `node_id`; answers with their names.
-    Producer ids below `next_producer_id` are not given any more."""
+    """Decide on topics to adopt, each with its only replica on `node_id`; answers with their names.
+    Producer ids below `next_producer_id` are never allocated."""
     changes: list[Change] = []
     if next_producer_id > image.next_producer_id:
         changes.append(ProducerIdsAllocated(node_id, next_producer_id))

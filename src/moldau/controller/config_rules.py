@@ -1,5 +1,4 @@
-"""Which settings a topic, a group or a broker may be given: names known, values good, and in keeping with one
-another."""
+"""Validates settings of a topic, group or broker: known names, valid values, consistent with one another."""
 
 from collections.abc import Iterable, Mapping
 
@@ -66,9 +65,8 @@ def check_group_configs(configs: Mapping[str, str], broker: BrokerSettings) -> N
 
 
 def check_broker_configs(configs: Mapping[str, str], names: Iterable[str], *, for_all: bool) -> None:
-    """Refuse dynamic settings that a broker may not have. `names`: those that are being changed.
-
-    Kafka answers all of these with INVALID_REQUEST, not INVALID_CONFIG, and clients have come to expect it.
+    """Refuse dynamic settings that a broker may not have. `names`: those that are being changed. The error is
+    INVALID_REQUEST, not INVALID_CONFIG, as in Kafka.
     """
     # To remove what nobody knows changes nothing, and is how a name that was stored once is got rid of.
     names = [name for name in names if name in configs or name in BrokerSettings.ROWS]

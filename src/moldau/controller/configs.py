@@ -1,7 +1,7 @@
 """Changes of settings: one by one (IncrementalAlterConfigs) or all of a resource at once (AlterConfigs).
 
-Each resource succeeds or fails as a whole. What is stored is what is set; what holds in the end is
-metadata/configs.py's business.
+Each resource succeeds or fails as a whole. Only explicitly set values are stored; effective values are
+computed in metadata/configs.py.
 """
 
 from collections import Counter

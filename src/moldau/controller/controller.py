@@ -1,9 +1,9 @@
-"""What the rest of the broker asks of the controller: administrators' requests, in-sync changes, producer
-ids.
+"""The controller's API for the rest of the broker: admin requests, in-sync changes, producer ids.
 
 Each is a pure decision on the image (the other files of this folder), carried out by the decision loop
-(loop.py). Any broker may take them, because an append that was overtaken is decided on again. What only the
-elected controller decides, who lives and who leads since, is presence.py.
+(loop.py). Any broker may make these decisions: an append that conflicts with another broker's is decided
+again. What only the elected controller decides (fencing, and the leaders that follow from it) starts in
+presence.py.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ PRODUCER_ID_BLOCK = 1000
 
 
 class Controller:
-    """Decides for the cluster, and writes down what it decided."""
+    """Makes decisions about the cluster and appends them to the metadata store."""
 
     def __init__(
         self,
@@ -112,8 +112,9 @@ class Controller:
         self._presence.heard(event)
 
     async def adopt_topics(self, found: Sequence[FoundTopic], next_producer_id: int = 0) -> list[str]:
-        """Take over topics whose logs were found without metadata, and give no producer id below
-        `next_producer_id`; answers with the topics' names. Only in a new cluster."""
+        """Adopt topics whose logs were found without metadata, and allocate no producer id below
+        `next_producer_id`; answers with the topics' names. Only in a new cluster.
+        """
         if not self.cluster_is_new:
             return []
         return await self._decide(lambda image: adopt_topics(image, found, self.node_id, next_producer_id))
@@ -124,10 +125,9 @@ class Controller:
         rack: str | None = None,
         previous_broker_epoch: int = NO_BROKER_EPOCH,
     ) -> int:
-        """Make this broker known under these addresses (by listener name), and keep it so; gives its broker
-        epoch once the cluster knows it.
-
-        `previous_broker_epoch`: that of its last life, if it stopped cleanly.
+        """Register this broker with these endpoints (by listener name), and keep it registered; returns its
+        broker epoch once the image has it. `previous_broker_epoch`: that before the restart, if the stop was
+        clean.
         """
         broker = Registration(self.node_id, endpoints, rack, previous_broker_epoch)
         return await self._presence.join(self._loop, broker)
@@ -139,7 +139,7 @@ class Controller:
         return NO_BROKER_EPOCH if epoch is None else epoch
 
     async def close(self) -> None:
-        """Finish what is being appended, and give the store back."""
+        """Finish the append in flight, and close the store."""
         await self._presence.close()
         self.view.close()
         await self._store.close()
@@ -157,7 +157,7 @@ class Controller:
         )
 
     async def auto_create_topics(self, names: Sequence[str]) -> list[TopicResult]:
-        """Create topics that somebody needs, with default counts; internal ones by their own settings."""
+        """Create missing topics with default counts; internal ones by their own settings."""
         results = await self._decide(
             lambda image: self._auto_create(image, names),
             lambda failure: [TopicResult(name, failure) for name in names],
@@ -168,8 +168,8 @@ class Controller:
         return results
 
     def _tell_internal(self, name: str, outcome: Outcome) -> None:
-        """Log why an internal topic cannot be made, once for each cause: without it no group or transaction
-        works, and clients, who ask again and again, see only that there is no coordinator.
+        """Log why an internal topic cannot be created, once for each cause: without it no group or
+        transaction works, and clients only see COORDINATOR_NOT_AVAILABLE.
         """
         failed = outcome.failed and outcome.error_code is not ErrorCode.TOPIC_ALREADY_EXISTS
         cause = f"{outcome.error_code.name}: {outcome.message or 'no more is known'}" if failed else None
@@ -233,7 +233,7 @@ class Controller:
         )
 
     async def reassign(self, asked: Sequence[Move]) -> list[tuple[Move, Outcome]]:
-        """Give partitions other replicas, as far as that needs no copying."""
+        """Reassign partitions, as far as that needs no copying."""
         return await self._decide(
             lambda image: reassign(image, asked),
             lambda failure: [(move, failure) for move in asked],
@@ -249,8 +249,7 @@ class Controller:
         )
 
     async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK) -> range:
-        """A block of producer ids that no producer was given before; OSError when it cannot be written
-        down."""
+        """A block of producer ids that was never allocated before; OSError when it cannot be appended."""
 
         def decide(image: Image) -> Decision[range]:
             block = range(image.next_producer_id, image.next_producer_id + count)

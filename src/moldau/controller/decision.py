@@ -1,7 +1,7 @@
-"""What a decision is made of: changes to append, and an answer for each thing that was asked.
+"""A decision: changes to append, and an answer for each item of the request.
 
-A decision about many things is made in steps (a generator that yields after each), so that the event loop
-need not wait for all of them; `decided` makes them at once.
+A decision about many items is made in steps (a generator that yields after each), so that it does not block
+the event loop; `decided` runs all steps at once.
 """
 
 from collections.abc import Generator, Sequence
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Outcome(NamedTuple):
-    """How one thing went. `message` is for the user, and None where the error code says it all."""
+    """The outcome of one item. `message` is for the user, None where the error code suffices."""
 
     error_code: ErrorCode = ErrorCode.NONE
     message: str | None = None

@@ -1,18 +1,18 @@
-"""Who is in sync and who may lead: the rules by which one partition's state follows another (KIP-966).
+"""The rules of in-sync sets, eligible leader replicas and leader election, for one partition (KIP-966).
 
     in-sync set        has every committed record, and the high watermark waits for it
     eligible (`elr`)   left the in-sync set while it was smaller than `min.insync.replicas`. The high
                        watermark has stood still since, so they too have every committed record
     lost               a replica whose broker's last stop was not clean: the end of its log may be gone, so it
-                       is neither, as long as another replica is one of them
+                       is neither, unless no other replica is
 
-Only an in-sync replica may lead, or an eligible one when nobody is in sync. A leader that had lost its tail
-would make the others cut off acknowledged records. The last replica that is left stays although it is lost:
-nobody knows more than it does, and the partition would stay without a leader for ever.
+Only an in-sync replica may lead, or an eligible one when none is in sync: a leader that had lost the end of
+its log would make the others truncate acknowledged records. The last remaining replica stays eligible even if
+it is lost, or the partition would never have a leader again.
 
-Each result is one step: `partition_epoch` rises with every change, `leader_epoch` whenever the leader changes
-or leads anew after a restart. These are functions of one partition; whom they concern is decided in
-membership.py (brokers), election.py (administrators), partitions.py (leaders).
+`partition_epoch` rises with every change, `leader_epoch` with every election, also of the same broker after a
+restart. Called from membership.py (brokers came or went), election.py (ElectLeaders) and partitions.py
+(AlterPartition).
 """
 
 from collections.abc import Collection, Sequence
@@ -22,15 +22,16 @@ from moldau.metadata.image import NO_LEADER, PartitionState
 
 
 class Rules(NamedTuple):
-    """What a topic's settings say here: `min.insync.replicas` and `unclean.leader.election.enable`."""
+    """A topic's `min.insync.replicas` and `unclean.leader.election.enable`."""
 
     min_isr: int = 1
     unclean: bool = False
 
 
 def best_leader(state: PartitionState, live: Collection[int], *, unclean: bool) -> int:
-    """The present leader if it lives and is in sync, else the first such replica; an eligible one when nobody
-    is in sync; with `unclean`, else the first that lives; NO_LEADER when there is none."""
+    """The present leader if it is live and in sync, else the first such replica; an eligible one when none is
+    in sync; with `unclean`, else the first live one; NO_LEADER when there is none.
+    """
     candidates = [node for node in (state.leader, *state.replicas) if node in live]
     for node in candidates:
         if node in (state.isr or state.elr):
@@ -39,8 +40,9 @@ def best_leader(state: PartitionState, live: Collection[int], *, unclean: bool) 
 
 
 def with_leader(state: PartitionState, leader: int, min_isr: int = 1) -> PartitionState:
-    """The partition under this leader (or none), in the next leader epoch. One from outside the in-sync set
-    is alone in the new set."""
+    """The partition under this leader (or none), in the next leader epoch. A leader from outside the in-sync
+    set is the only member of the new set.
+    """
     isr, elr = state.isr, state.elr
     if leader != NO_LEADER and leader not in isr:
         isr, elr = (leader,), tuple(node for node in elr if node != leader) if leader in elr else ()
@@ -71,10 +73,10 @@ def after_brokers(
     lost: Collection[int],
     rules: Rules,
 ) -> PartitionState:
-    """The partition when these brokers live; `state` itself when that changes nothing.
+    """The partition's state with these live brokers; `state` itself when nothing changes.
 
-    `restarted`: those that live, and have been registered anew since the state was decided; `lost`: those of
-    them whose last stop was not clean.
+    `restarted`: live brokers registered again since the state was decided; `lost`: those of them whose last
+    stop was not clean.
     """
     isr = tuple(node for node in state.isr if node in live and node not in lost)
     changed = with_in_sync(state, isr, rules.min_isr, lost)

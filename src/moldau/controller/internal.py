@@ -1,5 +1,4 @@
-"""The topics that belong to the broker itself: how many partitions and which settings they are created
-with."""
+"""Partition counts and settings with which internal topics are created."""
 
 from moldau.controller.topics import NewTopic
 from moldau.core.settings.broker import BrokerSettings
@@ -7,10 +6,10 @@ from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, 
 
 
 def auto_topic(image: Image, name: str, settings: BrokerSettings) -> NewTopic:
-    """What is created when somebody needs a topic that is not there: an internal one by its own settings.
+    """The topic to create when one is missing; internal ones have their own settings.
 
-    Internal topics get at most as many replicas as brokers live, since their default of three would otherwise
-    keep a single broker from ever having groups.
+    Internal topics get at most as many replicas as brokers live, since with their default of three a single
+    broker could never have groups.
     """
     live = max(1, len(image.live_brokers()))
     if name == GROUP_OFFSETS_TOPIC:

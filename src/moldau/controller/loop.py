@@ -1,13 +1,13 @@
 """The decision loop: decide on the current image, append the changes, publish the new image.
 
-One thing is decided at a time, since each decision builds on the image that the one before led to. A decision
-that another broker's append overtook is made again on the newer image. A caller that goes away does not
-interrupt an append: it runs in a task of its own.
+One decision is made at a time, each on the image that the one before led to. After a conflict with another
+broker's append it is made again on the newer image. A cancelled caller does not interrupt an append, which
+runs in a task of its own.
 
     decide(image) --> store.append_if(version, changes) --> Entry --> replay --> subscribers --> answer
 
 The answer leaves when this broker is in step with the new image: the folders of a new topic's partitions are
-there. The next decision does not wait for that. Entries of other brokers take the same way from the store on.
+there. The next decision does not wait for that. Entries of other brokers take the same path from `Entry` on.
 """
 
 import asyncio
@@ -39,8 +39,9 @@ Decide = Callable[[Image], Decision[R] | Steps[R]]
 
 
 class DecisionLoop:
-    """Makes decisions one after the other. `heard` is given every event of the store after it took effect
-    here."""
+    """Makes decisions one after the other. `heard` is called with every event of the store after it took
+    effect here.
+    """
 
     def __init__(
         self, store: MetadataStore, view: MetadataView, lane: SlowLane | None, heard: Callable[[Event], None]
@@ -69,11 +70,9 @@ class DecisionLoop:
         validate_only: bool = False,
         controller_epoch: int | None = None,
     ) -> R:
-        """Decide, write the changes down, give the answer. `controller_epoch`: it is the controller's
-        decision, and void (ControllerFenced) when that epoch is over.
-
-        What cannot be written down is answered with `failed`; without it, OSError, NoSession or
-        OutcomeUnknown is raised.
+        """Decide, append the changes, return the answer. `controller_epoch`: it is the controller's decision,
+        refused with ControllerFenced when that epoch is over. A failed append is answered with `failed`;
+        without it, OSError, NoSession or OutcomeUnknown is raised.
         """
         if validate_only:
             return (await self._decided(decide)).answer
@@ -126,7 +125,7 @@ class DecisionLoop:
 
 
 def _unwritten(error: Exception) -> Outcome:
-    """Why a change was not written down, in the words of the protocol."""
+    """Error code and message for a change that was not appended."""
     if isinstance(error, OutcomeUnknown):
         message = f"The change may have been made, but that could not be confirmed: {error}"
         return Outcome(ErrorCode.REQUEST_TIMED_OUT, message)

@@ -1,17 +1,16 @@
-"""Which brokers live: what the controller makes of it.
+"""Decides what follows when brokers register or are lost: registrations, fencing, in-sync sets, leaders.
 
-The input is the whole set of registrations, not what changed in it, and it is compared with the image. So it
-does not matter whether a change was heard of twice, together with another, or by the controller before this
-one: what the image says already leads to no changes.
+The input is the whole set of live registrations, compared with the image. So an event may be repeated, merged
+with another, or handled by the previous controller already: what the image has leads to no changes.
 
     registered, new to the image or under a new broker epoch   BrokerRegistered: it may lead from now on
     registered, fenced in the image                            BrokerFenced(false)
     not fenced in the image, not registered                    BrokerFenced(true)
-    partitions whose leader or in-sync set that concerns       PartitionsChanged (in_sync.py)
-    partitions that a restarted broker leads on, alone         LeadershipRenewed, before the others
+    partitions whose leader or in-sync set is affected         PartitionsChanged (in_sync.py)
+    partitions that a restarted broker goes on leading         LeadershipRenewed, before the others
 
-A broker whose registration names the broker epoch that the image has for it as its previous one stopped
-cleanly. Any other may have lost the end of its logs (KIP-966).
+A broker stopped cleanly if its registration's previous broker epoch is the one in the image. Any other may
+have lost the end of its logs (KIP-966).
 """
 
 from collections.abc import Callable, Mapping
@@ -44,13 +43,13 @@ RulesIn = Callable[[Image, str], Rules]
 
 
 def default_rules(topic: str) -> Rules:
-    """The rules of a topic without settings."""
+    """The rules of a topic without settings of its own."""
     del topic
     return Rules()
 
 
 class _Brokers(NamedTuple):
-    """The brokers as the image does not know them yet."""
+    """The live brokers compared with the image: new, fenced, restarted, lost."""
 
     live: frozenset[int]
     restarted: frozenset[int]
@@ -61,15 +60,14 @@ class _Brokers(NamedTuple):
 def take_seat(
     image: Image, node_id: int, controller_epoch: int, live: Mapping[int, Registration], rules: RulesOf
 ) -> Steps[None]:
-    """Decide on what a new controller writes first: that it is the controller, and what happened while there
-    was none."""
+    """The first decision of a new controller: its election, and what changed while there was none."""
     elected = ControllerElected(node_id, controller_epoch)
     decision = yield from brokers_changed(image, live, rules)
     return Decision([elected, *decision.changes], None)
 
 
 def brokers_changed(image: Image, live: Mapping[int, Registration], rules: RulesOf) -> Steps[None]:
-    """Decide on registrations, fencing and leaders, given the brokers that are registered now."""
+    """Decide on registrations, fencing and leaders for the brokers that are registered now."""
     brokers = _compare(image, live)
     renewed: set[int] = set()
     changed: list[Change] = []
@@ -97,10 +95,9 @@ def brokers_changed(image: Image, live: Mapping[int, Registration], rules: Rules
 
 
 def review_eligible(image: Image, decision: Decision[R], rules: RulesIn) -> Steps[R]:
-    """The decision, and with it in one step what follows from it for eligible leaders.
-
-    Where `min.insync.replicas` becomes smaller, the high watermark may move on at once without the replicas
-    that were eligible: they must not be any longer, not even for a moment.
+    """The decision, with what follows for eligible leader replicas in the same append: when
+    `min.insync.replicas` gets smaller, the high watermark may advance at once without them, so they must stop
+    being eligible at once.
     """
     if not any(isinstance(each, ConfigsChanged) and _MIN_ISR in each.values for each in decision.changes):
         return decision
@@ -140,7 +137,7 @@ def _compare(image: Image, live: Mapping[int, Registration]) -> _Brokers:
 
 
 def _concerned(state: PartitionState, brokers: _Brokers) -> bool:
-    """Whether the brokers make a difference to the partition: a cheap look at each, since most are not."""
+    """Whether the brokers affect the partition: a cheap check, since most are not."""
     if state.leader == NO_LEADER or state.leader in brokers.restarted or state.elr:
         return True
     return any(node not in brokers.live or node in brokers.lost for node in state.isr)

@@ -1,4 +1,4 @@
-"""What a topic may be called, and which names come too close to one another.
+"""Legal topic names, and names that collide.
 
 Kafka's metric names turn `.` into `_`, so topics whose names differ only in those two collide, and the second
 is refused.
@@ -16,7 +16,7 @@ METADATA_TOPIC = "__cluster_metadata"
 
 
 def name_complaint(name: str) -> str | None:
-    """Why this cannot be the name of a topic; None when it can."""
+    """Why the topic name is illegal; None when it is legal."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):

@@ -1,7 +1,8 @@
-"""Partitions of topics that exist: more of them, and changes of their in-sync sets.
+"""CreatePartitions and AlterPartition: adds partitions to topics, changes in-sync sets.
 
-`alter_partitions` is what a leader asks for when a follower fell behind or caught up (KIP-497). The leader
-says which state it builds on; when another change was faster, it is refused and looks again.
+`alter_partitions` decides on the in-sync set that a leader asks for when a follower fell behind or caught up
+(KIP-497, replication/role.py). It is a compare-and-set on the leader and partition epochs; an accepted one
+becomes a PartitionsChanged entry in the metadata store.
 """
 
 import random
@@ -111,10 +112,8 @@ def _add(
 
 
 class AlterPartition(NamedTuple):
-    """The in-sync set that a leader asks for, and the epochs it builds on.
-
-    `broker_epochs`: for each member the registration that the leader saw in sync, -1 where it does not say
-    (KIP-903); empty when it says so of nobody.
+    """The in-sync set that a leader asks for, and the epochs it is based on. `broker_epochs`: the broker
+    epoch under which the leader saw each member in sync, -1: not given (KIP-903); empty: given for none.
     """
 
     topic: str

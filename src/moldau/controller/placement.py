@@ -1,9 +1,9 @@
-"""Where replicas go: round robin over the brokers, so that leaders and copies spread evenly, and racks
-differ.
+"""Replica placement: round robin over the brokers, so that leaders and replicas spread evenly, on different
+racks.
 
 The brokers are laid out in a ring that alternates between the racks. Partition p starts at position start +
 p; its other replicas follow along the ring, first from racks that it has none on, then from any. Each time
-around the ring the followers shift by one, so that not always the same brokers share partitions.
+around the ring the followers shift by one, so that the same brokers do not always share partitions.
 
     brokers 0 1 2, two replicas, start 0:     p0 [0 1]   p1 [1 2]   p2 [2 0]   p3 [0 2]   p4 [1 0]   p5 [2 1]
 

@@ -1,15 +1,15 @@
-"""This broker's place in the cluster: registered, and the controller where the seat is vacant.
+"""Keeps this broker registered in the metadata store, and stands for election as controller.
 
-Both last as long as the store's session, and both are taken again when it has ended. As the controller, this
-broker writes down which brokers live and who leads since then (membership.py).
+Registration and controllership last as long as the store's session, and are sought again when it has ended.
+As the controller, this broker records broker failures and the leaders that follow (membership.py).
 
-    SessionEnded   register again, then try for the seat: the controller there is now says who leads
-    SeatVacant     try for the seat
-    LiveBrokers    as the controller: decide on it. Else only remember it, for the day one is
-    ConfigsChanged (an entry) as the controller, where it changes who may lead: decide anew
+    SessionEnded   register again, then stand for election
+    SeatVacant     stand for election
+    LiveBrokers    as the controller: decide on it; else remember it, in case of a later election
+    ConfigsChanged (an entry) as the controller, if it affects elections: decide again
 
-One task does that, one thing after the other, and looks again after each whether there is more to do; an
-event only wakes it. What fails is logged and tried again after a while.
+A single task does all of this, step by step, and re-checks what is due after each; events only wake it.
+Failures are logged and retried after a pause.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ _SETTINGS_OF_LEADERS = ("min.insync.replicas", "unclean.leader.election.enable")
 
 
 class Presence:
-    """Keeps this broker registered and the controller's seat taken."""
+    """Keeps this broker registered, and the controller elected."""
 
     def __init__(self, node_id: int, store: MetadataStore, view: MetadataView, rules: RulesOf) -> None:
         self._node_id = node_id
@@ -54,9 +54,9 @@ class Presence:
         self._rules = rules
         self.timers: Timers | None = None
         self.broker_epoch: int | None = None
-        """That of the present registration; None while there is none."""
+        """The broker epoch of the present registration; None while there is none."""
         self.controller_epoch: int | None = None
-        """Held by this broker now; None while it is not the controller."""
+        """The controller epoch of this broker; None while it is not the controller."""
         self._registration: Registration | None = None
         self._live: Mapping[int, Registration] = {}
         self._decided_on: Mapping[int, Registration] | None = None
@@ -70,10 +70,10 @@ class Presence:
         self._closing = False
 
     async def join(self, loop: DecisionLoop, registration: Registration) -> int:
-        """Register, and stay registered; gives the broker epoch once the cluster knows this broker under it.
+        """Register, and stay registered; returns the broker epoch once the image has it.
 
         Raises what the store raises when it refuses (MetadataStoreError, OSError). While the node id is in
-        use, which it is after a crash until the session of the life before has ended, it waits.
+        use (after a crash, until the former session has ended), it waits.
         """
         self._loop = loop
         self._registration = registration
@@ -85,7 +85,7 @@ class Presence:
             self._joined = None
 
     def heard(self, event: Event) -> None:
-        """An event of the store; entries and snapshots have been published already."""
+        """Handle an event of the store; entries and snapshots have been published already."""
         if isinstance(event, LiveBrokers):
             self._live = event.brokers
             self._wake()
@@ -104,7 +104,7 @@ class Presence:
                 self._wake()
 
     async def close(self) -> None:
-        """Do nothing more."""
+        """Stop."""
         self._closing = True
         if self._joined is not None and not self._joined.done():
             self._joined.set_exception(NoSession("the broker stops"))
@@ -135,13 +135,13 @@ class Presence:
                     self._joined.set_exception(error)
                     self._registration = None  # the caller decides whether to try again
                     break
-                log.exception("this broker's part in the cluster could not be done; trying again")
+                log.exception("the broker's registration or its work as controller failed; trying again")
                 if self.timers is not None:
                     self._retry = self.timers.call_later(_RETRY_DELAY_MS, self._wake)
         self._task = None
 
     async def _attend(self) -> None:
-        """What is to be done now, in the order in which one thing needs the other."""
+        """Do what is due, in the order of dependency: register, stand for election, decide."""
         if self.broker_epoch is None and not await self._register():
             return
         if self._seat_sought:

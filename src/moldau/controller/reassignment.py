@@ -1,7 +1,7 @@
-"""Moving partitions to other replicas, as far as it needs no copying: a new order of the same replicas.
+"""Reassignment of partitions, as far as it needs no copying: a new order of the same replicas.
 
-A move to other brokers needs followers that catch up; until replication brings them, it is refused. On a
-cluster of one every legal target is the replica that is there, so nothing is missing.
+A move to other brokers needs followers that catch up; it is refused until there is replication. In a cluster
+of one the only legal target is the replica that exists.
 """
 
 from collections.abc import Sequence

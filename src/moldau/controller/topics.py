@@ -30,7 +30,7 @@ PARTITIONS_PER_TOPIC_MAX = 100_000
 
 
 class NewTopic(NamedTuple):
-    """A topic that somebody wants. -1 means the broker's default; `assignments` are (partition, replicas)
+    """A topic to create. -1 means the broker's default; `assignments` are (partition, replicas)
     pairs."""
 
     name: str
@@ -41,7 +41,7 @@ class NewTopic(NamedTuple):
 
 
 class TopicResult(NamedTuple):
-    """What became of it. The counts are -1 and the id zero when nothing did."""
+    """The result for one topic. On an error the counts are -1 and the id is zero."""
 
     name: str
     outcome: Outcome = DONE
@@ -178,7 +178,7 @@ def _placed(image: Image, topic: NewTopic, settings: BrokerSettings, source: ran
 
 
 class DeletedTopic(NamedTuple):
-    """What became of a deletion. `name` is None where only an id was given and no topic has it."""
+    """The result of one deletion. `name` is None where an unknown id was given."""
 
     name: str | None
     topic_id: bytes

@@ -1,4 +1,4 @@
-"""What a failed append means for the clients that wait, and for the state, which was ahead of the log."""
+"""Maps a failed append to client error codes, and to roll back or reload (the state was ahead of the log)."""
 
 from moldau.protocol.errors import ErrorCode
 

@@ -1,5 +1,5 @@
-"""What every coordinator is to the broker that runs it: shards of one internal topic that come and go with
-leadership. `node.py` holds the coordinators as rows of a table and treats them alike.
+"""The interface of the group and the transaction coordinator: shards of one internal topic that come and go
+with leadership.
 
 The partition of an id (a group, a transactional id) is Kafka's: abs(hash) mod the topic's partitions, with
 the hash of Java's `String`, so that all brokers and both implementations agree on it.
@@ -32,15 +32,16 @@ class Coordinator(Protocol):
         """Begin the periodic work. Shards come with `elected`."""
 
     def stop(self) -> None:
-        """Give up all shards; everyone who waits is answered COORDINATOR_NOT_AVAILABLE."""
+        """Drop all shards; everyone who waits is answered COORDINATOR_NOT_AVAILABLE."""
 
     def elected(self, index: int, leader_epoch: int) -> None:
         """This broker leads partition `index` of the topic in `leader_epoch`: load its shard. Nothing
         happens if it is here in this epoch already; in a later one it is loaded again."""
 
     def resigned(self, index: int) -> None:
-        """This broker leads partition `index` no longer: give its shard up; everyone who waits is answered
-        NOT_COORDINATOR."""
+        """This broker leads partition `index` no longer: drop its shard; everyone who waits is answered
+        NOT_COORDINATOR.
+        """
 
     def metadata_changed(self, old_image: Image, new_image: Image, changes: Sequence[Change]) -> None:
         """Called after every change of the metadata."""

@@ -1,9 +1,9 @@
 """Deadlines by key, with one real timer behind the earliest.
 
 A shard has thousands of sessions, and each heartbeat moves one of them later. So a deadline is an entry in a
-dict, moving it later touches nothing else, and a heap keeps a possibly outdated, never too late, note of it.
-Only the earliest note has a real timer behind it (in the shard). When that rings, outdated notes are
-replaced, and the keys of valid ones are due.
+dict, which moving it later changes alone; a heap keeps a note of it that may be outdated, but is never too
+late. The shard has one timer, for the earliest note. When it fires, outdated notes are replaced, and the keys
+of valid ones are due.
 
 Invariant: for every key in the dict the heap holds a note that is not later than the key's deadline.
 """

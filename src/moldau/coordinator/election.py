@@ -1,12 +1,12 @@
-"""Which partitions of its internal topic a coordinator answers for: those that this broker leads.
+"""Tells a coordinator which partitions of its internal topic this broker leads, at every change.
 
-A coordinator (of groups, of transactions) is made when it is first needed, since a broker is ready sooner
-without it, and is then told of every partition that this broker begins or ceases to lead. A partition that it
-leads in a later epoch than before is given up and loaded again: another broker may have led it meanwhile. So
-is one whose topic was deleted and created again, where epochs begin anew.
+A coordinator is made when it is first needed, so that the broker starts faster, and is then told of every
+partition that this broker begins or ceases to lead. A partition led in a later epoch than before is resigned
+and loaded again: another broker may have led it in between. So is one whose topic was deleted and created
+again, where epochs begin anew.
 
-Invariant: what a coordinator was told is what the last image says that `follow` got. A partition at which it
-failed counts as not told: the next call of `follow` gives it up and loads it again.
+Invariant: a coordinator has been told exactly what the last image given to `follow` says. A partition at
+which it failed counts as not told: the next call of `follow` gives it up and loads it again.
 """
 
 import logging
@@ -45,7 +45,7 @@ class ElectedCoordinator(Generic[C]):
         """The coordinator, if there has been need of it."""
 
     def get(self) -> C:
-        """The coordinator, made and started now if there was no need of it before."""
+        """The coordinator; the first call makes and starts it."""
         if self.made is None:
             self.made = self._make()
             self.made.start()
@@ -57,7 +57,7 @@ class ElectedCoordinator(Generic[C]):
         return self.made
 
     def follow(self, image: Image) -> None:
-        """The partitions are in step with this image: so is the coordinator after this.
+        """Bring the coordinator in step with this image; the partitions are already.
 
         Raises what the coordinator raised, after it was told of all that it could be told of; `follow` may
         then be called with the same image again.
@@ -115,15 +115,15 @@ class ElectedCoordinator(Generic[C]):
 
 
 class ElectedCoordinators:
-    """The coordinators of one broker, as the broker treats them: all alike."""
+    """All coordinators of one broker."""
 
     def __init__(self, *rows: ElectedCoordinator[Any]) -> None:
-        """In the order in which they are told of anything; they stop in reverse."""
+        """They are told of changes in this order, and stop in reverse."""
         self._rows = rows
 
     def make_all(self) -> None:
-        """Coordinators have duties that nobody asks for: a transaction that was decided before the broker
-        stopped gets its markers now, and one that is open may be past its time.
+        """Make the coordinators without waiting for a request: transactions decided before a restart need
+        their markers, and open ones may have timed out.
         """
         for row in self._rows:
             row.get()
@@ -141,7 +141,7 @@ class ElectedCoordinators:
             raise errors[0]
 
     def metadata_changed(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
-        """There is a new image; a subscriber of the view."""
+        """Called for each new image, as a subscriber of the metadata view."""
         for row in self._rows:
             row.metadata_changed(old, new, changes)
 

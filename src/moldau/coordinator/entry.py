@@ -1,4 +1,4 @@
-"""One decision on its way into the log: its records, and who is answered afterwards."""
+"""One decision in a shard's append queue: its records, and the responses that wait for them."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ class Entry:
 
     @property
     def writes(self) -> bool:
-        """Whether it has something to append; an entry without only waits for what was written before it."""
+        """Whether it has something to append; an entry without records only waits for those before it."""
         return bool(self.records) or self.result.marker is not None
 
     def fits(self, first: "Entry", size_bytes: int) -> bool:
@@ -60,7 +60,7 @@ class Entry:
             raise
 
     def release(self) -> None:
-        """The records are committed: give the answers."""
+        """The records are committed: release the responses."""
         if self.result.on_commit is not None:
             try:
                 self.result.on_commit()
@@ -73,9 +73,8 @@ class Entry:
 
 
 def refuse(entries: Iterable[Entry], error_code: int) -> None:
-    """The records of `entries` are not committed: run `on_failure`, newest first, then send the callers away.
-
-    Answers to callers parked earlier rest on what lives in memory only, which a failed append does not undo;
+    """The records of `entries` are not committed: run `on_failure`, newest first, then refuse the callers.
+    Answers to callers parked earlier depend on in-memory state only, which a failed append does not undo;
     they are given all the same, unless `on_failure` gave another one.
     """
     entries = list(entries)

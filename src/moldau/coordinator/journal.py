@@ -1,9 +1,8 @@
-"""Undoes what was replayed but not committed.
+"""Undoes replayed records that were not committed.
 
 A coordinator replays its records into its state as soon as they are decided, so that the next request sees
-them, and appends them afterwards. If the append fails, the state has to return to exactly what is committed.
-So everything that replay changes lives in containers that
-note the old value here first:
+them, and appends them afterwards. If the append fails, the state must return to exactly what is
+committed. So everything that replay changes lives in containers that record the old value here first:
 
     members = journal.dict()                    a dict; its values are never mutated, only replaced
     journal.assign(group, "group_epoch", 7)     an attribute

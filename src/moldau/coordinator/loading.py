@@ -1,13 +1,13 @@
 """Loading a shard: its log is read back into an empty state.
 
     read (in slices) ──> last value of every key ──> replay (in slices) ──> open transactions ──> serve
-        └── fails ──> again after a second, until this broker leads no longer
+        └── fails ──> again after a second, until this broker no longer leads
 
 Only the last value of every key is replayed, in the order of the last writes: the topic is compacted, so a
-state must not depend on anything else (last_values.py). A new leader waits until what earlier leaders wrote
-is committed: before, it would serve without records that were acknowledged. A slice is one turn of the event
-loop; requests are refused with COORDINATOR_LOAD_IN_PROGRESS meanwhile. A record that cannot be decoded is
-logged and skipped.
+state must not depend on anything else (last_values.py). A new leader first waits until all that earlier
+leaders wrote is committed, or it would miss acknowledged records. A slice is one turn of the event loop;
+requests are refused with COORDINATOR_LOAD_IN_PROGRESS meanwhile. A record that cannot be decoded is logged
+and skipped.
 
 Not here: what serves afterwards (shard.py).
 """

@@ -1,13 +1,13 @@
-"""Transaction markers: control records that end a decided transaction in the partitions that it wrote to.
+"""Transaction markers (COMMIT and ABORT control records), and the interface that writes them.
 
 The coordinator decides in `__transaction_state`; every partition of the transaction then gets a control
 record COMMIT or ABORT in its own log. A `MarkerWriter` writes it:
 
     led by this broker    LocalMarkers appends it (replication/markers.py)
-    led by another        a WriteTxnMarkers request to that leader; a cluster's node hands such a writer over
+    led by another        a WriteTxnMarkers request to that leader: a `MarkerWriter` still to be written
 
-Every form keeps to this: NONE means that the marker is committed, and whatever else happens is an error code
-or an exception. A partition that is left out of the answer counts as not written.
+Contract: NONE means that the marker is committed; any other outcome is an error code or an exception. A
+partition missing in the result counts as not written.
 
 Not here: which markers are due, and what is tried again (transaction/delivery.py).
 """

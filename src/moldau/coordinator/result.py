@@ -1,7 +1,7 @@
 """What a coordinator decides: records to write, and the answers to give once they are committed.
 
-A handler decides and does nothing. It returns a `Result`, and the runtime does the rest: it replays and
-appends the records, and releases the answers when everything that they rest on is committed.
+An operation only decides. It returns a `Result`, and the shard does the rest: it replays and appends the
+records, and releases the answers when everything that they depend on is committed.
 
 Some callers cannot be answered by their own request: a member that joins waits for the others. Such a caller
 is `Parked`, and a later result, perhaps of another client's request or of a timer, carries its answer.

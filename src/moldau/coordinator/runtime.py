@@ -1,4 +1,4 @@
-"""The shards of one coordinator topic that this broker leads, and the way of a request to its shard.
+"""The shards of one coordinator topic that this broker leads; routes each request to its shard.
 
     elected(index, leader epoch) ──> loading ──> serving ──> resigned(index)
                                         ^           │

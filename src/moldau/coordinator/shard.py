@@ -1,16 +1,16 @@
-"""One partition of a coordinator's topic: its state, and what is on its way into the log.
+"""One partition of a coordinator's topic: its state, and the appends in flight.
 
     decide ──> replay (uncommitted) ──> queue ──> one append in flight ──> committed ──> answers
                                                         └── failed ──> roll back ──> errors
 
 A request is a function of the state; it returns a `Result` and does nothing. Its records are replayed at
-once, so that the next request builds on them, and appended; what is decided while one append is in flight
-goes together in the next one. Every answer, also that of a request which only read, waits until all that the
-shard had written before it is committed: no client is told something that a crash could take back.
+once, so that the next request builds on them, and appended; decisions made while one append is in flight
+share the next one. Every response, also to a read, waits until everything the shard wrote before it is
+committed: no client is told something that a crash could undo.
 
 An append fails in one of two ways. Refused before writing: one append is in flight at a time, so nothing
 decided after it has reached the log, and the journal undoes all of it. Outcome unknown (a timeout, lost
-leadership): the shard is given up and loaded again from the log. Either way everyone who waits is answered.
+leadership): the shard is dropped and loaded again from the log. Either way everyone who waits is answered.
 
 Records may be part of a producer's transaction (`Result.producer`); they are replayed as pending, and a
 marker (`Result.marker`) settles them. Both take their place in the queue, but a batch belongs to one producer
@@ -102,7 +102,7 @@ class Shard(Generic[M]):
     # Life.
 
     def serve(self) -> None:
-        """The log is read back: begin to take requests, and start the timers."""
+        """The log is loaded: begin to take requests, and start the timers."""
         self.state.journal.recording = True
         self.loading = False
         self.submit(self.state.loaded(self._clock.now_ms()))

@@ -1,10 +1,10 @@
-"""What the cluster knows about itself: an ordered log of changes, and the image that replaying it gives.
+"""The cluster's metadata: an ordered log of changes, and the image that replaying it gives.
 
 image.py          the immutable image
-changes.py        the changes, and the replay that alone makes new images
+changes.py        the changes, and replay: the only way to a new image
 difference.py     the changes that lead from one image to another
 view.py           the current image, and the parts of the broker that follow it
-store.py          what a metadata store must do
+store.py          the interface of a metadata store
 embedded.py       the store of a single broker: one local file
 shared_memory.py  a store that several brokers of one process share, for simulations
 frames.py         how that file is laid out and checked

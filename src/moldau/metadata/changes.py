@@ -69,10 +69,10 @@ class Draft:
 
 
 class Change(Protocol):
-    """One step of the cluster's history. Its fields are what the stores write down (codec.py)."""
+    """One change. Its fields are what stores write (codec.py)."""
 
     def apply(self, draft: Draft) -> None:
-        """Make the step."""
+        """Apply the change to the draft."""
 
 
 def replay(image: Image, version: int, changes: Sequence[Change]) -> Image:
@@ -104,7 +104,7 @@ class ControllerElected(NamedTuple):
 
 
 class BrokerRegistered(NamedTuple):
-    """A broker told its addresses and may lead from now on. What it leads, other changes say."""
+    """A broker registered its endpoints and may lead from now on. What it leads, other changes say."""
 
     node_id: int
     broker_epoch: int
@@ -118,8 +118,8 @@ class BrokerRegistered(NamedTuple):
 
 
 class LeadershipRenewed(NamedTuple):
-    """A broker leads everything that it led in the next leader epoch: it was restarted, and nobody else is to
-    lead. (It may have lost the end of its logs, and an epoch must never hold two records at one offset.)
+    """A broker was restarted and stays leader of everything it led, in the next leader epoch. (It may have
+    lost the end of its logs, and one epoch must never have two records at one offset.)
 
     One short change instead of a row for each partition, which for a single broker is every partition there
     is. Partitions for which something else was decided follow as `PartitionsChanged`, which overrides this.
@@ -159,7 +159,7 @@ class BrokerRegisteredAndElected(NamedTuple):
 
 
 class BrokerFenced(NamedTuple):
-    """A broker's right to lead was taken away, or given back."""
+    """A broker was fenced (it must not lead), or unfenced."""
 
     node_id: int
     fenced: bool
@@ -170,7 +170,7 @@ class BrokerFenced(NamedTuple):
 
 
 class BrokerUnregistered(NamedTuple):
-    """A broker left for good."""
+    """A broker was removed for good."""
 
     node_id: int
 
@@ -179,7 +179,7 @@ class BrokerUnregistered(NamedTuple):
 
 
 class TopicCreated(NamedTuple):
-    """A topic came into being, with its first partitions."""
+    """A topic was created, with its first partitions."""
 
     name: str
     topic_id: bytes
@@ -191,7 +191,7 @@ class TopicCreated(NamedTuple):
 
 
 class TopicDeleted(NamedTuple):
-    """A topic went, and its settings with it."""
+    """A topic was deleted, with its settings."""
 
     name: str
 

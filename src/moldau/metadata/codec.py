@@ -1,7 +1,7 @@
-"""Changes and images as JSON, which is how stores write them: readable, and open to further fields.
+"""Encodes changes and images as JSON, the format in which stores write them.
 
 A change is a list: its kind, then its fields in order. Ids are text, tuples are lists. Unknown kinds are
-refused, because skipping a change would give another image than everyone else's.
+refused: skipping a change would give an image that differs from other brokers'.
 
 What was once written keeps its meaning. A change whose meaning changes gets a new kind (`broker-registered`
 is read, `broker-registered/2` is written). A new field comes last and has a default, which is not written, so

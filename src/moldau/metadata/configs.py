@@ -1,4 +1,4 @@
-"""Settings in effect: what the broker was started with, under what was changed while it runs.
+"""Effective settings: start-up settings overridden by dynamic ones.
 
     a broker's:  dynamic for this broker  >  dynamic for all  >  file, environment, command line  >  default
     a topic's:   its own  >  the broker's effective value of the first synonym that is set

@@ -1,12 +1,12 @@
-"""The changes that lead from one image to another: for whoever has missed what led there.
+"""Computes the changes between two images, for a broker or subscriber that missed the entries.
 
-A broker that fell far behind gets a snapshot, not the entries; a subscriber that failed is told everything
-since the image that it is in step with. Both hear of it as if it had happened at once:
+A broker that fell far behind gets a snapshot, not the entries; a subscriber that failed is called with
+everything since the last image that it applied. Both get it as one change list:
 
     replay(old, new.version, changes_between(old, new)) == new
 
-What happened and was taken back in between is not in it, and a topic that was deleted and created again under
-its name is both.
+Changes that were reverted in between are left out; a topic that was deleted and created again appears as
+both.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from moldau.metadata.image import Image, ResourceType, TopicState
 
 
 def changes_between(old: Image, new: Image) -> list[Change]:
-    """Changes that make `new` of `old`. A topic with fewer partitions than before was made again."""
+    """Changes that make `new` of `old`. A topic with fewer partitions than before was created again."""
     changes: list[Change] = []
     if new.cluster_id != old.cluster_id:
         changes.append(ClusterCreated(new.cluster_id))

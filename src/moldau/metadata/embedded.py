@@ -1,15 +1,13 @@
-"""The metadata store of a single broker: one file in its data folder, and nothing to install.
+"""The metadata store of a single broker: one file in its data folder.
 
 The file is a row of checked frames (frames.py): a snapshot of the image first, when there is one, then one
 frame for each append, forced to the disk before the append is acknowledged. When the entries outgrow the
-snapshot, the whole is written anew as one snapshot into a second file, which then takes the first one's
-place.
+snapshot, a new snapshot is written to a second file, which then replaces the first.
 
     metadata.log   | snapshot, version 40 | 41 | 42 | 43 |  -> compacted ->  | snapshot, version 43 |
 
-A lock (lock.py) keeps a second broker out of the folder: nobody else lives, so the only broker is the
-controller, nobody takes its seat, and its session ends when it closes the store. Only the sync leaves the
-event loop.
+A lock (lock.py) keeps a second broker out of the folder, so the only broker is always registered and the
+controller; its session ends when it closes the store. Only the fsync leaves the event loop.
 
 What survives: an entry that was acknowledged, always; the one that was being appended when the power went,
 whole or not at all. tests/property/test_metadata_power_cut.py cuts the power at every step.
@@ -56,10 +54,10 @@ Offload = Callable[[Callable[[], None]], Awaitable[None]]
 
 
 class Lock(Protocol):
-    """A lock that is held."""
+    """A held lock."""
 
     def release(self) -> None:
-        """Let it go."""
+        """Release the lock."""
 
 
 async def in_a_thread(blocking: Callable[[], None]) -> None:
@@ -153,8 +151,7 @@ class EmbeddedStore:
             return version + 1
 
     async def register_broker(self, broker: Registration) -> int:
-        """This process holds the folder's lock, so it is the only broker there is; it must be the one of last
-        time."""
+        """Register: the folder's lock makes this the only broker. Its node id must be that of the image."""
         others = [node_id for node_id in self._image().brokers if node_id != broker.node_id]
         if others:
             raise MetadataStoreError(
@@ -170,7 +167,7 @@ class EmbeddedStore:
         return highest + 1
 
     async def elect_controller(self, node_id: int) -> int | None:
-        """The only broker is the controller."""
+        """Elect the only broker."""
         del node_id
         if self._controller_epoch is None:
             self._controller_epoch = self._latest_controller_epoch() + 1
@@ -180,13 +177,13 @@ class EmbeddedStore:
         return max(self._image().controller_epoch, self._controller_epoch or 0)
 
     async def close(self) -> None:
-        """Close the file and let the folder go."""
+        """Close the file and release the folder."""
         async with self._append_lock:
             self._followers.clear()
             self._release()
 
     def _image(self) -> Image:
-        """The newest image. It is made only when it is needed, since whoever follows makes it as well."""
+        """The newest image, made only when it is needed: followers make their own."""
         for version, changes in self._entries:
             if version > self._base.version:
                 self._base = replay(self._base, version, changes)
@@ -249,7 +246,7 @@ class EmbeddedStore:
         self._size_bytes = start + len(data)
 
     def _take_back(self, start: int, error: OSError) -> None:
-        """The entry was not acknowledged, so it must not be there after a restart either."""
+        """Remove an entry that was not acknowledged: it must not be there after a restart."""
         log.error("%s: an entry could not be written: %s", self._path, error)
         try:
             self._files.truncate(self._fd, start)

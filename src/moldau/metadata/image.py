@@ -1,5 +1,4 @@
-"""The cluster's metadata at one version: immutable, so that whoever holds an image holds a consistent
-picture.
+"""The cluster's metadata at one version, as an immutable value.
 
 An image is never edited. `changes.replay` makes the next one from it; what did not change is shared between
 both, so that `old.topics["a"] is new.topics["a"]` says that nothing about the topic changed, and `old.configs

@@ -1,7 +1,6 @@
-"""Which broker leads a partition, and so coordinates what is kept in it: the one place where that is asked.
+"""Finds the broker that leads a partition: the coordinator, for partitions of internal topics.
 
-Clients are told by it where a coordinator is, and whoever sends a request to a partition's leader (markers,
-questions to a transaction's coordinator) finds that broker by it.
+Used by FindCoordinator, and for requests between brokers (markers, AddPartitionsToTxn).
 """
 
 from moldau.metadata.image import BrokerState, Image

@@ -1,7 +1,7 @@
-"""A lock on a data folder: two brokers in one folder would ruin it.
+"""A lock on a data folder, against a second broker in the same folder.
 
-The operating system lets the lock go when its process ends, however it ends, so that no stale lock keeps a
-broker from starting. The file holds the owner's process id, for the message to whoever comes second.
+The operating system releases the lock when the process ends, however it ends, so there are no stale locks.
+The file holds the owner's process id, for the second broker's error message.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ LOCK_NAME = ".moldau-lock"
 
 
 class FolderLock:
-    """The right to use `folder`, from construction to `release`."""
+    """Holds the lock on `folder`, from construction to `release`."""
 
     def __init__(self, files: Files, folder: Path, process_id: int | None) -> None:
         self._files = files
@@ -36,14 +36,14 @@ class FolderLock:
             files.pwrite(self._descriptor, f"{process_id}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let the folder go; releasing twice does nothing."""
+        """Release the lock; releasing twice does nothing."""
         if self._descriptor >= 0:
             self._files.close(self._descriptor)
             self._descriptor = -1
 
 
 def lock_folder(folder: Path, files: Files | None = None, process_id: int | None = None) -> FolderLock:
-    """Create the folder if it is not there, and lock it; `process_id` is told to whoever comes second.
+    """Create the folder if it is not there, and lock it; `process_id` is named in the second broker's error.
 
     MetadataStoreError: it is in use, or cannot be used.
     """

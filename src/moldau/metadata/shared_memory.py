@@ -1,13 +1,13 @@
 """A metadata store that several brokers of one process share: an ensemble without a network, for simulations.
 
-It promises what a store of a real ensemble must (store.py, and its conformance suite), and fails when it is
-told to. A broker that is cut off hears nothing and waits; after the session's timeout its session ends on
-both sides, as that of a broker on a dead network does. Entries are kept as bytes: brokers share no object.
+It keeps the contract of a real ensemble's store (store.py, and its conformance suite), and fails on command.
+A disconnected broker gets no events and waits; after the session's timeout its session ends on both sides.
+Entries are kept as bytes: brokers share no object.
 
     ensemble = SharedMemory(timers)          the ensemble: log, registrations, the controller's seat
     store = ensemble.store()                 one broker's access to it: a `MetadataStore`
-    ensemble.disconnect(store)               nothing reaches the broker, and nothing from it arrives ...
-    ensemble.reconnect(store)                ... until now; if it took too long, its session is over
+    ensemble.disconnect(store)               nothing passes between the broker and the ensemble ...
+    ensemble.reconnect(store)                ... until now; after the timeout its session is over
     ensemble.expire(store)                   its session ends now
     ensemble.lose_answer(store)              its next append is made, and the connection lost with the answer
 

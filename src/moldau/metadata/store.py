@@ -1,23 +1,26 @@
-"""What a metadata store must do; nothing else in the broker knows which one it has.
+"""The interface of a metadata store: the metadata log, broker registration, controller election.
 
 A store keeps an ordered log: version N holds the changes that were appended together as its Nth entry.
-Appending names the version it builds on, and fails with `VersionConflict` when another broker was faster;
-whoever gets that decides again on what has come. Beside the log it knows what no log can: which brokers live,
-and who is the controller. Both last as long as a *session*, which begins with `open`, and ends with `close`
-or when the store has not heard from the broker for the session's timeout.
+An append names the version it builds on, and fails with `VersionConflict` when another broker was faster; the
+caller then decides again on the newer image. Beside the log a store holds what expires: broker registrations
+and the elected controller. Both last as long as a *session*, which begins with `open` and ends with `close`,
+or when the store has not heard from the broker for the session timeout.
 
-    follow ->  Entry Entry Entry          the log, in order, each once, one's own included
+Implementations: embedded.py (one broker, a local file), shared_memory.py (several brokers in one process, for
+tests and simulations). A host chooses: `Host.metadata_store` (host.py).
+
+    follow ->  Entry Entry Entry          the log, in order, each once, own entries included
                Snapshot                   instead of entries that are no longer kept
                LiveBrokers                who is registered now; whenever that changes
                SeatVacant                 there is no controller: elect one
-               SessionEnded               this broker counts as gone: it must register again
+               SessionEnded               this broker's session is over: it must register again
 
-All events of a store come on the event loop, one after the other. Those about brokers and the controller say
-what is so now, not what happened: two changes may come as one event, and an event may come again. They are
-not ordered against other brokers' entries.
+Events are delivered on the event loop, one at a time. Those about brokers and the controller carry the
+current state: two changes may come as one event, and an event may be repeated. They are not ordered against
+other brokers' entries.
 
-Here are no decisions: what a change means is in changes.py, which change to make is the controller's.
-tests/unit/metadata/test_metadata_conformance.py is the promise in executable form.
+Not here: what a change means (changes.py), which changes to make (controller/). Every store must pass
+tests/unit/metadata/test_metadata_conformance.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +33,10 @@ NO_BROKER_EPOCH = -1
 
 
 class Registration(NamedTuple):
-    """What a broker tells when it registers. `endpoints`: (host, port) by listener name.
+    """A broker's registration. `endpoints`: (host, port) by listener name.
 
-    `previous_broker_epoch`: that of its life before, if it stopped cleanly and every log directory knows
-    that; else NO_BROKER_EPOCH, and the end of its logs may be lost. `broker_epoch` is given by the store.
+    `previous_broker_epoch`: that before the restart, if the stop was clean in every log directory; else
+    NO_BROKER_EPOCH, and the end of its logs may be lost. `broker_epoch` is assigned by the store.
     """
 
     node_id: int
@@ -69,7 +72,7 @@ class SeatVacant(NamedTuple):
 
 
 class SessionEnded(NamedTuple):
-    """The session is over, and with it the registration and the controller's seat. `reason`: for the log."""
+    """The session is over, and with it the registration and the controllership. `reason`: for the log."""
 
     reason: str
 
@@ -102,7 +105,7 @@ class NoSession(Exception):
 
 
 class OutcomeUnknown(Exception):
-    """An append that may have been made or not; if it was, it comes through `follow` later."""
+    """Whether the append was made is unknown; if it was, it comes through `follow` later."""
 
 
 class MetadataStoreError(Exception):
@@ -110,15 +113,16 @@ class MetadataStoreError(Exception):
 
 
 class NodeIdInUse(MetadataStoreError):
-    """A broker with this node id is registered already: another one, or the one before this, whose session
-    has not ended yet."""
+    """A broker with this node id is registered already: another broker, or this one's session before a crash,
+    which has not expired yet.
+    """
 
 
 class MetadataStore(Protocol):
-    """An ordered log of changes that survives its writers, and what is known about who lives.
+    """A durable ordered log of changes, with broker registration and controller election.
 
     One store object serves one broker, from one event loop. While the store cannot be reached, every method
-    but `close` waits. A caller that is cancelled may find its append made all the same.
+    but `close` waits. A cancelled append may have been made.
     """
 
     async def open(self) -> Image:
@@ -143,9 +147,9 @@ class MetadataStore(Protocol):
         no crash of brokers or of the store takes it back. It has been delivered here by then, to others it
         comes later. An entry may be of any size and is there whole or not at all.
 
-        `controller_epoch` makes it the act of a controller: it is refused once another epoch has begun or the
-        seat has been lost, even if the version were right. Decisions that any broker may take (an
-        administrator's request) leave it out.
+        `controller_epoch` makes it an append of the controller: it is refused with ControllerFenced once
+        another epoch has begun or controllership was lost, even if the version matches. Decisions that any
+        broker may make (admin requests) leave it out.
 
         Nothing was appended when this raises VersionConflict (what came in between has been delivered),
         ControllerFenced, NoSession, or OSError (it could not be made durable). OutcomeUnknown: it cannot be

@@ -1,14 +1,13 @@
 """The current image, and the parts of the broker that follow it.
 
-Everything in a broker reads metadata here. Subscribers are called in the order in which they subscribed, on
-the event loop, for each new image: with the image that they are in step with, the new one, and the changes
-between the two.
+The broker's parts read metadata here. Subscribers are called for each new image, in the order of
+subscription, on the event loop: with the last image that they applied, the new one, and the changes between
+the two.
 
-A subscriber that fails must not stay behind unnoticed: partitions and image would say different things. The
-others are still called; the failure is logged and shown (`behind`, which health reports); and the subscriber
-is called again, after a while and with every later image, with all that is between the image that it last
-brought to an end and the newest. So it may be told of a change twice, the first time in vain, and must bring
-itself in step from wherever it stopped.
+When a subscriber fails, the others are still called; the failure is logged and reported by health (`behind`);
+and the subscriber is called again, after a while and with every later image, with all changes since the last
+image that it applied completely. So it may get a change twice, and must be able to go on from wherever it
+stopped.
 """
 
 import asyncio
@@ -40,8 +39,9 @@ class Behind(NamedTuple):
 
 
 class _Subscription:
-    """One subscriber, and how far it is. `told`: the image it was last called with and did not fail at;
-    `reached`: the newest one that it has brought to an end, with all before it."""
+    """One subscriber, and its progress. `told`: the last image it was called with and did not fail at;
+    `reached`: the newest image that it has applied completely.
+    """
 
     __slots__ = ("error", "name", "reached", "subscriber", "told", "under_way")
 
@@ -76,8 +76,9 @@ class MetadataView:
         self._subscriptions.append(_Subscription(name, subscriber, self.image))
 
     def publish(self, new: Image, changes: Sequence[Change]) -> list[asyncio.Future[None]]:
-        """Make `new` the current image and tell the subscribers; gives what is still to be done by them.
-        Only the decision loop calls this."""
+        """Make `new` the current image and call the subscribers; returns futures of their unfinished work.
+        Only the decision loop calls this.
+        """
         old, self.image = self.image, new
         self.derived.clear()
         pending = []
@@ -88,7 +89,7 @@ class MetadataView:
         return pending
 
     def behind(self) -> list[Behind]:
-        """The subscribers that failed, and are not in step again yet."""
+        """The subscribers that failed and have not caught up yet."""
         return [Behind(each.name, each.reached.version, each.error) for each in self._failed()]
 
     def close(self) -> None:

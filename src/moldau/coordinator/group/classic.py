@@ -1,4 +1,5 @@
-"""A classic group (the protocol before KIP-848): what it answers about itself, and what of it is in the log.
+"""A classic group (the protocol before KIP-848): its membership, its persisted state, and checks of offset
+requests.
 
     membership   its present state, in memory: replaced by `Draft.apply`, and by nothing else
     persisted    the value of its GroupMetadata record: replaced by replay, undone by the journal
@@ -137,7 +138,9 @@ class ClassicGroup:
         return ErrorCode.NONE if self.state is ClassicState.EMPTY else ErrorCode.NON_EMPTY_GROUP
 
     def subscribed_to(self, topic: str) -> bool:
-        """If a consumer group's subscriptions cannot be read, it is taken to subscribe to everything."""
+        """Whether the group consumes `topic`; if its subscriptions cannot be read, it counts as consuming
+        all.
+        """
         topics = self.membership.topics
         return self.protocol_type == CONSUMER if topics is None else topic in topics
 

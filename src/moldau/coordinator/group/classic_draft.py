@@ -1,10 +1,10 @@
-"""A decision about a classic group in the making, and the one place where it takes effect.
+"""Decides about a classic group on a copy of it, and applies the decision in one place.
 
     decide:  draft = Draft(group) ──> its `now` is a copy, which the decision changes
              draft.result(response) ──> records, answers, and the draft itself as the effect
     apply:   `Draft.apply`, called by the shard as it replays the records
 
-Until then the group is as it was: a decision that raises, or whose result is thrown away, changes nothing.
+Until then the group is unchanged, also when the decision raises or its result is dropped.
 (Heartbeats and commits only extend a session; their effect is `ClassicGroup.session_restart`.)
 
 What a rebalance holds in memory (who has joined, deadlines) is not in the log, as in Kafka: after a crash the
@@ -77,7 +77,7 @@ class Draft:
         self.deadlines.cancel((self.group.group_id, name, member_id))
 
     def touch(self, member: ClassicMember, now_ms: int) -> None:
-        """The member gave a sign of life: its session starts again."""
+        """The member sent a request: its session starts again."""
         self.set_deadline("session", now_ms + member.session_timeout_ms, member.member_id)
 
     # Parked requests.

@@ -43,8 +43,9 @@ class ClassicMember(NamedTuple):
         return None
 
     def keeps_session_by_waiting(self) -> bool:
-        """Whether a parked request counts as a sign of life. The first join of a new member does not: it
-        cannot send heartbeats yet, and may have disconnected."""
+        """Whether a parked request keeps the member's session alive. The first join of a new member does not:
+        it cannot send heartbeats yet, and may have disconnected.
+        """
         return not self.is_new and (self.parked_join is not None or self.parked_sync is not None)
 
 

@@ -59,7 +59,7 @@ class Membership:
         self.state_timestamp_ms = now_ms
 
     def next_generation(self, generation: int, now_ms: int) -> None:
-        """All who will join have joined: agree on a protocol, or become empty."""
+        """The join phase is over: choose a protocol, or become empty."""
         self.generation = generation
         self.pending_syncs = frozenset()
         if self.members:
@@ -72,7 +72,7 @@ class Membership:
         self.refresh_topics()
 
     def refresh_topics(self) -> None:
-        """Work out what the members subscribe to; None where that cannot be known."""
+        """Compute what the members subscribe to; None where it cannot be read."""
         self.topics = None
         if self.protocol_type == CONSUMER:
             self.topics = subscribed_topics(

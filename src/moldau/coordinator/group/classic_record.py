@@ -1,4 +1,4 @@
-"""A classic group's record in `__consumer_offsets`: to and from what the group holds in memory."""
+"""Converts a classic group's membership to its GroupMetadata record and back."""
 
 from moldau.coordinator.group.classic_member import ClassicMember
 from moldau.coordinator.group.classic_membership import Membership

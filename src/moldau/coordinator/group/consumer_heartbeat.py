@@ -44,7 +44,7 @@ FIRST_GROUP_EPOCH = 2
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a decision sees besides the group: the cluster's topics, the settings, and the time."""
+    """The inputs of a decision besides the group: the cluster's topics, the settings, and the time."""
 
     image: Image
     limits: ConsumerLimits

@@ -1,4 +1,4 @@
-"""Checks a ConsumerGroupHeartbeat before anything is decided: is it well-formed, and is its sender a member?
+"""Validates a ConsumerGroupHeartbeat: is it well-formed, and is its sender a member?
 
 Every refusal is an error code and a message. The messages name what was sent, because clients log them.
 """
@@ -27,7 +27,7 @@ CLIENT_MADE_ID_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An error code with its sentence."""
+    """An error code with its message."""
 
     error_code: int
     message: str

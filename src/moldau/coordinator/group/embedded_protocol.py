@@ -1,4 +1,4 @@
-"""Reads and writes the consumer's bytes within the classic protocol: subscriptions and assignments.
+"""Reads and writes the consumer protocol embedded in the classic one: subscriptions and assignments.
 
 The classic protocol carries bytes that only its members understand. Consumers all use one form for them, and
 the coordinator has to read and write it where members of both protocols share a group:

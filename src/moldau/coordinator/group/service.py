@@ -258,13 +258,14 @@ class GroupCoordinator:
         return shard is None or not shard.offsets.pending.is_open(producer_id, producer_epoch)
 
     def guard_commit(self, group_id: str, producer_id: int) -> CommitGuard | None:
-        """Taken before the transaction's coordinator is asked, for `txn_offset_commit`, and given back with
-        `release_guard`; None if the shard is not here, and will refuse."""
+        """Take a guard before asking the transaction's coordinator, for `txn_offset_commit`; release it with
+        `release_guard`. None if the shard is not here; the commit will then be refused.
+        """
         shard = self.runtime.state(self.partition_for(group_id))
         return None if shard is None else shard.transactional.take_guard(producer_id)
 
     def release_guard(self, guard: CommitGuard) -> None:
-        """The guard is not needed any longer."""
+        """Release the guard."""
         guard.shard.transactional.release_guard(guard)
 
     def txn_offset_commit(

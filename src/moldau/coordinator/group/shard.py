@@ -1,4 +1,4 @@
-"""The groups of one partition of `__consumer_offsets`: a state machine that the runtime drives.
+"""The groups of one partition of `__consumer_offsets`: the state machine in a coordinator shard.
 
 Groups of both protocols live in `groups` under one name space, their offsets in `offsets`. A record changes
 the state through the one function that its key's type names; the table of these functions is put together

@@ -4,10 +4,10 @@
                                  ^           └── some failed
                                  └── backoff ─────┘
 
-What a partition's answer means is a table. Most errors are transient (a leader moves, a disk fills), so
-every error that is not in the table is retried, without limit, with pauses that grow to some seconds. A
-partition that the metadata no longer has needs no marker. Markers are idempotent: one that was written and
-is sent again (an answer lost, a restart) changes nothing.
+What a partition's answer means is a table. Most errors are transient (a leader moves, a disk fills), so an
+error that is not in the table is retried without limit, with backoff up to some seconds. A partition that the
+metadata no longer has needs no marker. Markers are idempotent: one that was written and is sent again (an
+answer lost, a restart) changes nothing.
 
 A delivery belongs to one loaded shard. After `close`, when that is given up, late answers are ignored; the
 next leader finds Prepare in the log and delivers again.
@@ -91,7 +91,7 @@ class Delivery:
         self._closed = False
 
     def begin(self, prepared: Transaction) -> None:
-        """`prepared` is decided, and its record committed."""
+        """Start: `prepared` is decided, and its record committed."""
         if self._closed:
             return
         marker = Marker(

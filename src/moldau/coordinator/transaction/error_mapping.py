@@ -1,9 +1,8 @@
 """Error codes that a request's version does not have yet, replaced by those that it has.
 
-PRODUCER_FENCED and TRANSACTION_ABORTABLE are younger than the requests that may be answered with them. Older
-versions get INVALID_PRODUCER_EPOCH and INVALID_TXN_STATE, on which a client of that time does the best it
-can. Brokers among themselves use the precise codes; the broker that answers the producer maps them, as in
-Kafka.
+PRODUCER_FENCED and TRANSACTION_ABORTABLE are newer than the requests that may return them. Older versions get
+INVALID_PRODUCER_EPOCH and INVALID_TXN_STATE. Between brokers the precise codes are used; the broker that
+answers the producer maps them, as in Kafka.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the coordinator knows of one transactional id, and how each transition changes it.
+"""The state of one transactional id, and how each transition changes it.
 
 A `Transaction` is a value: a transition makes the next one, and the shard's dict holds the current one. Its
 fields are those of the record (protocol/messages/transaction_records.py) and one more that Kafka's records
@@ -16,7 +16,7 @@ lack, `last_producer_epoch`.
 An epoch has 15 bits. The highest, 32767, is never given to a client, so that there is always one left to
 fence with.
 
-Invariant: `moved` takes only the ways of the table in states.py.
+Invariant: `moved` makes only the transitions of the table in states.py.
 """
 
 from typing import Any, NamedTuple
@@ -40,8 +40,9 @@ def epoch_is_exhausted(producer_epoch: int) -> bool:
 
 
 class Transaction(NamedTuple):
-    """One transactional id. Times are wall-clock milliseconds; `client_version` is the version of
-    transactions that the producer spoke when it last moved."""
+    """One transactional id. Times are wall-clock milliseconds; `client_version` is the transaction version
+    that the producer used in its last transition.
+    """
 
     transactional_id: str
     producer_id: int
@@ -126,8 +127,7 @@ class Transaction(NamedTuple):
 
     @property
     def identity_when_complete(self) -> tuple[int, int]:
-        """The producer id and epoch with which the producer goes on once a decided transaction is
-        complete."""
+        """The producer id and epoch for the next transaction, once a decided one is complete."""
         if self.client_version >= EPOCH_BUMPING_VERSION and self.next_producer_id != NO_PRODUCER_ID:
             return self.next_producer_id, 0
         return self.producer_id, self.producer_epoch

@@ -1,4 +1,4 @@
-"""Which partitions take part in a transaction: the requests that add them, and those that ask.
+"""The requests that add partitions to a transaction, and those that verify them.
 
     AddPartitionsToTxn v0-3   a client adds partitions, all or none; one error code
     AddOffsetsToTxn           a client adds the partition of __consumer_offsets that holds a group

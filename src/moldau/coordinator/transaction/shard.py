@@ -1,4 +1,4 @@
-"""The transactional ids of one partition of `__transaction_state`: a state machine that the runtime drives.
+"""The transactional ids of one partition of `__transaction_state`: the state machine in a coordinator shard.
 
 What a request means is a function of one `Transaction` (init_producer.py, partitions.py, ending.py) that
 gives a `Decision`; here it becomes the runtime's `Result`: the record, the answer once that is committed,
@@ -255,7 +255,7 @@ class TransactionShard:
         self._waiting.setdefault(transactional_id, {})[tell] = None
 
     def wait_no_longer(self, transactional_id: str, tell: Callable[[], None]) -> None:
-        """Forget what `when_complete` was given. A transaction stays incomplete while one of its partitions
+        """Remove a callback of `when_complete`. A transaction stays incomplete while one of its partitions
         is offline, and each retry of its producer would add another callback."""
         waiting = self._waiting.get(transactional_id)
         if waiting is not None:

@@ -1,8 +1,8 @@
-"""What an assignor is told about a group, and what it answers.
+"""The input and the result of an assignor.
 
 A `GroupSpec` lists the members, each with the topics it reads and the partitions it was last told to have;
-the counts of partitions say what there is to hand out. A topic without a count does not exist (any more) and
-is left out.
+the partition counts say what there is to assign. A topic without a count does not exist (any more) and is
+left out.
 """
 
 from collections.abc import Mapping
