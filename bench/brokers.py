@@ -28,7 +28,7 @@ START_TIMEOUT_S = 60.0
 
 
 def accepts(port: int) -> bool:
-    """Whether somebody listens on this port of loopback."""
+    """Whether a program listens on this port of loopback."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
     except OSError:
@@ -37,7 +37,7 @@ def accepts(port: int) -> bool:
 
 
 def wait_until(ready: Callable[[], bool], alive: Callable[[], bool] = lambda: True) -> bool:
-    """Wait until `ready`; False when `alive` says that it never will be."""
+    """Wait until `ready`; False if `alive` turns false first."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         living = alive()  # asked first: what ends after it was ready was ready

@@ -41,7 +41,7 @@ class RoundTrip:
         self._connection: Connection | None = None
 
     def __call__(self) -> None:
-        """OSError or RequestFailed when it did not succeed; the next one connects anew."""
+        """OSError or RequestFailed on failure; the next call reconnects."""
         try:
             self._go()
         except (OSError, RequestFailed):

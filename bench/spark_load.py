@@ -33,7 +33,7 @@ WINDOW = "10 seconds"
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """What a driver is told on its command line."""
+    """The arguments of a driver's command line."""
 
     format: str
     address: str

@@ -1,4 +1,4 @@
-"""Attacks by connections: claimed lengths, answers that nobody reads, many connections, slow ones."""
+"""Hostile connections: wrong lengths, unread responses, many connections, slow ones."""
 
 from __future__ import annotations
 

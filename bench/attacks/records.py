@@ -22,7 +22,7 @@ BOMB_RECORDS, BOMB_VALUE_BYTES = 1_000, 100_000
 
 
 def compressed(records: bytes, count: int, first_ms: int, max_ms: int) -> bytes:
-    """A zstd batch whose header claims what it is told to."""
+    """A zstd batch whose header has the given count and timestamps."""
     payload = bytes(cramjam.zstd.compress(records, 3))
     rest = struct.pack(">hiqqqhii", ZSTD, count - 1, first_ms, max_ms, -1, -1, -1, count) + payload
     return struct.pack(">qiibI", 0, len(rest) + 9, -1, 2, crc32c.crc32c(rest)) + rest

@@ -1,4 +1,4 @@
-"""Resident memory of an idle broker, and its CPU while nobody asks anything."""
+"""Resident memory and CPU of an idle broker."""
 
 from __future__ import annotations
 
