@@ -49,7 +49,7 @@ def read_batches(
     index, start_offset = source.partition, source.log_start_offset
     aborted: Sequence[tuple[int, int]] | None = () if committed else None
     records: bytes | memoryview = NO_RECORDS
-    if bytes_max > 0 or first or not start_offset <= offset <= source.log_end_offset:
+    if bytes_max > 0 or first or not start_offset <= offset <= source.written_end_offset:
         try:
             records = source.read(offset, bytes_max, end_offset=end_offset, min_one_batch=first)
             if committed and records:

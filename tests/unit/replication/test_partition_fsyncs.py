@@ -7,6 +7,7 @@ import pytest
 from test_partition_roles import Broker, copied, in_a_loop, state_of, until
 
 from moldau.log.flushing import FsyncJob
+from moldau.protocol.errors import ErrorCode
 
 
 class Held:
@@ -61,3 +62,14 @@ async def test_a_follower_that_is_told_to_force_what_it_writes_goes_on_fetching(
     copied(leader, follower)
     await until(lambda: bool(follower.fetches))
     assert follower.fetches[-1].offset == 1
+
+
+@in_a_loop
+async def test_a_follower_vouches_for_nothing_that_is_only_staged_here(tmp_path: Path) -> None:
+    leader = Broker(tmp_path / "1", 1)
+    partition = leader.become(state_of(1, 0))
+    waiter = leader.append()
+    read = partition.read(1, 0, committed=False, first=False, leader_epoch=0, replica_id=2, broker_epoch=102)
+    assert read.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    leader.group_commit.flush()
+    assert (partition.high_watermark, waiter.code) == (0, None)
