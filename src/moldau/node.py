@@ -104,6 +104,8 @@ class Node:
         self._starting = asyncio.ensure_future(self._start())
         try:
             await self._starting
+        except GeneratorExit:
+            raise  # the loop has ended without it: no part can be stopped any more
         except BaseException:
             await self.stop(clean=False)
             raise
@@ -125,6 +127,8 @@ class Node:
         self._build_coordinators()
         self.metadata.subscribe(self._apply)
         self.metadata.subscribe(self.coordinators.metadata_changed)
+        # A change that is being written now may come while parts are stopped: the next start carries it out.
+        self._stops.append(("subscribers of the metadata", self.metadata.close))
         await self._serve_clients()
         self._enter("RUNNING")
 

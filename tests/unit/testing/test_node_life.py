@@ -12,6 +12,7 @@ from test_node_metadata import node_on
 from moldau.core.files import OsFiles
 from moldau.metadata.lock import LOCK_NAME
 from moldau.node import Node
+from moldau.protocol.errors import ErrorCode
 
 
 def is_free(folder: Path) -> bool:
@@ -91,6 +92,39 @@ def test_a_start_that_is_called_off_in_recovery_holds_the_folder_until_its_threa
         assert node.phase != "RUNNING"
         again = node_on(tmp_path)
         await again.start()
+        await again.stop()
+
+    run(main())
+
+
+def test_a_change_that_is_written_while_the_broker_stops_touches_no_part_that_has_stopped(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        node = node_on(tmp_path)
+        await node.start()
+        store: Any = node.controller._store
+        offload, goes_on = store._offload, asyncio.Event()
+
+        async def slow(blocking: Callable[[], None]) -> None:
+            await goes_on.wait()
+            await offload(blocking)
+
+        store._offload = slow
+        creating = asyncio.ensure_future(node.controller.auto_create_topics(["late"]))
+        await asyncio.sleep(0)
+        stopping = asyncio.ensure_future(node.stop())
+        for _ in range(100):  # turns of the loop, until only the store is waited for
+            await asyncio.sleep(0)
+        assert [name for name, _ in node._stops] == ["workers", "monitoring", "addresses"]
+        goes_on.set()
+        await stopping
+        (result,) = await creating
+        assert result.outcome.error_code is ErrorCode.NONE
+        assert not (tmp_path / "late-0").exists()  # its turn comes with the next start
+        again = node_on(tmp_path)
+        await again.start()
+        assert again.replicas.partition("late", 0) is not None
         await again.stop()
 
     run(main())

@@ -50,9 +50,11 @@ class ProducerIdAllocation:
         self._source = source
         self._timers = timers
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order in which they began
+        self._stopped = False
 
     def stop(self) -> None:
-        """Cancel the aborts that wait for a producer id; no client waits for them."""
+        """Cancel the aborts that wait for a producer id; no client waits for them. None is retried."""
+        self._stopped = True
         for task in list(self._tasks):
             task.cancel()
 
@@ -88,6 +90,8 @@ class ProducerIdAllocation:
     def abort_overdue(self, partition: int, transactional_id: str) -> None:
         """Abort an overdue transaction whose producer id has no epoch left; the transactional id goes on with
         a new producer id."""
+        if self._stopped:
+            return
 
         async def abort() -> None:
             try:

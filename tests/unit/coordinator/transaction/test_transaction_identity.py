@@ -135,6 +135,17 @@ def test_an_overdue_transaction_that_uses_up_the_epochs(world: World) -> None:
     assert world.end((77, LAST_EPOCH), False).identity == (1000, 0), "the producer may go on after its abort"
 
 
+def test_a_coordinator_that_has_stopped_asks_for_no_more_producer_ids(world: World) -> None:
+    plant(world, TransactionState.ONGOING, LAST_EPOCH, partitions=frozenset({("beer", 0)}), client_version=2)
+    world.producer_ids.fail = 9
+    world.advance(60_000)
+    left = world.producer_ids.fail
+    assert left < 9
+    world.coordinator.stop()
+    world.advance(10_000)
+    assert world.producer_ids.fail == left
+
+
 def test_a_fence_that_uses_up_the_epochs(world: World) -> None:
     plant(world, TransactionState.ONGOING, LAST_EPOCH, partitions=frozenset({("beer", 0)}), client_version=2)
     assert world.init().error == ErrorCode.CONCURRENT_TRANSACTIONS
