@@ -1,10 +1,10 @@
-"""The world that a broker runs in, handed to it: `Node(settings, host)`.
+"""The machine that a broker runs on, as an injected dependency: `Node(settings, host)`.
 
 The broker uses the clock, files, sockets, threads and random numbers of its host, and no others.
 `system_host` is this machine. A simulation makes hosts with a time, disk and network of their own, and runs
 several whole brokers on one thread from a seed: the same seed gives the same run.
 
-One host is one machine as its broker sees it: brokers of one simulation share the loop, and have a host each.
+Each broker has a host of its own; brokers of one simulation share only the loop.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ def compaction_process(host: "Host") -> "CleaningWorker":
 
 
 def read_process_facts() -> "ProcessFacts":
-    """What the system says about this process."""
+    """Facts about this process from the operating system."""
     from moldau.monitor.process import read
 
     return read()
@@ -62,7 +62,7 @@ def read_process_facts() -> "ProcessFacts":
 
 @dataclass(slots=True, kw_only=True)
 class Host:
-    """One machine: everything that a broker uses and does not own."""
+    """One machine: everything that a broker uses from outside."""
 
     loop: asyncio.AbstractEventLoop
     """The running event loop; tasks and futures that the broker makes are on it."""

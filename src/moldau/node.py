@@ -1,10 +1,14 @@
-"""One broker: builds its parts, starts them in order, stops them in reverse. It alone knows all of them.
+"""One broker: builds its parts, wires them together, starts them in order, stops them in reverse.
 
     start   addresses -> metadata (locks the data) -> logs (recovery) -> partitions -> coordinators -> clients
     stop    in reverse; the logs leave their clean-shutdown marker
 
-What a part needs from another it is handed here. What it needs from the machine (loop, clock, files, network,
-threads, randomness) comes from the `Host`; a node that is given none runs on this machine.
+This is the only module that knows all parts: where one needs another, node.py passes it in. The machine
+(loop, clock, files, network, threads, randomness) comes from the `Host`; by default that is this machine.
+
+What a cluster adds is passed in here too: the metadata store (`Host.metadata_store`), `InSyncChanges` and
+`FollowerFetcher` (`_build_replication`), `MarkerWriter` (`_build_coordinators`), `TransactionVerifier`
+(`_serve_clients`).
 """
 
 import asyncio
@@ -133,7 +137,7 @@ class Node:
         self._enter("RUNNING")
 
     async def _take_addresses(self) -> None:
-        """Before anything is written: a port that is in use leaves no new folder behind."""
+        """Bind the addresses before anything is written: a port in use leaves no new folder behind."""
         host, settings = self.host, self._settings
         planned = listeners(settings)
         self.monitoring_port = MonitoringPort(
@@ -199,7 +203,9 @@ class Node:
         await asyncio.shield(self._loading)
 
     async def _adopt_topics(self) -> None:
-        """Take over what another broker, or this one before it lost its metadata, has left in the folders."""
+        """Adopt topics found in the log directories of a new cluster: of Kafka's, or after the metadata was
+        lost.
+        """
         if self.controller.cluster_is_new and len(self.logs):
             from moldau.replication.adoption import found_topics, next_producer_id
 
@@ -223,7 +229,7 @@ class Node:
         self.replicas.set_strays_aside()
 
     def _build_housekeeping(self) -> None:
-        """What is done again and again: retention and flushes, compaction, checkpoints."""
+        """Periodic work: retention and flushes, compaction, checkpoints."""
         housekeeping = Housekeeping(self.logs, self.replicas.high_watermark_of)
         housekeeping.start()
         self._stops.append(("housekeeping", housekeeping.stop))
@@ -249,7 +255,7 @@ class Node:
         self._stops.append(("compaction", cleaner.stop))
 
     def _begin_later(self, name: str, delay_ms: int, begin: Callable[[], None]) -> None:
-        """Begin a part when the first clients have been served: its imports take a while."""
+        """Start a part after a delay: its imports must not delay the first clients."""
         timer = self.host.timers.call_later(delay_ms, begin)
         self._stops.append((f"timer of {name}", timer.cancel))
 
@@ -297,7 +303,7 @@ class Node:
     # Metadata
 
     def _apply(self, old: Image, new: Image, changes: Sequence[Change]) -> asyncio.Future[None] | None:
-        """New metadata: first the settings, then the partitions, then the coordinators that live on them."""
+        """Apply new metadata: first settings, then partitions, then coordinators, which depend on them."""
         if old.configs is not new.configs:
             self._settings = effective_broker_settings(new, self.static.broker, self.node_id)
             self.broker.settings = self._settings
@@ -365,7 +371,7 @@ class Node:
     # Monitoring
 
     def _enter(self, phase: str) -> None:
-        """The broker is at this point of its life now; what exists by then can be watched."""
+        """Enter this phase, and show monitoring the parts that exist by now."""
         self.phase = phase
         self._show_parts()
 
@@ -383,7 +389,7 @@ class Node:
         )
 
     def _show_parts(self) -> None:
-        """Let monitoring, once it has begun, see the parts that there are."""
+        """Give monitoring, once it has begun, the parts that exist."""
         monitoring = self.monitoring_port.monitoring
         if monitoring is None:
             return
@@ -400,7 +406,7 @@ class Node:
     # Stopping
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Stop what was started, in reverse; a part that fails to stop does not hinder the others.
+        """Stop what was started, in reverse; a part that fails to stop does not affect the others.
 
         A start that is under way is called off. Who calls again, or is cancelled, does not disturb the stop.
         """

@@ -1,5 +1,4 @@
-"""Time as a dependency: whoever needs the time is handed a clock, and a test hands over one that it moves
-by hand.
+"""Clocks, as an injected dependency; a test advances a manual one.
 
 Two times are kept apart. `now_ms` is the wall clock, which records carry and retention compares; it may jump.
 `monotonic_ms` only measures how long something took, and never runs backwards.

@@ -1,5 +1,4 @@
-"""Files as a dependency: the log is handed a `Files`, and a test hands over one whose disk fills, fails or
-loses power.
+"""File access, as an injected dependency; a test passes a disk that fills up, fails or loses power.
 
 The interface is the handful of calls that a log needs, in the operating system's own terms: descriptors,
 positioned reads and writes, an explicit sync of a file and of a directory. Whatever is not synced may be lost

@@ -1,14 +1,14 @@
-"""The network as a dependency: whoever serves or connects is handed a `Network`; a simulation hands over one
-in memory, with delays, lost connections and cut links from a seed.
+"""Sockets, as an injected dependency; a simulation passes a network in memory, with delays, lost connections
+and cut links from a seed.
 
-An address is taken before anything else is started, so that a port that is in use leaves nothing behind, and
-served when everything is ready:
+An address is bound before anything else is started, so that a port in use leaves nothing behind, and served
+when everything is ready:
 
-    bind      taken; a connection is refused, as if nothing were there
-    listen    taken; a connection waits until it is served
+    bind      bound; connections are refused
+    listen    bound; connections wait until they are served
     serve     each connection gets a protocol of its own
 
-Protocols and transports are those of asyncio. Not here: what they say to each other (server/, client/).
+Protocols and transports are those of asyncio. Not here: the protocols (server/, client/).
 """
 
 import asyncio

@@ -1,13 +1,13 @@
-"""Work beside the event loop, one piece at a time: unpacking and looking through a client's large batches.
+"""Runs long work in one thread beside the event loop: decompressing and validating clients' large batches.
 
-A thread of the broker's pool does it, never more than one, so that memory is bounded by the largest piece
-and fsyncs find a free thread. Each source (a connection, a request) has a queue of its own. Whose source has
-used the thread least goes first, so that who brings seconds of work waits for that himself:
+A thread of the broker's pool does it, never more than one, so that memory is bounded by the largest piece and
+fsyncs find a free thread. Each source (a connection, a request) has a queue of its own. The source that has
+used the thread least goes first, so that a source with seconds of work delays itself only:
 
     used so far   | A 1.6 s: piece, piece | B 1.2 s: piece | C, new: piece |    ->   C, B, A ...
 
-A source that comes, or comes back, begins a little below the use of the one that ran last: short pieces go
-before long ones, and nobody saves up turns.
+A new or returning source starts a little below the use of the one that ran last: short pieces go before long
+ones, and idle sources save up nothing.
 
 A piece must not hold the GIL for long, must touch nothing that the loop may change meanwhile, and is not
 interrupted: who is cancelled while it runs goes at once, and its result is dropped.

@@ -1,5 +1,4 @@
-"""Doing something later, with the same two faces as the clock: a real one on the event loop, a manual one
-for tests.
+"""Timers, as an injected dependency: real ones on the event loop, manual ones for tests.
 
 The manual timers own a `ManualClock`: `advance` moves it and runs what fell due, in the order of the due
 times, so that a test of session expiry takes no time and always takes the same path.

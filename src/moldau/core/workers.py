@@ -1,5 +1,5 @@
-"""Threads as a dependency: blocking work goes to a `concurrent.futures.Executor`, and a simulation hands over
-one that runs it on its own thread, at a moment of its choice.
+"""Thread pools, as an injected dependency: blocking work goes to a `concurrent.futures.Executor`; a
+simulation passes one that runs it on its own thread, when it chooses.
 
 Two uses. The event loop gives pieces of work (an fsync, a large batch) to the broker's workers and goes on:
 `loop.run_in_executor(workers, ...)`. Code that may block (recovery, the closing of logs) runs many such

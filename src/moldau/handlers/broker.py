@@ -1,4 +1,5 @@
-"""What a handler is given: the broker's parts, and the request's circumstances.
+"""What handlers are given: the broker's parts (`Broker`) and the request's version and session
+(`RequestContext`).
 
 `node.py` makes the `Broker`; handlers call its parts and keep no state of their own.
 """
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ResponseRoom:
-    """How large an answer to Fetch may be at this moment; the server's response_memory.py sets it."""
+    """The current size limit of a Fetch response; server/response_memory.py sets it."""
 
     fetch_bytes: int = 1 << 31
 
@@ -79,7 +80,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request's circumstances: which version it speaks, and who sent it."""
+    """The version and the session of one request."""
 
     api_version: int
     correlation_id: int

@@ -1,7 +1,6 @@
-"""What several responses say about the cluster: brokers' addresses, partitions' leaders, permitted
-operations.
+"""Parts that several responses share: brokers' endpoints, partition leaders, authorized operations.
 
-A client is told the addresses of the listener that it connected to; a broker without that listener is left
+A client is told the endpoints of the listener that it connected to; brokers without that listener are left
 out. No API is registered here.
 """
 
@@ -9,7 +8,7 @@ from moldau.metadata.image import NO_LEADER, BrokerState, Image, PartitionState
 from moldau.protocol.errors import ErrorCode
 
 UNKNOWN_OPERATIONS = -(2**31)
-"""The client did not ask for the permitted operations."""
+"""The client did not ask for authorized operations."""
 
 
 def _bits(*operations: int) -> int:

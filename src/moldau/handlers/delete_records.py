@@ -1,4 +1,4 @@
-"""DeleteRecords, versions 0-2: forget everything before an offset (KIP-107).
+"""DeleteRecords, versions 0-2: delete records before an offset (KIP-107).
 
     v2  flexible
 

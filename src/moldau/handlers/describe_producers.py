@@ -1,4 +1,4 @@
-"""DescribeProducers, version 0: the producers that a partition remembers (KIP-664); a partition that is named
+"""DescribeProducers, version 0: the active producers of a partition (KIP-664); a partition that is named
 twice is answered once."""
 
 from collections.abc import Generator

@@ -2,10 +2,9 @@
 
     v1  when each replica fetched last (KIP-836)      v2  directory ids, addresses, messages (KIP-853)
 
-Kafka's controllers agree on a log, `__cluster_metadata`-0, and tools ask for that partition by its name. Here
-the controller has a metadata store, whose version stands for the offset: the controller is the one voter and
-the leader, the controller epoch is the leader epoch. Any other partition gets UNKNOWN_TOPIC_OR_PARTITION. Not
-here: stores that several nodes share.
+In Kafka the controllers replicate `__cluster_metadata`-0, and tools ask for that partition. Here the metadata
+store's version is reported as the offset, the controller as leader and only voter, the controller epoch as
+leader epoch. Any other partition gets UNKNOWN_TOPIC_OR_PARTITION. Not here: stores that several nodes share.
 """
 
 from collections.abc import Generator, Sequence

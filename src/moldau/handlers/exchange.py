@@ -1,4 +1,4 @@
-"""What a frame handler sees of a connection: the session, slots for answers, the shortcut for repeated
+"""The interface between frame handlers and a connection: session, response slots, shortcut for repeated
 requests.
 
 A `Slot` is the place of one answer in its connection's order. A `Shortcut` serves frames that differ from an
@@ -20,8 +20,8 @@ AnswerFrame = bytes | list[bytes | memoryview]
 
 
 def kept(view: memoryview) -> memoryview | bytes:
-    """A frame, or a part of one, that may be used after the call. The frame of a large request has a mapped
-    buffer of its own and is not copied, as 90 MB would take 100 ms; any other is.
+    """The frame, or a part of it, in a form that may be used after the call. The frame of a large request has
+    a mapped buffer of its own and is not copied, as 90 MB would take 100 ms; any other is.
     """
     return view if type(view.obj) is mmap.mmap else bytes(view)
 
@@ -43,7 +43,7 @@ class Shortcut(Protocol):
 
 
 class Exchange(Protocol):
-    """The connection, as far as a handler may touch it."""
+    """The part of a connection that handlers use."""
 
     session: Session
     shortcut: Shortcut | None

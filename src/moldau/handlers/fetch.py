@@ -13,9 +13,9 @@ or of a session in which something changed, does not. However much is asked for,
 `broker.response_room` allows at that moment: 8 MiB, less while clients leave many answers unread. Within a
 session, partitions that gave records go to the end of the order, so that a busy one does not starve the rest.
 
-A follower's request (a replica id of 0 or more) reads all that is written and vouches by its offsets for what
-it has; what is checked, and where histories differ, is the partition's to say (replication/partition.py). Not
-here: preferred read replicas.
+A follower's request (replica id of 0 or more) reads up to the log end, and its fetch offsets advance the
+leader's view of it; its checks and diverging epochs are in replication/partition.py. Not here: preferred read
+replicas.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -223,7 +223,7 @@ class OneFetch:
 
     def more(self, bytes_added: int, stable_bytes: int) -> None:
         """A watched partition has `bytes_added` more to read, `stable_bytes` of them if only committed
-        records are read (or as many as a marker has set free); 0: it changed in another way.
+        records are read (UNKNOWN_BYTES after a transaction marker); 0: it changed in another way.
         """
         added_bytes = stable_bytes if self.read_committed and bytes_added else bytes_added
         if added_bytes == UNKNOWN_BYTES:
@@ -234,8 +234,8 @@ class OneFetch:
             self.finish()
 
     def _look_again(self) -> None:
-        """A marker of few bytes may have set many free: look what there is, and go on waiting if it is too
-        little.
+        """A transaction marker made an unknown number of bytes readable: read again, and go on waiting if
+        they are too few.
         """
         slot = self.slot
         if slot is None:
@@ -303,7 +303,7 @@ def _choose_targets(
     topics: list[tuple[bytes, list[tuple[int, int, int, int, int, int]]]],
     forgotten: list[tuple[bytes, list[int]]],
 ) -> int:
-    """Set which partitions the request reads; an error code where its session is not what it thinks."""
+    """Set which partitions the request reads; an error code for a wrong session id or epoch."""
     by_id = request.version >= _TOPIC_ID_FROM
     sessions = broker.fetch_sessions
     if session_epoch > 0:

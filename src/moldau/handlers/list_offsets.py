@@ -1,4 +1,4 @@
-"""ListOffsets, versions 1-11: the offset at a moment in a partition's life.
+"""ListOffsets, versions 1-11: offsets by timestamp, and the ends of a partition.
 
     v2  isolation level    v4  leader epochs    v5  OFFSET_NOT_AVAILABLE (KIP-207)    v6  flexible
     v7  max timestamp (-3, KIP-734)
@@ -190,7 +190,7 @@ class _Lookup:
         return (None if answer.error_code else partition), answer
 
     def _unknown_end(self, partition: Partition) -> int:
-        """A new leader may know of a lower high watermark than clients were told of before (KIP-207)."""
+        """A new leader's high watermark may be lower than what clients have seen (KIP-207)."""
         if partition.end_is_known():
             return 0
         late = self._version >= _OFFSET_NOT_AVAILABLE_FROM

@@ -3,8 +3,8 @@
     v3  replica id    v4  flexible
 
 A consumer that knows the epoch of the last record it read learns here whether the log was truncated behind
-it. The present epoch ends where the log does, not at the high watermark: a follower that was told the latter
-would cut off what it has and others count on (KIP-101).
+it. The current epoch ends at the log end, not at the high watermark, or a follower would truncate records
+that are about to be committed (KIP-101).
 """
 
 from collections.abc import Generator

@@ -19,7 +19,7 @@ from moldau.handlers.exchange import AnswerFrame, Exchange
 from moldau.handlers.produce_later import go_on_later
 from moldau.handlers.produce_many import produce_many
 from moldau.handlers.produce_repeat import remember
-from moldau.handlers.produce_request import ProduceInHand, begin
+from moldau.handlers.produce_request import PendingProduce, begin
 from moldau.handlers.produce_transactional import producer_of
 from moldau.handlers.registry import serves_frames
 from moldau.protocol.errors import ErrorCode
@@ -40,7 +40,7 @@ def produce(
     ):
         refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     request = begin(
-        ProduceInHand,
+        PendingProduce,
         broker,
         exchange,
         version,
@@ -70,7 +70,7 @@ def produce(
     return request.frame()
 
 
-def _take_rows(request: ProduceInHand, topics: list[ProduceTopic]) -> bool:
+def _take_rows(request: PendingProduce, topics: list[ProduceTopic]) -> bool:
     """Take the rows; False when the rest of them goes on later."""
     slices = None
     count = 0
@@ -86,8 +86,8 @@ def _take_rows(request: ProduceInHand, topics: list[ProduceTopic]) -> bool:
                     go_on_later(request, topics, topic_at, at, None)
                     return False
             count += 1
-            put_off = request.take(key, held, rows, index, records)
-            if put_off is not None:
-                go_on_later(request, topics, topic_at, at + 1, put_off)
+            deferred = request.take(key, held, rows, index, records)
+            if deferred is not None:
+                go_on_later(request, topics, topic_at, at + 1, deferred)
                 return False
     return True

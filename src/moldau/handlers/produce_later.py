@@ -1,11 +1,11 @@
-"""What is left of a Produce request that cannot be handled in one turn of the loop.
+"""Goes on with a Produce request that cannot be handled in one turn of the loop.
 
 There are two reasons: a batch whose records must be looked at for longer than the loop has (a worker thread
 does it, log/inspection.py), and more rows than fit a slice. The rest of the request is then taken row by row,
 in order, and the connection's next frames wait behind a slot that blocks, so that the batches of a producer
 reach the log in the order in which they were sent.
 
-    row 1 appended | row 2 put off ─ inspected ─ appended | row 3 ... ─ last row: the next frames go on
+    row 1 appended | row 2 deferred ─ inspected ─ appended | row 3 ... ─ last row: the next frames go on
     answer         └─────────────────────────────────────────────── last row committed: it is sent
 
 All of a request's inspections share one budget. If the connection is lost meanwhile, what is not yet appended
@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from moldau.handlers.exchange import Slot, kept
-from moldau.handlers.produce_request import ProduceInHand, PutOff, Rows
+from moldau.handlers.produce_request import DeferredRow, PendingProduce, Rows
 from moldau.protocol.hot_produce import ProduceTopic
 from moldau.records.unpack_budget import UnpackBudget
 
@@ -37,19 +37,23 @@ _running: set["asyncio.Task[None]"] = set()  # the loop itself holds tasks only 
 
 
 def go_on_later(
-    request: ProduceInHand, topics: Sequence[ProduceTopic], topic_at: int, at: int, put_off: PutOff | None
+    request: PendingProduce,
+    topics: Sequence[ProduceTopic],
+    topic_at: int,
+    at: int,
+    deferred: DeferredRow | None,
 ) -> None:
-    """Take the rows from `at` in topic `topic_at` on in later turns; before them, what was put off.
+    """Take the rows from `at` in topic `topic_at` on in later turns; before them, the deferred row.
 
     The records' bytes are kept here. `request.answers` has an entry for each topic up to `topic_at`.
     """
     request.verify()  # the views of what waits for a coordinator end with this call, too
-    if put_off is not None:
-        put_off.inspection.keep()
+    if deferred is not None:
+        deferred.inspection.keep()
     if request.slot is None:
         request.slot = request.exchange.park(blocking=False)
     rest = list(_rest(request, topics, topic_at, at))
-    task = asyncio.get_running_loop().create_task(_take_all(request, rest, put_off))
+    task = asyncio.get_running_loop().create_task(_take_all(request, rest, deferred))
     barrier = request.exchange.park(blocking=True, on_lost=lambda: _drop(task))
     _running.add(task)
     task.add_done_callback(lambda done: _ended(done, request, barrier))
@@ -59,7 +63,7 @@ def _drop(task: "asyncio.Task[None]") -> None:
     task.cancel()
 
 
-def _rest(request: ProduceInHand, topics: Sequence[ProduceTopic], topic_at: int, at: int) -> Iterator[_Row]:
+def _rest(request: PendingProduce, topics: Sequence[ProduceTopic], topic_at: int, at: int) -> Iterator[_Row]:
     for number in range(topic_at, len(topics)):
         key, partitions = topics[number]
         if number == len(request.answers):
@@ -70,24 +74,24 @@ def _rest(request: ProduceInHand, topics: Sequence[ProduceTopic], topic_at: int,
         at = 0
 
 
-async def _take_all(request: ProduceInHand, rest: Sequence[_Row], put_off: PutOff | None) -> None:
+async def _take_all(request: PendingProduce, rest: Sequence[_Row], deferred: DeferredRow | None) -> None:
     broker = request.broker
     slices = broker.slow_lane.slices()
     budget = UnpackBudget()
-    if put_off is not None:
-        await request.inspect(put_off, budget)
+    if deferred is not None:
+        await request.inspect(deferred, budget)
     for key, rows, index, records in rest:
         if slices.spent():
             await slices.next_slice()
             request.now_ms = broker.clock.now_ms()
         view = None if records is None else memoryview(records)
-        put_off = request.take(key, request.lookup.get(key), rows, index, view)
-        if put_off is not None:
-            await request.inspect(put_off, budget)
+        deferred = request.take(key, request.lookup.get(key), rows, index, view)
+        if deferred is not None:
+            await request.inspect(deferred, budget)
     request.verify()
 
 
-def _ended(task: "asyncio.Task[None]", request: ProduceInHand, barrier: Slot) -> None:
+def _ended(task: "asyncio.Task[None]", request: PendingProduce, barrier: Slot) -> None:
     _running.discard(task)
     if task.cancelled():
         return  # the connection is gone, or the broker stops

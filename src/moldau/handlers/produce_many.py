@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.exchange import EndConnection, Exchange, Shortcut, Slot
-from moldau.handlers.produce_request import ProduceInHand, Rows, begin
+from moldau.handlers.produce_request import PendingProduce, Rows, begin
 from moldau.handlers.produce_transactional import producer_of
 from moldau.handlers.session import Session
 from moldau.protocol.errors import ErrorCode
@@ -45,7 +45,7 @@ class _Unseen(Exchange):
     def close(self) -> None: ...
 
 
-class _ManyInHand(ProduceInHand):
+class _PendingManyRows(PendingProduce):
     """Tells by a future that all rows are settled; the answer is encoded elsewhere."""
 
     __slots__ = ("settled",)
@@ -71,8 +71,8 @@ async def produce_many(
                 if partition.records is not None and producer_of(memoryview(partition.records)):
                     refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     transactional_id = None if request.transactional_id is None else request.transactional_id.encode()
-    in_hand = begin(
-        _ManyInHand,
+    pending = begin(
+        _PendingManyRows,
         broker,
         _Unseen(context.session),
         version,
@@ -82,29 +82,29 @@ async def produce_many(
         request.timeout_ms,
         refused,
     )
-    in_hand.settled = asyncio.get_running_loop().create_future()
+    pending.settled = asyncio.get_running_loop().create_future()
     budget = UnpackBudget()
     async for topic in slices.each(request.topic_data):
         key = topic.topic_id if version >= _TOPIC_ID_FROM else topic.name.encode()
         rows: Rows = []
-        in_hand.answers.append((key, rows))
+        pending.answers.append((key, rows))
         for partition in _used_up(topic.partition_data):
             if slices.spent():
                 await slices.next_slice()
-                in_hand.now_ms = broker.clock.now_ms()
+                pending.now_ms = broker.clock.now_ms()
             records = None if partition.records is None else memoryview(partition.records)
-            put_off = in_hand.take(key, in_hand.lookup.get(key), rows, partition.index, records)
-            if put_off is not None:
-                await in_hand.inspect(put_off, budget)
-    in_hand.verify()
-    in_hand.release()
-    await in_hand.settled
+            deferred = pending.take(key, pending.lookup.get(key), rows, partition.index, records)
+            if deferred is not None:
+                await pending.inspect(deferred, budget)
+    pending.verify()
+    pending.release()
+    await pending.settled
     if not request.acks:
-        if in_hand.failed:
+        if pending.failed:
             raise EndConnection
         return None
     answer = ProduceResponse()
-    async for key, rows in slices.each(in_hand.answers):
+    async for key, rows in slices.each(pending.answers):
         answered = TopicProduceResponse()
         if version >= _TOPIC_ID_FROM:
             answered.topic_id = key

@@ -7,7 +7,7 @@ the same bytes only the records' size is decoded, and its response is one `pack`
     request  | head | correlation id | prefix: client id, acks, timeout, topic, index | size | records | 0.. |
     answer   | size | correlation id | topic, index, error 0 | base offset 8 | time 8 | log start 8 | 0.. |
 
-Anything unusual (an error, a partition that moved) goes the long way, through produce.py. The shortcut holds
+Anything unusual (an error, a partition that moved) goes through produce.py. The shortcut holds
 for the session as it was: Dispatch.request (server/dispatch.py) drops it when the session's version is
 another one, so the client id, the principal and its rights are those of the request that was decoded.
 
@@ -52,7 +52,7 @@ def remember(
     *,
     transactional: bool,
 ) -> None:
-    """Leave a shortcut with `exchange`, if this frame, to a single partition, may be repeated."""
+    """Set the exchange's shortcut, if this frame, to a single partition, may be repeated."""
     key, ((index, records),) = topic
     if version < _LOG_START_OFFSET_FROM or acks == 0 or records is None:
         return
@@ -79,7 +79,7 @@ def remember(
 
 
 class RepeatedProduce:
-    """What the repeated requests of one connection have in common."""
+    """The shortcut of one connection: the decoded request, its partition and its response."""
 
     __slots__ = (
         "_acks",

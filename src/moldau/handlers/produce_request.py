@@ -1,10 +1,10 @@
-"""One Produce request: its rows are appended, or put off, and answered once all that was appended is as safe
-as `acks` asks for, or the wait for that has ended otherwise.
+"""One Produce request: its rows are appended or deferred, and it is answered once all appends are as safe as
+`acks` asks for, or have failed.
 
     take ──> appended ──> waits for the commit ──┐
          ──> refused ────────────────────────────┼──> all rows settled ──> the answer, or with acks=0 an end
          ──> opens a transaction: asks later ────┤    of the connection when a row has failed
-         ──> DEFERRED: its records are looked at ┘
+         ──> deferred: its records are inspected ┘
              elsewhere, then `take_inspected`
 
 Not here: the order in which rows are taken (produce.py, produce_later.py).
@@ -35,16 +35,16 @@ UNCOMMITTED: dict[int, str] = {
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "the records are written, but the in-sync set shrank below "
     "min.insync.replicas before they were committed",
 }
-"""What is said of records that were appended, by the error code with which their wait has ended."""
+"""Messages for records that were appended, by the error code with which their wait ended."""
 RECORD_ERRORS_MAX = 1000
-"""So many records are named in one answer; the rows after them say in a sentence what is wrong."""
+"""At most this many record errors in one response; further rows have only a message."""
 
 Rows = list[PartitionAnswer]
 Lookup = Mapping[bytes, Mapping[int, Partition]]
 
 
-class PutOff(NamedTuple):
-    """A row whose batch must be inspected before it may be appended, and its place in the answer."""
+class DeferredRow(NamedTuple):
+    """A row whose batch must be inspected before it may be appended, and its place in the response."""
 
     partition: Partition
     inspection: Inspection
@@ -53,8 +53,8 @@ class PutOff(NamedTuple):
     at: int
 
 
-class ProduceInHand:
-    """A request's rows and what became of them."""
+class PendingProduce:
+    """A request's rows and their results."""
 
     __slots__ = (
         "_errors_left",
@@ -117,10 +117,9 @@ class ProduceInHand:
         rows: Rows,
         index: int,
         records: memoryview | None,
-    ) -> PutOff | None:
-        """Append one row's batch, or refuse it; its row of the answer joins `rows`.
-
-        What is put off has a row already, to be filled by `take_inspected`.
+    ) -> DeferredRow | None:
+        """Append one row's batch, or refuse it; its response row is added to `rows`. A deferred batch has a
+        row already, which `take_inspected` fills.
         """
         partition = None if held is None else held.get(index)
         if self.refused:
@@ -145,21 +144,21 @@ class ProduceInHand:
                 result = partition.append(records, self.now_ms, self.acks)
                 if result.error_code and isinstance(result, Deferred):
                     rows.append((index, 0, -1, -1, -1, None))
-                    return PutOff(partition, result.inspection, key, rows, len(rows) - 1)
+                    return DeferredRow(partition, result.inspection, key, rows, len(rows) - 1)
                 rows.append(self._row(partition, result))
                 self._await_commit(partition, result)
         return None
 
-    async def inspect(self, put_off: PutOff, budget: UnpackBudget) -> None:
-        """Have the batch's records looked at beside the loop, then append it."""
-        inspection = put_off.inspection
+    async def inspect(self, deferred: DeferredRow, budget: UnpackBudget) -> None:
+        """Inspect the batch's records in a worker thread, then append it."""
+        inspection = deferred.inspection
         await self.broker.side_worker.run(lambda: inspection.run(budget), self.exchange)
         self.now_ms = self.broker.clock.now_ms()
-        self.take_inspected(put_off)
+        self.take_inspected(deferred)
 
-    def take_inspected(self, put_off: PutOff) -> None:
-        """Append the batch, if its inspection and what has happened to its partition meanwhile allow it."""
-        partition, inspection, key, rows, at = put_off
+    def take_inspected(self, deferred: DeferredRow) -> None:
+        """Append the batch, if its inspection and the partition's present state allow it."""
+        partition, inspection, key, rows, at = deferred
         index = partition.index
         held = self.lookup.get(key)
         if held is None or held.get(index) is not partition:  # deleted; perhaps there is another of the name
@@ -255,7 +254,7 @@ class ProduceInHand:
         return frame_answer(self.correlation_id, self.version >= _FLEXIBLE_FROM, body)
 
     def _withdraw(self, error_code: int, partition: Partition) -> None:
-        """The row of the answer had been made when the batch was appended: it says now what went wrong."""
+        """Replace the response row that was made when the batch was appended by an error."""
         names = (partition.topic.encode(), partition.topic_id)
         lost = (partition.index, error_code, -1, -1, -1, uncommitted_message(error_code))
         for key, rows in self.answers:
@@ -263,11 +262,11 @@ class ProduceInHand:
                 rows[:] = [lost if row[0] == partition.index and not row[1] else row for row in rows]
 
 
-InHand = TypeVar("InHand", bound=ProduceInHand)
+Kind = TypeVar("Kind", bound=PendingProduce)
 
 
 def begin(
-    kind: type[InHand],
+    kind: type[Kind],
     broker: Broker,
     exchange: Exchange,
     version: int,
@@ -276,7 +275,7 @@ def begin(
     acks: int,
     timeout_ms: int,
     refused: int,
-) -> InHand:
+) -> Kind:
     """A request with no rows yet; `refused` is why none of them will be appended, or 0."""
     if not -1 <= acks <= 1:
         refused = ErrorCode.INVALID_REQUIRED_ACKS
@@ -299,12 +298,12 @@ def begin(
 
 
 def uncommitted_message(error_code: int) -> str | None:
-    """What an answer says of records that were appended, and whose wait ended with this error code."""
+    """The message for records that were appended, and whose wait ended with this error code."""
     return UNCOMMITTED.get(error_code)
 
 
 def refusal_message(result: AppendResult, errors_max: int) -> str | RecordsRefused | None:
-    """What a row of the answer says of a refusal, naming at most so many records (KIP-467)."""
+    """The message and record errors for a refusal, at most so many records (KIP-467)."""
     if not result.record_errors or errors_max <= 0:
         return result.error_message
     return RecordsRefused(result.error_message or "", result.record_errors[:errors_max])

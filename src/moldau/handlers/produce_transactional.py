@@ -1,9 +1,9 @@
 """The first batch of a transaction in a partition: only after its coordinator has been asked (KIP-890).
 
-A batch that comes late, after its transaction has ended, would open a transaction that is never ended, and
-read_committed consumers would wait before it for ever. So a batch that would open a transaction in a
-partition waits until the coordinator says that the partition is in the transaction (an older producer has
-added it with AddPartitionsToTxn), or adds it (from Produce version 12 on).
+A late batch, after its transaction has ended, would open a transaction that is never ended, and block
+read_committed consumers for ever. So a batch that would open a transaction in a partition waits until the
+coordinator says that the partition is in the transaction (an older producer has added it with
+AddPartitionsToTxn), or adds it (from Produce version 12 on).
 
     batch ──> open here already? ── yes ──> append (produce.py, produce_repeat.py)
                    │ no

@@ -1,14 +1,14 @@
-"""The client at the other end of a connection: what is known about it, and holds for all of its requests.
+"""The client of a connection: principal, listener, client id.
 
 A connection has one `Session`, made when it is accepted. Every request reaches its handler with it: declared
 handlers find it in their `RequestContext`, frame handlers in their `Exchange`. Handlers ask with it whether
 the client may do something; quotas are charged to it.
 
-A decision that rests on the session (this client may write to that partition) may be kept and used again
-while `version` is the same number. Each change that such a decision depends on increases it:
+A decision based on the session (this client may write to that partition) may be cached while `version` is
+unchanged. Each change that such a decision depends on increases it:
 
     authenticate     another principal, or the same one for longer
-    name_client      another client id: quotas are granted to it
+    name_client      another client id, to which quotas apply
     rights_changed   ACLs or quotas
 
 So a repeated Produce request costs one comparison of integers (server/dispatch.py) and asks nothing again.
@@ -88,7 +88,7 @@ class Session:
         return f"{self.local_host}:{self.local_port}-{self.client_host}:{self.client_port}-0-{self.index}"
 
     def authenticate(self, principal: str, now_ms: int, expires_ms: int | None = None) -> None:
-        """The client has proven that it is `principal` (type:name), until `expires_ms` if that is given."""
+        """The client has authenticated as `principal` (type:name), until `expires_ms` if given."""
         self.principal = principal
         self.authenticated_ms = now_ms
         self.expires_ms = expires_ms

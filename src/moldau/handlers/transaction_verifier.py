@@ -1,19 +1,17 @@
-"""Asking a transaction's coordinator whether partitions take part in it (KIP-890).
+"""Asks a transaction's coordinator whether partitions take part in it (KIP-890).
 
 The leader of a partition asks before it appends the first batch of a transaction (produce_transactional.py);
 a group coordinator asks before it keeps offsets for one (txn_offset_commit.py). The coordinator leads the
 transactional id's partition of __transaction_state:
 
-    on this broker    LocalTransactionVerifier calls it
-    on another        AddPartitionsToTxn, version 4 or higher, goes to it; a cluster's node hands such a
-                      verifier to the handlers
+    on this broker    LocalTransactionVerifier calls it on another        AddPartitionsToTxn, version 4 or
+    higher: a `TransactionVerifier` still to be written
 
-Every form keeps to this: it answers with an error code for each partition that was asked about, and within a
-bounded time. Where there was no answer to get, it says NETWORK_EXCEPTION (the connection ended, the request
-timed out) or COORDINATOR_NOT_AVAILABLE (no leader is known); then the partitions may or may not have been
-added, and the question may be put again without harm.
+Contract: an error code for each partition that was asked about, within a bounded time. Without an answer it
+is NETWORK_EXCEPTION (disconnected, timed out) or COORDINATOR_NOT_AVAILABLE (no leader known); the partitions
+may or may not have been added then, and asking again is safe.
 
-`ask` is what handlers call: whatever a verifier does, they get codes that a producer knows.
+Handlers call `ask`, which maps whatever a verifier does to codes that a producer knows.
 
 Not here: what a coordinator decides (coordinator/transaction/), the guard in the log against a marker that
 comes while it is asked (log/verification.py).
@@ -61,7 +59,7 @@ class Question(NamedTuple):
 
 
 class TransactionVerifier(Protocol):
-    """Puts questions to transactions' coordinators."""
+    """Asks coordinators of transactions."""
 
     def verify(self, question: Question) -> Answer[Codes]:
         """An error code for each partition: NONE if it takes part."""

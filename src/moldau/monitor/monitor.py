@@ -1,4 +1,4 @@
-"""All of monitoring in one piece, as a broker holds it: wired together, started and stopped together.
+"""Health, metrics and their pages, wired together, started and stopped together.
 
     monitor = Monitor(clock, timers, sources, ...)     at once, before anything slow: /health can then answer
     sources.log_manager = ...                          each part as it comes into being

@@ -1,5 +1,5 @@
-"""Which transaction holds back the read_committed consumers of each partition, since when, and who will end
-it.
+"""Finds, for each partition, the open transaction that holds back the last stable offset, its age, and its
+coordinator's view.
 
 Of a partition's open transactions the first alone holds consumers back: they read up to its first offset.
 The log knows its producer id; the coordinator knows the transactional id, its beginning and its timeout.

@@ -1,6 +1,6 @@
-"""Addresses as people and clients read them: in messages, in metadata, in advice when one cannot be had.
+"""Addresses of listeners: advertised endpoints, text for messages, errors when one cannot be bound.
 
-Not here: taking and serving them (listeners.py, monitoring_port.py).
+Not here: binding and serving them (listeners.py, monitoring_port.py).
 """
 
 import errno
@@ -18,7 +18,7 @@ _EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
 
 class AddressError(Exception):
-    """The broker cannot have an address; the sentence says why and what to do."""
+    """An address cannot be bound; the message says why and what to do."""
 
 
 class Named(Protocol):
@@ -30,7 +30,7 @@ class Named(Protocol):
 
 
 def shown(host: str) -> str:
-    """The host as a client on this machine would write it."""
+    """The host as a client on this machine would address it."""
     if host in ("", "0.0.0.0"):
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
@@ -42,7 +42,7 @@ def cannot_listen(host: str, port: int, error: OSError) -> AddressError:
 
 
 def _remedy(error: OSError) -> str:
-    """What to do about an address that cannot be listened on: a taken port is only one of the reasons."""
+    """What to do about an address that cannot be bound."""
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return "listen on an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them"
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -53,10 +53,9 @@ def _remedy(error: OSError) -> str:
 def endpoints(
     listeners: Iterable[Named], settings: BrokerSettings, name_of_machine: Callable[[], str]
 ) -> dict[str, tuple[str, int]]:
-    """Where clients find this broker, by listener: as advertised, else where it listens.
-
-    A listener on every interface is reached by the machine's name. Logs a warning where nothing is
-    advertised for such a listener, since clients elsewhere may not know that name.
+    """The endpoint that clients are told, by listener: advertised.listeners, else the bound address; for a
+    listener on all interfaces the machine's name, with a warning in the log, since remote clients may not
+    resolve it.
     """
 
     def reachable(host: str) -> str:

@@ -1,18 +1,18 @@
-"""One client's connection: bytes become frames, frames answers, and the answers leave in the requests' order.
+"""One client connection: cuts bytes into frames, dispatches them, sends responses in the order of the
+requests.
 
     bytes -> [ shared receive buffer ] -> whole frames -> dispatch -> bytes, or a `Slot` that is filled later
 
-A request is a function call. Only an answer that must wait gets a `Slot` in the connection's queue: the write
-of this turn (a Produce request), a long poll, a join. While a slot *blocks* (anything but Produce), no
-further frame of this connection is looked at, as in Kafka; bytes that come meanwhile are kept, and reading
-stops.
+A request is a function call. Only a response that must wait gets a `Slot` in the connection's queue: for the
+write of this turn (Produce), a long poll, a join. While a slot *blocks* (anything but Produce), the
+connection's next frames are not handled, as in Kafka; bytes that come meanwhile are kept, and reading stops.
 
-Memory is bounded: an idle connection owns no receive buffer, a frame that has begun grows with the bytes that
-came (frame_buffer.py), and a client that does not read its answers gets no further ones. What is more than
-`SMALL_BYTES` either way is counted over all connections (request_memory.py, response_memory.py); a connection
-that waits for memory is not read from.
+Memory is bounded: an idle connection has no receive buffer, the buffer of a partial frame grows with the
+bytes received (frame_buffer.py), and a client that does not read its responses gets no more. More than
+`SMALL_BYTES` in either direction counts towards a limit over all connections (request_memory.py,
+response_memory.py); a connection that waits for memory is not read from.
 
-Invariant: slots leave the queue from the left, and only once filled, so that answers cannot overtake one
+Invariant: slots leave the queue from the left, and only once filled, so responses cannot overtake one
 another. Not here: what a frame means (dispatch.py), who the client is (handlers/session.py).
 """
 
@@ -48,7 +48,7 @@ _PARKED_AGAIN_MAX = _PARKED_MAX // 2  # then the next frames go on, a good many 
 
 
 class Dispatcher(Protocol):
-    """Gives each frame its meaning."""
+    """Handles frames."""
 
     def request(self, connection: "Connection", view: memoryview, position: int, end: int) -> Parts | None:
         """Handle the frame whose size field stands at `position` in the view, which is valid only during the
@@ -57,11 +57,11 @@ class Dispatcher(Protocol):
         """
 
     def other_protocol(self, connection: "Connection", first_bytes: bytes) -> None:
-        """The bytes are no Kafka frame: say so, in the log and if possible to the client."""
+        """The bytes are not a Kafka frame: log that, and tell the client if its protocol allows."""
 
 
 class PeerError(Exception):
-    """The client broke the protocol; it is disconnected, and the log says so once for each kind."""
+    """The client broke the protocol; it is disconnected, which is logged once for each kind of error."""
 
     def __init__(self, kind: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -69,7 +69,7 @@ class PeerError(Exception):
 
 
 class _ParkedAnswer(Slot):
-    """An answer that is there, behind one that is not; its bytes count as unsent."""
+    """A finished response behind an unfinished one; its bytes count as unsent."""
 
     __slots__ = ("size_bytes",)
 
@@ -264,7 +264,7 @@ class Connection(asyncio.BufferedProtocol):
             self._send(parts)
 
     def refuse(self, error: PeerError) -> None:
-        """The client broke the protocol: say so in the log, and end the connection."""
+        """The client broke the protocol: log it, and close the connection."""
         if not self.closed:
             self.listener.peer_failed(self, error.kind, str(error))
             self.close()
@@ -308,11 +308,11 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def received_bytes(self) -> int:
-        """How much of a frame, or of frames that wait, is kept here."""
+        """Bytes of partial or waiting frames held by this connection."""
         return 0 if self.own is None else self.own.end
 
     def _keep(self, rest: memoryview) -> None:
-        """Bytes that cannot be handled now: part of a frame, or frames behind a blocked one."""
+        """Keep bytes that cannot be handled now: part of a frame, or frames behind a blocking slot."""
         count = len(rest)
         held_back = self.blocked or self.write_paused
         size_bytes = count
@@ -342,14 +342,14 @@ class Connection(asyncio.BufferedProtocol):
         own.enlarge(size_bytes)
 
     def memory_granted(self, size_bytes: int) -> None:
-        """The enlargement that had to wait is granted: read on."""
+        """The memory that was waited for is granted: read on."""
         self.starved = False
         if self.own is not None:
             self.own.enlarge(size_bytes)
             self._go_on()
 
     def _give_back(self) -> None:
-        """The frame is handled: the connection is as small again as an idle one."""
+        """The frame is handled: release its buffer."""
         own, self.own = self.own, None
         if own is not None and own.limit > SMALL_BYTES:
             self.bulk = True
@@ -367,7 +367,7 @@ class Connection(asyncio.BufferedProtocol):
     # Answers
 
     def park(self, *, blocking: bool, on_lost: Callable[[], None] | None = None) -> Slot:
-        """Keep a place in the order for an answer that comes later; `blocking` holds the next frames back.
+        """Keep a place in the order for a later response; `blocking` holds the next frames back.
 
         `on_lost` is called if the connection ends before the slot is filled.
         """
@@ -428,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def unsent_bytes(self) -> int:
-        """Answers that were made and not sent, in bytes, as far as they count: a small rest does not."""
+        """Bytes of unsent responses that count towards the limit (a small rest does not)."""
         size_bytes = self.parked_bytes if self.parked_bytes > SMALL_BYTES else 0
         if self.write_paused and self.transport is not None:
             size_bytes += self.transport.get_write_buffer_size()
@@ -467,7 +467,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.close()
 
     def held_too_long(self, sentence: str) -> None:
-        """Close the connection for the memory that it holds, which counts as free from now on."""
+        """Close the connection because of the memory that it holds, which counts as free from now on."""
         if not self.closed:
             self.closed = True
             self.listener.held_too_long(self, sentence)
@@ -476,7 +476,7 @@ class Connection(asyncio.BufferedProtocol):
         self.listener.timers.call_later(0, self.abort)
 
     def abort(self) -> None:
-        """End the connection at once; what the client has not taken yet is dropped."""
+        """End the connection at once; unsent responses are dropped."""
         self.closed = True
         if self.transport is not None:
             self.transport.abort()

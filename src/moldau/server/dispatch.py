@@ -1,26 +1,25 @@
-"""A frame's meaning: read the header, find the handler, answer in the client's version.
+"""Reads a request's header, finds its handler, encodes the response in the request's version.
 
     | api key 2 | api version 2 | correlation id 4 | client id | body ...
 
-Every request passes `Dispatch.request` with its connection's session, a repeated Produce request too: the
-latter's shortcut is used only while the session is the one that the first such request was judged by. So
-whoever must look at every request (a login that is still due or has expired, a quota) has this one place, and
-authorisation is asked by handlers, of the same session.
+Every request passes `Dispatch.request` with its connection's session. The shortcut for repeated Produce
+requests is used only while the session's version is unchanged. So checks of every request (authentication,
+quotas) belong there; authorisation is checked in handlers, with the same session.
 
 Two kinds of entry stand in the table. Produce and Fetch are *frame handlers*: they take the frame itself and
-pack their own answers (`raw`). Any other API is decoded by its declaration and gives a message; where that
-message is an awaitable, the connection keeps its place in the order until it is there. A handler may be a
-generator, which yields after every few rows: what it does within one slice is answered at once, what takes
-longer goes on in the slow lane.
+pack their own answers (`raw`). Any other API is decoded by its declaration, and its handler returns a
+message, or an awaitable of it, for which the connection keeps a slot. A handler may be a generator that
+yields after every few rows: what it finishes within one slice is answered at once, the rest runs in the slow
+lane.
 
     small frame   decode -> handler -> [rest of its steps in slices] -> encode, in slices if it is long
     large frame   allowance -> decode in slices -> handler, in slices -> encode in slices
 
 A large request whose client has gone is given up between two slices.
 
-Errors are answered by whose fault they are. An unknown API or version, or a body that does not parse, ends
-the connection with one line in the log (but ApiVersions is answered in version 0, as KIP-511 wants it); a
-bug of ours is logged with its traceback and answered with UNKNOWN_SERVER_ERROR.
+Errors: an unknown API or version, or a body that does not parse, ends the connection with one line in the log
+(but ApiVersions is answered in version 0, as KIP-511 wants it); a bug in the broker is logged with its
+traceback and answered with UNKNOWN_SERVER_ERROR.
 
 Hot: `request` and `_frame`. Not here: cutting bytes into frames, the order of answers (connection.py).
 """
@@ -91,7 +90,7 @@ class _Asked:
 
 
 def _read_header(session: Session, frame: memoryview | bytes) -> int:
-    """Where the request's body begins; the session knows its client id from now on."""
+    """The offset of the request's body; sets the session's client id."""
     header = parse_request_header(frame)
     end = session.client_end
     if frame[_HEAD_BYTES:end] != session.client_field:
@@ -202,7 +201,7 @@ class Dispatch:
     # What takes longer than a call
 
     def _later(self, asked: "_Asked", parts: Coroutine[Any, Any, Parts | None]) -> None:
-        """Keep the answer's place until it is there."""
+        """Park a slot for the response until it is there."""
         task = asyncio.ensure_future(parts)
 
         # A long poll ends with its client; anything else is finished, as it may change something.
@@ -324,7 +323,7 @@ class Dispatch:
         return parts
 
     def _failure(self, entry: Entry, version: int, correlation_id: int) -> bytes | None:
-        """UNKNOWN_SERVER_ERROR, for the APIs whose answer has a place for one error; else None."""
+        """A response with UNKNOWN_SERVER_ERROR, if the API has a top-level error; else None."""
         response = entry.request_type.RESPONSE()
         if not hasattr(response, "error_code"):
             return None
@@ -332,5 +331,5 @@ class Dispatch:
         return self._encode(entry, version, correlation_id, response)
 
     def other_protocol(self, connection: Connection, first_bytes: bytes) -> None:
-        """Bytes that are no Kafka frame: answer a browser, name a TLS hello, and close."""
+        """Bytes that are not a Kafka frame: answer HTTP or TLS in kind, and close."""
         connection.listener.other_protocol(connection, first_bytes)

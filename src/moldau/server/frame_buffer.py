@@ -1,5 +1,4 @@
-"""The buffer of a frame that has not come whole, which grows with the bytes that came and not with the length
-that is claimed.
+"""The buffer of a partly received frame: it grows with the bytes received, not with the claimed length.
 
     idle                 none: all connections receive into one shared buffer
     part of a frame      | at most four times what has come, or 4 KiB |
@@ -77,17 +76,15 @@ class FrameBuffer:
         self.data = grown
 
     def release(self) -> None:
-        """It is used no more; the next bulk producer gets its memory."""
+        """Return pooled memory for the next bulk producer."""
         data = self.data
         if len(data) == _POOLED_BYTES and len(_pool) < _POOL_MAX and type(data) is bytearray:
             _pool.append(data)
 
 
 def size_for(start: bytearray | mmap.mmap | memoryview, count: int, frame_bytes_max: int, bulk: bool) -> int:
-    """How large a buffer for a frame of which `count` bytes are there.
-
-    No new memory for bytes that are only announced; a pooled buffer for who has sent large frames before
-    (`bulk`).
+    """The buffer size for a frame of which `count` bytes have come. No memory for bytes not received yet,
+    except a pooled buffer for a client that sent large frames before (`bulk`).
     """
     frame_bytes: int = _FRAME_SIZE(start, 0)[0] + 4 if count >= 4 else 0
     if not count < frame_bytes <= frame_bytes_max + 4:

@@ -1,17 +1,16 @@
-"""The second port: a small HTTP/1.1 server for a table of pages, on the broker's own event loop.
+"""The HTTP port: a small HTTP/1.1 server for a table of pages, on the broker's event loop.
 
-h11 reads the bytes; this file moves them, and bounds everything a stranger can cause: the size of a
-request, how long it may take, how many connections there are, how much waits to be sent. GET and HEAD only;
-keep-alive; one request of a connection at a time. A page given in pieces is sent in chunks, the loop
-turning after each, so that a long page (metrics of 10,000 partitions) delays no Kafka request by more than
-a piece, nor do many such pages.
+h11 parses; this file does the I/O and limits what clients can cost: request size, request time, number of
+connections, unsent bytes. GET and HEAD only; keep-alive; one request of a connection at a time. A page given
+in pieces is sent in chunks, the loop turning after each, so that a long page (metrics of 10,000 partitions)
+delays no Kafka request by more than a piece, nor do many such pages.
 
 A new connection is never refused: where all places are taken, the host with the most connections loses one,
 first the oldest that is not being answered (it is idle, or its request does not end). A probe that asks at
 once is answered before its turn comes, however many slow connections there are.
 
-Loaded only when the port opens, and h11 only with the first connection: neither costs the broker's start
-anything. Not here: what the pages say (monitor/pages.py).
+Imported only when the port opens, and h11 with the first connection, so that the broker starts faster. Not
+here: what the pages say (monitor/pages.py).
 """
 
 import asyncio
@@ -41,7 +40,7 @@ _METHODS = (b"GET", b"HEAD")
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """What a client may cost."""
+    """Limits of what clients may cost."""
 
     head_bytes_max: int = 16 * 1024
     connections_max: int = 100

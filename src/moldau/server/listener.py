@@ -1,8 +1,7 @@
-"""One listening address: accepts, counts, closes the idle, and says once what a bad peer did.
+"""One listener: accepts and counts connections, closes idle ones, logs misbehaving clients once.
 
-A listener knows its limits (frame size, connections in all and from one host, idle time); a connection asks
-it. Idle time is measured in ticks that the sweeper counts, so that a request does not have to look at the
-clock.
+It holds the limits (frame size, connections in all and per host, idle time) for its connections. Idle time is
+counted in ticks of the sweeper, so that a request does not read the clock.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ _SWEEPS_PER_IDLE_TIME = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a listener grants its clients."""
+    """The limits of a listener."""
 
     frame_bytes_max: int
     connections_max: int
@@ -135,12 +134,12 @@ class Listener:
             self._per_host.pop(host, None)
 
     def peer_failed(self, connection: Connection, kind: str, sentence: str) -> None:
-        """Say once for each host and kind of failure that a client broke the protocol."""
+        """Log once for each host and kind of failure that a client broke the protocol."""
         host = connection.session.client_host
         self._say.warning((host, kind), "closed the connection of %s: it sent %s", host, sentence)
 
     def held_too_long(self, connection: Connection, sentence: str) -> None:
-        """Say that a connection is closed for the memory it holds."""
+        """Log that a connection is closed because of the memory it holds."""
         host = connection.session.client_host
         self._say.warning(
             (host, "memory"),
@@ -151,7 +150,7 @@ class Listener:
         )
 
     def other_protocol(self, connection: Connection, first_bytes: bytes) -> None:
-        """Answer what is no Kafka client as well as its protocol allows, then close."""
+        """Answer a client of another protocol as well as that allows, then close."""
         seen = recognise(first_bytes, listener=f"{self.host}:{self.port}", http_address=self._http_address())
         host = connection.session.client_host
         self._say.warning((host, seen.kind), "closed the connection of %s: %s", host, seen.sentence)

@@ -1,9 +1,9 @@
-"""All addresses on which a broker's clients connect, and the limits over their connections together.
+"""All listeners of a broker, and the limits over all of their connections.
 
-take     every address, before anything is written: a port that is in use leaves no new folder behind
-serve    clients, once there is something to answer with
-hold     no new requests, so that those under way can be answered
-close    every connection
+take     binds every address, before anything is written: a port in use leaves no new folder behind
+serve    accepts clients, once the broker can answer
+hold     reads no new requests, so that those under way can be answered
+close    closes every connection
 """
 
 from collections.abc import Callable, Sequence

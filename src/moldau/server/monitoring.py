@@ -1,6 +1,6 @@
-"""The second port of one broker: its monitor, and the HTTP server that carries the monitor's pages.
+"""The monitor of one broker, and the HTTP server for its pages.
 
-`sources` names the parts that are watched; a part that is not there yet is left out. When this is made:
+`sources` has the parts that are monitored; a part that does not exist yet is left out. Made by
 monitoring_port.py.
 """
 
@@ -81,7 +81,7 @@ class Monitoring:
         await self._server.close()
 
     def entered(self, phase: str) -> None:
-        """The broker is at this point of its life now: the name of a `Phase`."""
+        """The broker enters this phase: the name of a `Phase`."""
         self._monitor.health.phase = Phase[phase]
 
 

@@ -1,10 +1,9 @@
-"""The HTTP port over a broker's life: taken first, so that its address is known; served when there is time.
+"""The HTTP port: bound first, so that its address is known; served a moment later.
 
-Monitoring and its imports may not hold up the first clients. So its port is taken at the start and
-connections wait there; `begin` is called after a moment, which is during recovery when that takes long, and
-after the start when it does not.
+Monitoring and its imports must not delay the first clients. So the port listens from the start, and
+connections wait; `begin` runs after a delay: during recovery if that takes long, else after the start.
 
-Not here: what is watched and shown (monitoring.py).
+Not here: what is monitored and shown (monitoring.py).
 """
 
 import asyncio
@@ -55,7 +54,7 @@ class MonitoringPort:
         """Once it has begun."""
 
     def take(self) -> None:
-        """Take the port, and plan to begin. AddressError: it cannot be had."""
+        """Bind the port, and schedule `begin`. AddressError: it cannot be bound."""
         if not self._told:
             return
         host, _, port = self._told.rpartition(":")
@@ -76,7 +75,7 @@ class MonitoringPort:
         self._timer = self._timers.call_later(_BEGIN_DELAY_MS, self.begin)
 
     def begin(self) -> None:
-        """Watch, and answer; nothing if that has begun, or there is no port."""
+        """Start monitoring and serve; nothing if that has begun, or there is no port."""
         if self.monitoring is not None or self._port is None or self._stopped:
             return
         self.monitoring = self._make()
@@ -84,7 +83,7 @@ class MonitoringPort:
         self._serving = asyncio.get_running_loop().create_task(self.monitoring.start(self._port))
 
     async def stop(self) -> None:
-        """End monitoring and give the port back."""
+        """End monitoring and close the port."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()

@@ -8,9 +8,9 @@ in the order in which the frames began:
                               always goes on
 
 No deadlock: the oldest frame gets its memory in any case, so that frames that together fill the limit are
-completed one after the other; the limit is exceeded by one frame at most. A client that sends next to nothing
-would block the others, so while any frame waits, such connections are closed. Frames behind an unfinished
-answer of their own connection are counted too, and large requests that are being handled.
+completed one after the other; the limit is exceeded by one frame at most. A client that stalls would block
+the others, so while any frame waits, connections that make no progress are closed. Frames behind an
+unfinished answer of their own connection are counted too, and large requests that are being handled.
 
 As in Kafka, bytes are counted over all listeners. Other than there, a claimed length alone reserves nothing.
 """
@@ -35,7 +35,7 @@ _LOOKS_KEPT_MAX = 60  # 30 s for one whose frames wait behind answers that are n
 
 
 class FrameHolder(Protocol):
-    """A connection, as far as it is looked at here."""
+    """The part of a connection that is used here."""
 
     @property
     def received_bytes(self) -> int:
@@ -45,7 +45,7 @@ class FrameHolder(Protocol):
         """The enlargement that was asked for is granted."""
 
     def held_too_long(self, sentence: str) -> None:
-        """Close the connection and give its memory back; the sentence says why."""
+        """Close the connection and release its memory; the message says why."""
 
 
 class _Frame:
@@ -114,7 +114,7 @@ class RequestMemory:
         self.used_bytes += size_bytes
 
     def end_handling(self, size_bytes: int) -> None:
-        """It is answered; its bytes are free."""
+        """The large request is answered; its bytes are free."""
         self.used_bytes -= size_bytes
         self._serve()
 

@@ -1,4 +1,4 @@
-"""One limit for the answers that clients have not taken yet: `moldau.queued.max.response.bytes`.
+"""One limit for the unsent responses of all connections: `moldau.queued.max.response.bytes`.
 
 A connection that does not read gets no further answers, but those it has stay in memory, and one Fetch may
 ask for 55 MB. Up to 64 KiB a connection are not counted; beyond, what waits in its transport and what is
@@ -31,13 +31,13 @@ _JUDGED_AFTER_MS = 1_000  # a connection's rate says nothing before
 
 
 class SlowReader(Protocol):
-    """A connection, as far as it is looked at here."""
+    """The part of a connection that is used here."""
 
     def unsent_bytes(self) -> int:
         """Answers that were made and not sent, in bytes."""
 
     def held_too_long(self, sentence: str) -> None:
-        """Close the connection and drop what is unsent; the sentence says why."""
+        """Close the connection and drop what is unsent; the message says why."""
 
 
 class _Unsent:
@@ -52,7 +52,7 @@ class _Unsent:
 
 
 class ResponseMemory:
-    """Counts what is unsent, keeps the room for Fetch answers, closes the slowest."""
+    """Counts unsent bytes, limits the size of Fetch responses, closes the slowest connections."""
 
     def __init__(self, limit_bytes: int, room: ResponseRoom, timers: Timers, clock: Clock) -> None:
         """A limit of 0 or less means none."""
@@ -68,7 +68,7 @@ class ResponseMemory:
         self._changed()
 
     def count(self, connection: SlowReader, size_bytes: int) -> None:
-        """The connection has so many bytes unsent now; 0: it is no slow reader any more, or gone."""
+        """The connection has this many bytes unsent now; 0: it has caught up, or is gone."""
         entry = self._unsent.get(connection)
         if entry is None:
             if not size_bytes:

@@ -1,4 +1,4 @@
-"""Connections with many requests at once take turns: one of them goes on in a turn of the event loop.
+"""Fairness between pipelining connections: one of them continues in each turn of the event loop.
 
 A client may send thousands of small requests without waiting for answers, and one read receives them all. A
 connection handles them for `TURN_SECONDS`, keeps the rest, and queues here:
@@ -17,7 +17,7 @@ TURN_SECONDS = 0.001
 
 
 class Turns:
-    """A queue of which one is called in each turn of the event loop."""
+    """A queue of callbacks, one of which is called in each turn of the event loop."""
 
     def __init__(self, timers: Timers, now_seconds: Callable[[], float]) -> None:
         self.now_seconds = now_seconds
@@ -25,7 +25,7 @@ class Turns:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def line_up(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` in a later turn of the loop, after those who came before."""
+        """Call `go_on` in a later turn of the loop, in the order of the calls."""
         self._waiting.append(go_on)
         if len(self._waiting) == 1:
             self._timers.call_later(0, self._next)
