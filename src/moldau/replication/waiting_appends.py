@@ -135,7 +135,14 @@ class WaitingAppends:
         return entry[0] > self._reached and id(entry) not in self._gone
 
     def _tidy(self) -> None:
-        """Drop settled entries once they outnumber the waiting ones."""
+        """Drop settled entries once they outnumber the waiting ones, and all of them once nothing waits: a
+        waiter keeps its connection in memory.
+        """
+        if not len(self):
+            self.entries.clear()
+            self._due.clear()
+            self._gone, self._seen = _NONE, None
+            return
         if len(self._due) > 2 * len(self) + _SPARE_ENTRIES:
             self._due = [each for each in self._due if self._waits(each[2])]
             heapify(self._due)

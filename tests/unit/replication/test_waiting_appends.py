@@ -1,5 +1,6 @@
 """Appends that wait, against a model that looks at all of them each time."""
 
+import weakref
 from typing import Any
 
 from hypothesis import given, settings
@@ -69,6 +70,7 @@ def test_each_is_taken_once_and_when_it_should_be(steps: list[Any], many: int) -
             assert queue.clear() == model.take(model.waiting)
         assert len(queue) == len(model.waiting)
         if kind in ("expire", "give up"):
+            assert len(queue) or not (queue.entries or queue._due or queue._seen)
             assert max(len(queue.entries), len(queue._due)) <= 2 * len(queue) + 65
 
 
@@ -79,3 +81,20 @@ def test_a_repeated_batch_is_answered_with_the_last_of_those_before_which_it_lie
     queue.add(10, "a again", None)
     assert queue.reached(10) == ["a"]
     assert queue.reached(20) == ["b", "a again"]
+
+
+def test_who_was_answered_is_not_kept() -> None:
+    """The last look at the time, after which nothing waits, drops what the looks before have noted."""
+
+    class Answered: ...
+
+    queue = WaitingAppends()
+    waiters = [Answered(), Answered(), Answered()]
+    told = [weakref.ref(each) for each in waiters]
+    for offset, timeout_ms in ((1, 30_000), (2, 100), (3, None)):
+        queue.add(offset, waiters.pop(), timeout_ms)
+    queue.expire(0)
+    queue.expire(200)
+    queue.reached(3)
+    queue.expire(300)
+    assert [each() for each in told] == [None] * 3
