@@ -62,7 +62,7 @@ def list_offsets(
         for asked in topic.partitions:
             repeated.note(topic.name, asked.partition_index)
     answers = ListOffsetsResponse()
-    lookup = _Lookup(broker, context.api_version, request.isolation_level)
+    lookup = _Lookup(broker, context.api_version, request)
     for topic in request.topics:
         answered = ListOffsetsTopicResponse(name=topic.name)
         for asked in topic.partitions:
@@ -81,7 +81,7 @@ async def _answer_in_slices(broker: Broker, version: int, request: ListOffsetsRe
         async for asked in slices.each(topic.partitions):
             repeated.note(topic.name, asked.partition_index)
     answers = ListOffsetsResponse()
-    lookup = _Lookup(broker, version, request.isolation_level)
+    lookup = _Lookup(broker, version, request)
     budget = UnpackBudget()
     async for topic in slices.each(request.topics):
         answered = ListOffsetsTopicResponse(name=topic.name)
@@ -130,16 +130,17 @@ class _Repeated:
 class _Lookup:
     """Answers single rows of one request."""
 
-    def __init__(self, broker: Broker, version: int, isolation_level: int) -> None:
+    def __init__(self, broker: Broker, version: int, request: ListOffsetsRequest) -> None:
         self._broker = broker
         self._version = version
-        self._stable_only = isolation_level == _READ_COMMITTED
+        self._stable_only = request.isolation_level == _READ_COMMITTED
+        self._replica_id = request.replica_id
 
     def end(self, topic: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         """A row that asks for an end of the log."""
         partition, answer = self._begin(topic, asked)
         if partition is not None:
-            self._fill(answer, _end(partition, asked.timestamp, self._stable_only))
+            self._fill(answer, _end(partition, asked.timestamp, self._end_offset(partition)))
         return answer
 
     async def search(
@@ -150,7 +151,7 @@ class _Lookup:
         partition, answer = self._begin(topic, asked)
         if partition is None:
             return answer
-        end_offset = partition.last_stable_offset if self._stable_only else partition.high_watermark
+        end_offset = self._end_offset(partition)
 
         def still_answers() -> bool:
             now = broker.replicas.partition(topic, asked.partition_index)
@@ -189,10 +190,19 @@ class _Lookup:
             answer.error_code = self._unknown_end(partition)
         return (None if answer.error_code else partition), answer
 
+    def _end_offset(self, partition: Partition) -> int:
+        """Where the log ends for who asks: a follower copies what is not committed, too."""
+        if self._is_follower_of(partition):
+            return partition.log.written_end_offset
+        return partition.last_stable_offset if self._stable_only else partition.high_watermark
+
+    def _is_follower_of(self, partition: Partition) -> bool:
+        return self._replica_id in partition.replicas and self._replica_id != partition.leader
+
     def _unknown_end(self, partition: Partition) -> int:
         """A new leader's high watermark may be lower than what clients have seen (KIP-207)."""
-        if partition.end_is_known():
-            return 0
+        if partition.end_is_known() or self._is_follower_of(partition):
+            return 0  # (a follower's fetches are what makes it known)
         late = self._version >= _OFFSET_NOT_AVAILABLE_FROM
         return ErrorCode.OFFSET_NOT_AVAILABLE if late else ErrorCode.LEADER_NOT_AVAILABLE
 
@@ -216,10 +226,9 @@ def refusal(broker: Broker, topic: str, index: int, leader_epoch: int = -1) -> i
     return broker.replicas.absence(topic, index) if partition is None else partition.refusal(leader_epoch)
 
 
-def _end(partition: Partition, timestamp: int, stable_only: bool) -> tuple[int, int, int] | None:
+def _end(partition: Partition, timestamp: int, end_offset: int) -> tuple[int, int, int] | None:
     """(no timestamp, offset, leader epoch) of an end of the log; None for what there is not."""
     if timestamp == LATEST:
-        end_offset = partition.last_stable_offset if stable_only else partition.high_watermark
         return -1, end_offset, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
         start_offset = partition.log.log_start_offset

@@ -259,3 +259,31 @@ def test_a_search_that_ends_in_append_time_batches_knows_their_time(tmp_path: Pa
         assert timestamps.run(log.offset_for_timestamp(BASE_MS + 5, 3)) is None
 
     on_a_node(scene, tmp_path)
+
+
+def test_a_follower_is_told_where_the_log_ends_and_others_what_is_committed(tmp_path: Path) -> None:
+    """A follower that must begin anew asks for it; to have it wait for what only its fetches commit would be
+    for ever."""
+
+    async def scene(node: Node) -> None:
+        partition = partition_of(node, "a")
+        store(node, build_batch([Record(0, BASE_MS, None, b"x", ())]))
+        state = node.metadata.image.topics["a"].partitions[0]
+        replicas = (node.node_id, 7)
+        later = state._replace(leader_epoch=5, partition_epoch=5, replicas=replicas, isr=replicas)
+        partition.become(later)
+        store(node, build_batch([Record(0, BASE_MS + 1, None, b"y", ())]))
+        for replica_id, told in ((-1, (0, 1)), (7, (0, 2)), (8, (0, 1)), (node.node_id, (0, 1))):
+            asked = request(("a", 0, -1))
+            asked.replica_id = replica_id
+            row = (await ask(node, asked))["a", 0]
+            assert (row.error_code, row.offset) == told
+        partition.become(later._replace(leader_epoch=6, partition_epoch=6))  # which begins at 2
+        for replica_id, told in ((-1, (ErrorCode.OFFSET_NOT_AVAILABLE, -1)), (7, (0, 2))):
+            for timestamp in (-1, BASE_MS + 1):
+                asked = request(("a", 0, timestamp))
+                asked.replica_id = replica_id
+                row = (await ask(node, asked))["a", 0]
+                assert (row.error_code, row.offset) == (told if timestamp < 0 or told[0] else (0, 1))
+
+    on_a_node(scene, tmp_path)
