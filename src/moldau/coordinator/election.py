@@ -45,9 +45,12 @@ class ElectedCoordinator(Generic[C]):
         """The coordinator, if there has been need of it."""
 
     def get(self) -> C:
-        """The coordinator; the first call makes and starts it."""
+        """The coordinator; the first call makes and starts it. After `stop` it is not started, and has no
+        partition."""
         if self.made is None:
             self.made = self._make()
+            if self._stopped:
+                return self.made
             self.made.start()
             try:
                 self._tell()

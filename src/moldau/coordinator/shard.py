@@ -269,7 +269,10 @@ class Shard(Generic[M]):
         self._timer = None
         now_ms = self._clock.now_ms()
         for key in self.state.deadlines.pop_due(now_ms):
-            self.submit(self.state.due(key, now_ms))
+            try:
+                self.submit(self.state.due(key, now_ms))
+            except Exception:  # the other deadlines are forgotten already: they must not be lost with it
+                _log.exception("%s: the deadline %r could not be met: this is a bug", self.name, key)
         self._arm()
 
 

@@ -58,7 +58,7 @@ def _memory(group: Any) -> Any:
     if not isinstance(group, ClassicGroup):
         return group.topics_changed, group.regexes_checked_at_ms, dict(group.members), dict(group.targets)
     held = {
-        name: dict(value) if isinstance(value, dict) else value
+        name: dict(value) if isinstance(value, dict) else set(value) if name == "pending_joins" else value
         for name, value in vars(group.membership).items()
     }
     return id(group.membership), held

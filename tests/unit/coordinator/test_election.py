@@ -137,6 +137,15 @@ def test_a_coordinator_that_fails_as_it_is_made_is_told_again_with_the_next_imag
     assert said == ["resigned 0", "elected 0 in 0"]
 
 
+def test_what_is_made_by_a_request_that_outlives_the_broker_is_not_started() -> None:
+    said: list[str] = []
+    row = ElectedCoordinator(HERE, lambda: Recorder(said))
+    row.follow(image(1, (HERE, 0)))
+    row.stop()
+    assert row.get() is row.get()
+    assert said == []
+
+
 def test_a_coordinator_that_fails_does_not_keep_the_next_one_from_following() -> None:
     first: list[str] = []
     second: list[str] = []

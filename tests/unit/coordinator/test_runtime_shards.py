@@ -322,6 +322,25 @@ def test_deadlines_ring_and_write() -> None:
     assert desk.notebook.pages == {"k": "due at 70"}
 
 
+def test_a_deadline_that_meets_a_bug_does_not_take_the_others_with_it() -> None:
+    desk = Desk()
+    due = desk.notebook.due
+
+    def failing(key: Any, now_ms: int) -> Result[None]:
+        if key[0] == "b":
+            raise RuntimeError("a bug")
+        return due(key, now_ms)
+
+    desk.notebook.due = failing  # type: ignore[method-assign]
+    for key, at_ms in (("a", 50), ("b", 50), ("c", 50), ("d", 90)):
+        desk.notebook.deadlines.set((key, "", ""), at_ms)
+    assert desk.read("a").response == "blank"
+    desk.timers.advance(50)
+    assert desk.notebook.pages == {"a": "due at 50", "c": "due at 50"}
+    desk.timers.advance(40)
+    assert desk.notebook.pages["d"] == "due at 90"
+
+
 def test_a_shard_that_is_given_up_lets_nobody_wait() -> None:
     desk = Desk()
     desk.log.hold = True

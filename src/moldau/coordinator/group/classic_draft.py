@@ -59,6 +59,7 @@ class Draft:
     def apply(self) -> None:
         """Make the group what the draft says."""
         if self._now is not None:
+            self._now.pending_joins.settle()
             self.group.membership = self._now
         self.deadlines.apply()
         for removal in self.removals:

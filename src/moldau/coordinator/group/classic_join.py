@@ -99,7 +99,7 @@ class Joining:
         if instance_id is not None and instance_id in draft.now.static_members:
             return self._replace_static(draft, member_id, request, client, parked, now_ms)
         if instance_id is None and client.api_version >= MEMBER_ID_REQUIRED_SINCE:
-            draft.now.pending_joins |= {member_id}
+            draft.now.pending_joins.add(member_id)
             draft.set_deadline("session", now_ms + request.session_timeout_ms, member_id)
             return draft.result(_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         return self._add_member(draft, member_id, request, client, parked, now_ms)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from moldau.coordinator.group.classic_member import ClassicMember
 from moldau.coordinator.group.classic_state import FOLLOWERS, ClassicState
+from moldau.coordinator.group.pending_ids import PendingIds
 from moldau.coordinator.group.subscription import subscribed_topics
 from moldau.protocol.errors import ErrorCode
 
@@ -31,7 +32,7 @@ class Membership:
         self.leader_id: str | None = None
         self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}
-        self.pending_joins: frozenset[str] = frozenset()
+        self.pending_joins = PendingIds()
         self.pending_syncs: frozenset[str] = frozenset()
         self.parked_join_count = 0
         self.new_member_added = False
@@ -46,6 +47,7 @@ class Membership:
         twin.members = self.members.copy()
         twin.static_members = self.static_members.copy()
         twin._supporters = self._supporters.copy()
+        twin.pending_joins = self.pending_joins.copy()
         return twin
 
     # State.
@@ -95,11 +97,11 @@ class Membership:
             self.static_members[member.instance_id] = member.member_id
         if self.leader_id is None:
             self.leader_id = member.member_id
-        self.pending_joins -= {member.member_id}
+        self.pending_joins.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
         """Remove a member, pending or real; another one leads if it led."""
-        self.pending_joins -= {member_id}
+        self.pending_joins.discard(member_id)
         self.pending_syncs -= {member_id}
         member = self.members.pop(member_id, None)
         if member is None:

@@ -181,7 +181,7 @@ def suspend_deadlines(draft: Draft) -> Callable[[int], None]:
     brings them back if it does not, and the sessions of members that left or expired as its members."""
     group, deadlines = draft.group, draft.group.shard.deadlines
     keys = [(group.group_id, name, "") for name in GROUP_DEADLINES]
-    known_ids = (*group.members, *sorted(group.membership.pending_joins))
+    known_ids = (*group.members, *group.membership.pending_joins)
     sessions = [(group.group_id, "session", known_id) for known_id in known_ids]
     taken = [(key, at_ms) for key in (*keys, *sessions) if (at_ms := deadlines.get(key)) is not None]
     for name in GROUP_DEADLINES:
