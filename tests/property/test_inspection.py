@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from moldau.core.settings.topic import TopicSettings
 from moldau.log import inspection as inspection_module
-from moldau.log.append_result import Decision
+from moldau.log.append_result import Refusal
 from moldau.log.inspection import RECORD_ERRORS_MAX, Inspection
 from moldau.log.rules import Rules
 from moldau.protocol.errors import ErrorCode
@@ -105,8 +105,8 @@ def judged_simply(view: BatchView, rules: Rules) -> tuple[str, Any]:
     return "accepted", (newest_ms, codec, payload)
 
 
-def found(result: BatchView | Decision | None) -> tuple[str, Any]:
-    if isinstance(result, Decision):
+def found(result: BatchView | Refusal | None) -> tuple[str, Any]:
+    if isinstance(result, Refusal):
         indexes = [error.batch_index for error in result.record_errors] or None
         return "refused", (result.error_code, indexes)
     assert result is not None
@@ -177,7 +177,7 @@ def test_it_stops_at_the_errors_that_an_answer_has_room_for(
     view = make([(None, None, 0)] * 5000, codec, 0, 0)
     inspection = Inspection(view, Rules(TopicSettings(cleanup_policy=("compact",))), NOW_MS)
     inspection.run(UnpackBudget())
-    assert isinstance(inspection.result, Decision)
+    assert isinstance(inspection.result, Refusal)
     assert (len(inspection.result.record_errors), made) == (RECORD_ERRORS_MAX, RECORD_ERRORS_MAX)
 
 
@@ -189,7 +189,7 @@ def test_a_count_that_cannot_be_is_refused_before_any_walk(monkeypatch: pytest.M
     seal(data)
     inspection = Inspection(BatchView(data), Rules(TopicSettings(cleanup_policy=("compact",))), NOW_MS)
     inspection.run(UnpackBudget())
-    assert isinstance(inspection.result, Decision)
+    assert isinstance(inspection.result, Refusal)
     assert inspection.result.error_code == ErrorCode.INVALID_RECORD
 
 

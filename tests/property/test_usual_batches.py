@@ -162,7 +162,7 @@ def test_what_is_taken_by_its_header_is_taken_with_all_checks_and_stored_alike()
             continue
         now_ms = NOW_MS + rng.choice((0, -(10**9)))
         quick = logs[0].append(memoryview(batch), 3, now_ms)
-        careful = logs[1]._append_carefully(memoryview(batch), 3, now_ms, Origin.CLIENT)
+        careful = logs[1]._leader._append_carefully(memoryview(batch), 3, now_ms, Origin.CLIENT)
         assert quick.error_code == careful.error_code, f"seed {seed}: {bytes(batch).hex()}"
         assert (quick.base_offset, quick.last_offset) == (careful.base_offset, careful.last_offset)
         kinds.add((quick.error_code, quick.duplicate))
