@@ -31,7 +31,10 @@ CONFIGS = st.dictionaries(
 )
 REQUESTS = st.one_of(
     st.tuples(
-        st.just("create"), st.lists(st.builds(NewTopic, NAMES, COUNTS, COUNTS, assignments=st.just(()), configs=CONFIGS), max_size=4)
+        st.just("create"),
+        st.lists(
+            st.builds(NewTopic, NAMES, COUNTS, COUNTS, assignments=st.just(()), configs=CONFIGS), max_size=4
+        ),
     ),
     st.tuples(st.just("needed"), st.lists(NAMES, max_size=2, unique=True)),
     st.tuples(st.just("delete"), st.lists(NAMES, max_size=3)),
