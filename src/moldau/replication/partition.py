@@ -569,7 +569,8 @@ class Partition:
         if isinstance(output, AskInSync):
             shared.in_sync_changes.ask(self, output)
         elif isinstance(output, FetchFrom):
-            shared.fetcher.fetch_from(self, output)
+            if self.online:  # else there is nowhere to put it
+                shared.fetcher.fetch_from(self, output)
         elif isinstance(output, StopFetching):
             shared.fetcher.stop(self)
         elif isinstance(output, TruncateTo):

@@ -449,7 +449,7 @@ class Role:
             return NOTHING  # the metadata was faster
         self.now_ms = now_ms
         if not error_code and state is not None:
-            return self.become(state, self.log_end_offset, now_ms)
+            return self.become(state, max(self.log_end_offset, self.written_end_offset), now_ms)
         if error_code in _NOT_APPLIED:
             self.asked = None
             return self._advance()

@@ -1,4 +1,4 @@
-"""Partitions whose fsyncs and roles cross: a follower that must go on fetching does."""
+"""Where roles, fsyncs and fetches cross: who must go on fetching does, and from the right place."""
 
 import threading
 from pathlib import Path
@@ -73,3 +73,27 @@ async def test_a_follower_vouches_for_nothing_that_is_only_staged_here(tmp_path:
     assert read.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     leader.group_commit.flush()
     assert (partition.high_watermark, waiter.code) == (0, None)
+
+
+@in_a_loop
+async def test_a_leader_that_hears_of_another_by_an_in_sync_answer_fetches_from_its_end(
+    tmp_path: Path,
+) -> None:
+    broker = Broker(tmp_path, 1)
+    partition = broker.become(state_of(1, 0))
+    for _ in range(3):
+        broker.append()
+    broker.group_commit.flush()
+    broker.timers.advance(60_000)
+    asked = broker.asked[-1]
+    partition.in_sync_change_answered(asked, 0, state_of(2, 1))
+    assert [each.offset for each in broker.fetches] == [3]
+
+
+@in_a_loop
+async def test_nothing_is_fetched_for_a_log_that_could_not_be_opened(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, 1)
+    partition = broker.become(state_of(1, 0))
+    partition.online = False
+    partition.become(state_of(2, 1))
+    assert not broker.fetches
