@@ -105,6 +105,7 @@ class Node:
         sentence for the person who runs the broker; what was started until then is stopped again. So it is
         when the caller is cancelled; CancelledError also when `stop` was called meanwhile.
         """
+        self._stopping = None  # a stop before this had nothing to stop
         self._starting = asyncio.ensure_future(self._start())
         try:
             await self._starting

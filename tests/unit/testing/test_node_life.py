@@ -97,6 +97,18 @@ def test_a_start_that_is_called_off_in_recovery_holds_the_folder_until_its_threa
     run(main())
 
 
+def test_a_stop_before_the_start_does_not_count_for_the_one_after_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        node = node_on(tmp_path)
+        await node.stop()
+        await node.start()
+        assert not is_free(tmp_path)
+        await node.stop()
+        assert is_free(tmp_path)
+
+    run(main())
+
+
 def test_a_change_that_is_written_while_the_broker_stops_touches_no_part_that_has_stopped(
     tmp_path: Path,
 ) -> None:
