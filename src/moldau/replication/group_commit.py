@@ -15,6 +15,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 from moldau.log.flushing import FsyncJob
+from moldau.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from moldau.replication.partition import Partition
@@ -61,10 +62,26 @@ class GroupCommit:
             except OSError as failure:
                 error = failure
                 self._on_error(partition, failure)
+            except Exception:
+                self._take_offline(partition)
+                continue
             try:
                 partition.after_write(error)
             except Exception:
                 self._say_bug(partition)
+
+    @staticmethod
+    def _take_offline(partition: "Partition") -> None:
+        """A bug in one log: what it holds is unknown, so the partition takes and serves nothing any more. The
+        other partitions of the turn are written."""
+        log.exception(
+            "writing %s-%d failed: this is a bug; the partition is offline until the broker restarts",
+            partition.topic,
+            partition.index,
+        )
+        partition.log.offline_cause = "writing it failed by a bug of the broker: see the log"
+        partition.log.go_offline()
+        partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
 
     @staticmethod
     def _say_bug(partition: "Partition") -> None:

@@ -47,10 +47,10 @@ class HighWatermarkCheckpoint:
             self._saving.cancel()
 
     def _due(self) -> None:
-        self._replicas.open_missing(self._image())
+        self.start()  # first: whatever fails below is tried again
         if self._saving is None or self._saving.done():
             self._saving = asyncio.get_running_loop().create_task(self._save())
-        self.start()
+        self._replicas.open_missing(self._image())
 
     async def _save(self) -> None:
         high_watermarks = {}

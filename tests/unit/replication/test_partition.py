@@ -36,6 +36,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.settings = TopicSettings()
         self.offline_cause = ""
+        self.offline = False
         self.log_start_offset = 0
         self.log_end_offset = self.written_end_offset = self.flushed_end_offset = 0
         self.fail_write = self.fail_fsync = False
@@ -66,6 +67,9 @@ class FakeLog:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         return self.stable.get(high_watermark, high_watermark)
+
+    def go_offline(self) -> None:
+        self.offline = True
 
 
 class Waiting:
@@ -360,5 +364,24 @@ def test_of_a_partition_that_was_closed_nothing_is_written_or_forced(flush_befor
         assert waiter.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert bench.log.writes == int(flush_before_commit)
         assert bench.log.flushed_end_offset == 0
+
+    run(scene())
+
+
+def test_a_bug_in_one_log_takes_its_partition_offline_and_the_others_of_the_turn_are_written() -> None:
+    class BrokenLog(FakeLog):
+        def flush_staged(self) -> None:
+            raise RuntimeError("a bug")
+
+    async def scene() -> None:
+        bench = Bench()
+        broken, whole = bench.another(BrokenLog()), bench.another()
+        lost, kept = bench.append(broken), bench.append(whole)
+        await until(lambda: kept.code == 0)
+        assert lost.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert broken.log.offline
+        again = broken.append(memoryview(b"good"), 0, -1)
+        assert again.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "a bug" in (again.error_message or "")
 
     run(scene())
