@@ -68,7 +68,7 @@ def check_broker_configs(configs: Mapping[str, str], names: Iterable[str], *, fo
     """Refuse dynamic settings that a broker may not have. `names`: those that are being changed. The error is
     INVALID_REQUEST, not INVALID_CONFIG, as in Kafka.
     """
-    # To remove what nobody knows changes nothing, and is how a name that was stored once is got rid of.
+    # Removing an unknown name is allowed: it may have been stored by another version.
     names = [name for name in names if name in configs or name in BrokerSettings.ROWS]
     for name in names:
         if name not in BrokerSettings.ROWS:
@@ -94,7 +94,7 @@ def check_broker_configs(configs: Mapping[str, str], names: Iterable[str], *, fo
 
 
 def _suggestion(name: str, known: Mapping[str, object]) -> str:
-    import difflib  # only when somebody mistyped
+    import difflib  # imported only for an unknown name
 
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -172,13 +172,13 @@ class Controller:
         transaction works, and clients only see COORDINATOR_NOT_AVAILABLE.
         """
         failed = outcome.failed and outcome.error_code is not ErrorCode.TOPIC_ALREADY_EXISTS
-        cause = f"{outcome.error_code.name}: {outcome.message or 'no more is known'}" if failed else None
+        cause = f"{outcome.error_code.name}: {outcome.message or 'no details'}" if failed else None
         if cause is None:
             self._uncreated.pop(name, None)
         elif self._uncreated.get(name) != cause:
             self._uncreated[name] = cause
             kind = "transactions" if name == TRANSACTION_STATE_TOPIC else "consumer groups"
-            log.error("%s cannot be made, and so %s cannot work: %s", name, kind, cause)
+            log.error("%s cannot be created, so %s do not work: %s", name, kind, cause)
 
     def _auto_create(self, image: Image, names: Sequence[str]) -> Steps[list[TopicResult]]:
         settings = self.settings

@@ -132,4 +132,4 @@ def _unwritten(error: Exception) -> Outcome:
     if isinstance(error, NoSession):
         message = f"The change could not be made, try again: {error}"
         return Outcome(ErrorCode.NOT_CONTROLLER, message)
-    return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, f"The change could not be written down: {error}")
+    return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, f"The change could not be written: {error}")

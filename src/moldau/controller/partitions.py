@@ -133,14 +133,14 @@ def alter_partitions(
 ) -> Steps[list[tuple[AlterPartition, Outcome, PartitionState | None]]]:
     """Decide on in-sync sets that broker `node_id` asks for; the state is the new one, where there is one.
 
-    Each is compared and set: it is made if the partition is as the leader believes, else refused with
+    Each is a compare-and-set on the epochs that the leader names, refused with
 
         UNKNOWN_TOPIC_OR_PARTITION   there is no such partition
-        NOT_CONTROLLER               the leader knows more than this broker: ask again, it may have caught up
-        FENCED_LEADER_EPOCH          it was deposed
-        INVALID_UPDATE_VERSION       another change was faster; the metadata brings it
+        NOT_CONTROLLER               the leader has newer metadata than this broker: retry
+        FENCED_LEADER_EPOCH          another leader was elected
+        INVALID_UPDATE_VERSION       another change was faster; it comes with the metadata
         INELIGIBLE_REPLICA           a new member is fenced, or was registered anew since the leader saw it
-        INVALID_REQUEST              no leader may ask for that
+        INVALID_REQUEST              not a legal in-sync set
 
     and all of them with STALE_BROKER_EPOCH when the broker has been registered anew.
     """

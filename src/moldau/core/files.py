@@ -92,7 +92,7 @@ class Files(Protocol):
     def lock(self, fd: int) -> bool:
         """Lock the file until the descriptor is closed or the process ends; False when another has it locked.
 
-        Where the system has no such locks, everybody gets one.
+        Always True where the system has no such locks.
         """
 
     def free_bytes(self, path: str) -> tuple[int, int]:

@@ -2,8 +2,8 @@
 
     2026-11-21 05:43:12.123 WARNING moldau.server: closed the connection of 10.0.0.7: it sent ...
 
-A message may carry what a client chose (its id, its topic names), so that control characters are escaped:
-nobody can write a line of their own into the log. Only a traceback spans several lines, each indented.
+A message may carry what a client chose (its id, its topic names), so control characters are escaped: a client
+cannot forge a log line. Only a traceback spans several lines, each indented.
 
 `SayOnce` is for messages that a client can cause as often as it likes. The first of a kind is logged, the
 next ones are counted, and the count is told with the first one after the interval. Its memory and its lines

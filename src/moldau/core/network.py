@@ -56,7 +56,7 @@ class Network(Protocol):
     async def connect(
         self, host: str, port: int, make_protocol: Callable[[], AnyProtocol]
     ) -> tuple[asyncio.Transport, AnyProtocol]:
-        """A connection to another's address. OSError: nobody is there, or the way is cut."""
+        """Connect to an address. OSError: refused, or unreachable."""
 
     def name(self) -> str:
         """By which name other machines find this one."""

@@ -6,7 +6,7 @@ the work in slices and gives the loop back between them:
     loop turn   | sockets | slice of request A | sockets | slice of request B | sockets | slice of A | ...
 
 Whoever waits here is served in the order of arrival, *one slice a turn of the loop* whatever the number of
-large requests: a hundred of them take longer each, and nobody else waits for more than one slice.
+large requests: a hundred of them take longer each, and other requests wait for one slice at most.
 
 The garbage collector pauses while `run` or `paused_collector` is at work: it would look through a million
 rows again and again, for tens of milliseconds each time, to find that all are in use.
@@ -89,7 +89,7 @@ class SlowLane:
 
 
 def all_steps(steps: Generator[None, None, T]) -> T:
-    """Make all the steps at once, where nobody waits meanwhile, and give what they return."""
+    """Run all steps at once, where nothing else waits, and return their result."""
     while True:
         try:
             next(steps)

@@ -36,7 +36,7 @@ async def _fresh(broker: Broker) -> InitProducerIdResponse:
         return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
     except OSError as error:
         # The block could not be written. Clients retry after this error.
-        log.error("no producer id can be given: %s", error)
+        log.error("no producer id can be allocated: %s", error)
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 

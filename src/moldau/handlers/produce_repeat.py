@@ -188,7 +188,7 @@ class RepeatedProduce:
         return True
 
     def refusal(self, slot: "_RepeatedSlot", error_code: int = 0) -> bytes:
-        """The error response: the append's refusal, or `error_code` when the write was taken back."""
+        """The error response: the append's refusal, or `error_code` when the write was rolled back."""
         result = slot.result
         index = self.partition.index
         row: PartitionAnswer = (index, error_code, -1, -1, -1, uncommitted_message(error_code))

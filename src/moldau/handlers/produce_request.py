@@ -28,9 +28,9 @@ from moldau.replication.partition import Partition
 _FLEXIBLE_FROM = 9
 _TOPIC_ID_FROM = 13
 UNCOMMITTED: dict[int, str] = {
-    ErrorCode.KAFKA_STORAGE_ERROR: "the write failed and was taken back: see the broker's log and its "
+    ErrorCode.KAFKA_STORAGE_ERROR: "the write failed and was rolled back: see the broker's log and its "
     "/health page",
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: "this broker has lost the leadership before the records were committed",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "this broker lost leadership before the records were committed",
     ErrorCode.REQUEST_TIMED_OUT: "the records are written, but were not committed within the timeout",
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "the records are written, but the in-sync set shrank below "
     "min.insync.replicas before they were committed",

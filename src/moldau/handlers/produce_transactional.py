@@ -232,7 +232,7 @@ class Verifications:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition has been deleted")
         if partition.leader_epoch != queue.leader_epoch:
             # Another leader may have appended a marker meanwhile, which has broken no guard here.
-            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker leads the partition no longer")
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker no longer leads the partition")
         now_ms, acks, records = broker.clock.now_ms(), waiting.acks, memoryview(waiting.records)
         # What is open needs no guard; else a marker that came meanwhile has broken it.
         guard = None if partition.log.transactions.is_open(*queue.producer) else queue.verification
@@ -297,10 +297,10 @@ def _refused(error_code: int, version: int) -> Refused:
     )
     if retriable:
         name = error_name(error_code)
-        message = f"whether the partition takes part in the transaction could not be learnt: {name}"
+        message = f"the transaction coordinator could not be asked whether the partition takes part: {name}"
         return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, message)
     if error_code == ErrorCode.INVALID_TXN_STATE:
         return Refused(error_code, "the partition was not added to the transaction")
     if error_code == ErrorCode.PRODUCER_FENCED:
         error_code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return Refused(error_code, f"the transaction's coordinator says {error_name(error_code)}")
+    return Refused(error_code, f"the transaction coordinator answered {error_name(error_code)}")

@@ -140,7 +140,7 @@ class CheckedScan:
         return follower is not None and 0 <= follower[2] < leader_epoch
 
     def _header_behind(self, size: int) -> tuple[int, ...] | None:
-        """The header behind the batch at the position, if it looks like one."""
+        """The header behind the batch at the position, if there is a plausible one."""
         data = self.segment.read(self.position + size, HEADER_BYTES)
         if len(data) < HEADER_BYTES:
             return None

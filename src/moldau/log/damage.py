@@ -1,4 +1,4 @@
-"""Finds whole batches behind damage, and keeps aside what has to be cut off.
+"""Finds whole batches behind damage, and saves what is cut off to `.damaged` files.
 
 Bytes that recovery cuts off and that may hold records go to a file of their own, which the broker never reads
 again and never removes:

@@ -114,8 +114,7 @@ class LogDirectory:
         data = read_small_file(self.files, path)
         if data is None and self.files.exists(path):
             raise DirectoryUnusable(
-                f"{path} cannot be read, so that it is not known whose data {self.path} holds; correct its "
-                "permissions"
+                f"{path} cannot be read, so the owner of {self.path} is unknown; correct its  permissions"
             )
         found = read_properties((data or b"").decode(errors="replace"))
         wanted = {"cluster.id": cluster_id, "node.id": str(node_id)}

@@ -92,7 +92,7 @@ class Inspection:
         if count > budget.records_left or (self._view.codec and not limit):
             self.result = Refusal(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                "the request holds more compressed records than a broker looks at for one request: "
+                "the request holds more compressed data than the broker unpacks for one request: "
                 "send fewer batches at once",
             )
             return

@@ -371,7 +371,7 @@ class LogManager:
         elif self._starting:
             if self._unread:
                 # It may be there. Made anew elsewhere, there would be two when the disk is back.
-                cause = f"the log directory {', '.join(self._unread)} is offline, where it may lie"
+                cause = f"the log directory {', '.join(self._unread)} is offline, and may hold it"
                 return offline_log(self._files, topic, partition, topic_id, settings, cause)
             start_offset = self._end_of_missing(key)
         # The disk may refuse now what it takes later.

@@ -38,7 +38,7 @@ class RecordSearch:
         """
         limit = budget.batch_bytes_max
         if self._batch.count > budget.records_left:
-            raise UnpacksToMore("the request has had enough records looked through")
+            raise UnpacksToMore("the request's limit for unpacked bytes is used up")
         try:
             return self._run(limit, budget)
         except UnpacksToMore:

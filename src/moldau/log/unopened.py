@@ -1,7 +1,7 @@
-"""The logs that could not be opened at the start: each stays offline alone, and its files stay as they are.
+"""Keeps the logs that could not be opened at the start; each is offline alone, its files untouched.
 
     start ──> add ──> the partition is asked for ──> opened now   (there is room, or a descriptor, again)
-                                                └──> offline      (damage: the cause is told to clients)
+                                                └──> offline      (damage: clients get the cause)
                                                 └──> set aside    (another topic's folder)
                   ──> no partition of the metadata, or deleted ──> renamed
 
@@ -53,7 +53,7 @@ class UnopenedLogs:
         source: random.Random,
         report: Callable[[LogDirectory, OSError], None],
     ) -> None:
-        """`report` is told of errors of a directory's disk."""
+        """`report` is called with errors of a directory's disk."""
         self._files = files
         self._clock = clock
         self._random = source

@@ -233,8 +233,8 @@ class Writer:
                 self.failure = None
 
     def write_staged(self) -> None:
-        """As `flush_staged`, in the middle of a turn: an error is kept, so that the end of the turn hears of
-        it. Until then nothing is written: what is staged behind the failure is taken back with it.
+        """As `flush_staged`, in the middle of a turn: an error is kept for the end of the turn. Until then
+        nothing is written: batches staged after the failure are rolled back with it.
         """
         if self.failure is not None:
             raise self.failure

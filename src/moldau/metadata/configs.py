@@ -5,7 +5,7 @@
     a group's:   its own  >  the broker's effective value of `group.` + name
 
 The results are memoised on the start-up settings, so that topics with equal settings of their own share one
-object, and asking for 10,000 topics parses next to nothing. An image's tables are compared by identity, since
+object, and the settings of 10,000 topics are parsed once. An image's tables are compared by identity, since
 images share them.
 """
 

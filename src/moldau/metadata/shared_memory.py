@@ -135,7 +135,7 @@ class SharedMemory:
         self.wake()
 
     def wake(self) -> None:
-        """Something changed: everybody who can be reached hears of it soon."""
+        """Something changed: deliver it to all connected brokers soon."""
         for session in list(self.sessions):
             session.store.hear_soon()
 

@@ -93,7 +93,7 @@ class MetadataView:
         return [Behind(each.name, each.reached.version, each.error) for each in self._failed()]
 
     def close(self) -> None:
-        """Call nobody again. New images can still be published, and read."""
+        """Stop calling subscribers. New images can still be published, and read."""
         self._subscriptions.clear()
         if self._retry is not None:
             self._retry.cancel()

@@ -85,7 +85,7 @@ CONDITIONS: dict[str, Kind] = {
     ),
     "partitions-unopened": Kind(
         _FAIL,
-        "Logs of partitions could not be opened or made: their requests fail with KAFKA_STORAGE_ERROR.",
+        "Logs of partitions could not be opened or created: their requests fail with KAFKA_STORAGE_ERROR.",
         "The message has the cause. On a full disk make room: it is tried again by itself. Of a damaged log "
         "restore the files, or move its folder away if its records may be lost, and restart the broker.",
     ),

@@ -213,7 +213,7 @@ def partitions(image: Callable[[], Image], part: Callable[[], ReplicasSource | N
             if each.log.offline_cause
         ]
         if unopened:
-            yield condition("partitions-unopened", f"could not be opened or made: {_some(unopened)}")
+            yield condition("partitions-unopened", f"could not be opened or created: {_some(unopened)}")
         closed = [
             f"{each.topic}-{each.index}"
             for each in here.partitions()

@@ -227,7 +227,7 @@ class ReplicaManager:
         except OSError as error:
             if topic.name not in self.unopened:  # fifty partitions have one cause
                 log.error(
-                    "%s-%d cannot be opened or made: %s; it and others of the topic are tried again",
+                    "%s-%d cannot be opened or created: %s; the topic's partitions are retried",
                     topic.name,
                     index,
                     error,

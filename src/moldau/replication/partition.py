@@ -178,7 +178,7 @@ class Partition:
         """Apply the topic's settings: at the start, and when they change."""
         self.flush_before_commit = flush_before_commit
         role = self._role
-        flushed = role.flushed(self.log.flushed_end_offset)  # also by flush.ms, of which nobody tells it
+        flushed = role.flushed(self.log.flushed_end_offset)  # flush.ms also flushes, unreported
         outputs = [*flushed, *role.configured(self.log.settings.min_insync_replicas, flush_before_commit)]
         self._mirror()
         self._carry_out(outputs)
@@ -521,7 +521,7 @@ class Partition:
                 assert isinstance(output, HighWatermark)
                 stable_bytes = self._move(output)
                 seen_bytes = max(self._counted_bytes, 1)
-                # Taken before anybody is answered: an answer lets the next request in, which may append more.
+                # Before any response: a response lets the next request in, which may append more.
                 # What is only staged is not seen yet.
                 self.unseen_bytes -= self._counted_bytes
                 self._counted_bytes = 0

@@ -38,7 +38,7 @@ class WorkList:
     """Topics to be updated, and partitions to be removed.
 
     `bring` yields the short steps of one topic, and stops early when `is_current` is false; `take` closes one
-    partition and removes its log; `failed` is told of a topic whose steps have raised.
+    partition and removes its log; `failed` is called with a topic whose steps raised.
     """
 
     def __init__(

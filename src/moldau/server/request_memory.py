@@ -203,7 +203,7 @@ class RequestMemory:
         if (self._kept if kept else self._frames).get(frame.connection) is not frame:
             return  # it has ended meanwhile
         self.closed_count += 1
-        what = "let requests wait behind earlier ones" if kept else "sent next to nothing"
+        what = "let requests wait behind earlier ones" if kept else "made no progress"
         held_bytes = frame.connection.received_bytes
         frame.connection.held_too_long(
             f"it {what} for {frame.looks * _LOOK_EVERY_MS / 1000:.0f} s, with {held_bytes:,} bytes "

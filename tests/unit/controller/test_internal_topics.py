@@ -42,14 +42,14 @@ def test_why_an_internal_topic_cannot_be_made_is_logged_once_for_each_cause(
                 await controller.auto_create_topics([topic])
             await controller.auto_create_topics(["flights"])
         told = [r.getMessage() for r in caplog.records if r.name == "moldau.controller"]
-        (line,) = [each for each in told if "cannot be made" in each]
+        (line,) = [each for each in told if "cannot be created" in each]
         assert topic in line
         assert "No space left on device" in line
         assert not any(record.exc_info for record in caplog.records)
         await controller.auto_create_topics([topic])
         assert topic in controller.view.image.topics
         await controller.auto_create_topics([topic])  # it exists: nothing to tell
-        assert len([r for r in caplog.records if "cannot be made" in r.getMessage()]) == 1
+        assert len([r for r in caplog.records if "cannot be created" in r.getMessage()]) == 1
         await controller.close()
 
     with caplog.at_level(logging.INFO):

@@ -68,7 +68,7 @@ def test_half_frames_of_many_clients_do_not_keep_a_good_one_out(
             one.close()
 
     on_a_node(scene, tmp_path, queued_max_request_bytes="2500000")
-    assert "sent next to nothing for 2 s" in caplog.text
+    assert "made no progress for 2 s" in caplog.text
     assert "queued.max.request.bytes=2500000 was used up" in caplog.text
 
 

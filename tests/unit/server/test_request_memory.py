@@ -93,7 +93,7 @@ def test_a_client_that_stalls_while_others_wait_is_closed_and_they_go_on() -> No
     assert stalled[0].closed
     (closed,) = listener.closed_for_memory
     assert closed[0] is stalled[0]
-    assert "sent next to nothing for 2 s, with 1,000,004 bytes" in closed[1]
+    assert "made no progress for 2 s, with 1,000,004 bytes" in closed[1]
     assert "queued.max.request.bytes=1000000" in closed[1]
     listener.timers.advance(1)
     assert stalled[1].aborted

@@ -128,7 +128,7 @@ class Membership:
             self.pending_syncs = self.pending_syncs - {old_id} | {new_id}
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that a member who has joined leads; False if nobody has."""
+        """Make sure that a joined member leads; False if none has joined."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.parked_join is not None:
             return True
@@ -139,7 +139,7 @@ class Membership:
         return False
 
     def all_joined(self) -> bool:
-        """Whether the join phase waits for nobody."""
+        """Whether all members have joined."""
         return self.parked_join_count == len(self.members) and not self.pending_joins
 
     def rebalance_timeout_ms(self) -> int:

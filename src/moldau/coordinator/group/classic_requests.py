@@ -131,7 +131,7 @@ class ClassicGroups:
     def sync(
         self, request: SyncGroupRequest, client: Client, parked: Parked[SyncGroupResponse], now_ms: int
     ) -> Result[SyncGroupResponse]:
-        """A member asks for its assignment; the leader brings everybody's."""
+        """A member asks for its assignment; the leader sends all members'."""
         names = (request.protocol_type, request.protocol_name)
         if client.api_version >= PROTOCOL_NAMED_SINCE and None in names:
             return Result(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))

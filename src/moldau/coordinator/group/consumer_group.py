@@ -137,7 +137,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def held_partition_count(self) -> int:
-        """How many partitions somebody has or still has to give up."""
+        """How many partitions members have or still have to give up."""
         return len(self._holders)
 
     def target(self, member_id: str) -> Assignment:
@@ -256,7 +256,7 @@ class ConsumerGroup:
         return False
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> int:
-        """Without a member id anybody may read; with one, it has to be a member in its present epoch."""
+        """A request without a member id is accepted; with one, it has to be a member in its present epoch."""
         if member_id is None and member_epoch < 0:
             return ErrorCode.NONE
         member = self.members.get(member_id or "")

@@ -106,7 +106,7 @@ class GroupShard:
         return [answer for group in self.groups.values() for answer in group.unloaded(error_code)]
 
     def rolled_back(self, error_code: int) -> list[ParkedAnswer]:
-        """Groups whose creation was undone are given up: answers for everyone who is parked in them."""
+        """Groups whose creation was undone: answers for everyone parked in them."""
         orphans, self.orphans = self.orphans, []
         return [answer for group in orphans for answer in group.unloaded(error_code)]
 

@@ -21,7 +21,7 @@ from moldau.coordinator.group.assignors.spec import (
 
 
 def assign_ranges(spec: GroupSpec) -> dict[str, Assignment]:
-    """Hand out all partitions of all topics that somebody reads; every member is in the answer."""
+    """Assign all partitions of all subscribed topics; every member is in the result."""
     member_order = ordered_members(spec)
     classes: dict[tuple[tuple[int, ...], int], list[bytes]] = {}
     for topic_id, ranks in subscribers_by_topic(spec, member_order).items():
@@ -44,8 +44,9 @@ def _previous_owners(
     topic_ids: list[bytes],
     partition_count: int,
 ) -> list[int]:
-    """Who had each partition number so far (-1: nobody). Where the topics of the class disagree, most topics
-    win, then the lowest rank: that moves the fewest partitions and is the same on every coordinator."""
+    """The previous owner of each partition number (-1: none). Where the topics of the class disagree, most
+    topics win, then the lowest rank: that moves the fewest partitions and is the same on every coordinator.
+    """
     votes: list[Counter[int] | None] = [None] * partition_count
     for rank in ranks:
         previous = spec.members[member_order[rank]].previous

@@ -3,7 +3,7 @@
 Partitions whose topics have the same readers are interchangeable, so they form one *pool*. Three steps:
 
     keep     every member keeps what it had, if it still reads the topic and the partition exists
-    deal     what nobody has goes, one by one, to the least loaded reader of its pool, small pools first
+    deal     free partitions go, one by one, to the least loaded reader of its pool, small pools first
     level    while one reader of a pool has two more than another, a partition of the pool moves from the
              first to the second; what the member had longest moves last
 
@@ -39,7 +39,7 @@ class _Pool:
 
 
 def assign_uniformly(spec: GroupSpec) -> dict[str, Assignment]:
-    """Hand out all partitions of all topics that somebody reads; every member is in the answer."""
+    """Assign all partitions of all subscribed topics; every member is in the result."""
     member_order = ordered_members(spec)
     loads = [0] * len(member_order)
     pools = _keep(spec, member_order, loads)
