@@ -128,7 +128,7 @@ class Presence:
             try:
                 await self._attend()
             except (NoSession, ControllerFenced) as error:
-                log.info("%s", error)  # an event says what to do, or has said it
+                log.info("%s", error)  # the event that follows says what to do
                 self._step_down()
             except Exception as error:
                 if self._joined is not None and not self._joined.done():
@@ -182,7 +182,7 @@ class Presence:
             return False
         self._refused = ""
         self.broker_epoch = epoch
-        # Should the session end while this process lives on, its logs have lost nothing.
+        # If the session ends while this process runs, its logs have lost nothing.
         self._registration = self._registration._replace(previous_broker_epoch=epoch)
         self._seat_sought = True
         return True

@@ -319,9 +319,7 @@ class Log:
         return self.epochs.latest()
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """Records from `start_offset` on belong to this leader epoch (a leader says so before its first
-        append).
-        """
+        """Records from `start_offset` on have this leader epoch (called before a leader's first append)."""
         self._writer.assign_epoch(leader_epoch, start_offset)
 
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:

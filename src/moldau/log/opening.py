@@ -111,7 +111,8 @@ class Opening:
         """Deal with each gap between trusted segments that compaction has not left: a segment is missing
         there.
 
-        A sole copy goes on behind it, and says so; another replica ends there. Returns the log's end.
+        A log without other replicas continues behind it, with a warning; any other ends there. Returns the
+        log's end.
         """
         segments = self._found.segments
         if self._found.settings.compacts:

@@ -89,12 +89,11 @@ def open_log(
 ) -> Recovered:
     """Open the partition's directory, creating it when it is missing.
 
-    `clean`: the last stop was clean. The offsets are those of the checkpoints, as in `Saved`.
-    `sole_copy`: no other replica has what this one has lost, so that it keeps what lies behind damage, and
-    does not use lost offsets again; else the log ends at the first damage or missing segment, and the replica
-    fetches from there: offsets are not skipped, and there is no gap that its leader does not have.
-    `start_offset`: where a log without segments begins. OSError when the disk fails; UnreadableLog when the
-    directory holds formats older than magic 2.
+    `clean`: the last stop was clean. The offsets are those of the checkpoints, as in `Saved`. `sole_copy`:
+    there is no other replica, so the log keeps what lies behind damage and does not use lost offsets again;
+    else it ends at the first damage or missing segment, and the replica fetches from there. `start_offset`:
+    where a log without segments begins. OSError when the disk fails; UnreadableLog when the directory holds
+    formats older than magic 2.
     """
     recovery_point = max(0, recovery_point)
     name = f"{topic}-{partition}"

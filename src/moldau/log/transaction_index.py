@@ -1,5 +1,4 @@
-"""The aborted transactions of one segment, so that a read_committed consumer can be told which records to
-skip (KIP-98).
+"""The index of aborted transactions of one segment (KIP-98): read_committed consumers skip their records.
 
     00000000000000000042.txnindex
     | version 2 | producer id 8 | first offset 8 | last offset 8 | last stable offset 8 |   34 bytes, repeated

@@ -209,9 +209,7 @@ class Writer:
         self.assign_epoch(leader_epoch, start_offset)
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """Records from `start_offset` on belong to this leader epoch (a leader says so before its first
-        append).
-        """
+        """Records from `start_offset` on have this leader epoch (called before a leader's first append)."""
         if self._epochs.assign(leader_epoch, start_offset):
             self._files.write_epochs(self._epochs)
         self.leader_epoch = leader_epoch

@@ -29,7 +29,7 @@ UNSEEN_PRODUCER_IDS = 1_000_000
 """Ids left out above the highest that is seen: a producer that was idle for a day has left no trace."""
 
 INVENTED_PRODUCER_IDS_FROM = 1 << 62
-"""No broker has given out so many: a client has made such an id up, and it does not count."""
+"""No broker allocates ids this high: a client invented such an id, and it is ignored."""
 
 _READ_BYTES = 1024 * 1024
 

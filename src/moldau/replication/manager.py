@@ -212,7 +212,7 @@ class ReplicaManager:
             partitions[index] = partition
         elif self._node_id not in state.replicas:
             del partitions[index]
-            partition.become(state)  # who waits is told now, and its files go when their turn comes
+            partition.become(state)  # waiters are answered now, its files go later
             self._work.remove(partition, version)
             return
         elif partition.log.settings is not settings:

@@ -142,7 +142,7 @@ class Role:
         """The in-sync set change in flight."""
         self.now_ms = 0.0
         self._ask_again = False
-        self._fetching: FetchFrom | None = None  # what the shell has been asked for last
+        self._fetching: FetchFrom | None = None  # the last FetchFrom that was returned
         self._min_in_sync = 1
         self._followers = _NO_FOLLOWERS
         self._waiting = WaitingAppends()  # acks=all: for the high watermark

@@ -75,7 +75,7 @@ class Ticker:
             try:
                 ticking.tick(now_ms)
             except Exception:
-                log.exception("a partition failed when it was told the time: this is a bug")
+                log.exception("the tick of a partition failed: this is a bug")
             if not self._needs(ticking):
                 self._watched.pop(ticking, None)
         if len(told) == _AT_ONCE:

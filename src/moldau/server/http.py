@@ -291,7 +291,7 @@ class _Exchange:
             await self._writer.drain()
 
     async def _refuse(self, error: "h11.RemoteProtocolError") -> None:
-        """The bytes are no HTTP: say so if an answer can still be given."""
+        """The bytes are not HTTP: answer 400 if that is still possible."""
         if self._peer.our_state not in (self._h11.IDLE, self._h11.SEND_RESPONSE):
             return
         body = f"not a request that this port understands: {error}\n".encode()

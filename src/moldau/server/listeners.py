@@ -36,7 +36,7 @@ class Listeners:
         response_room: ResponseRoom,
         http_address: Callable[[], str | None],
     ) -> None:
-        """`http_address` is told to browsers that come to the wrong port."""
+        """`http_address` is shown to browsers on a Kafka port."""
         self._settings = settings
         self._network = network
         self._clock = clock

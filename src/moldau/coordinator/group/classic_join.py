@@ -1,4 +1,4 @@
-"""Who may join a classic group, and as whom.
+"""Decides JoinGroup for a classic group: who may join, with which member id.
 
     no member id             a new member gets an id to rejoin with (KIP-394); old clients enter at once
     no id, known instance    a static member has restarted (KIP-345): it replaces its former self

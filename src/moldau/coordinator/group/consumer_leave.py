@@ -40,7 +40,7 @@ def leave_for_a_moment(group: ConsumerGroup, member: ConsumerMember) -> list[Any
 
 
 def fence(group: ConsumerGroup, leaving: Collection[str], image: Topics) -> list[Any]:
-    """Remove members for good."""
+    """Remove members permanently."""
     remaining = {known_id: known for known_id, known in group.members.items() if known_id not in leaving}
     used = {known.topic_regex for known in remaining.values()}
     resolved = {pattern: topics for pattern, topics in group.resolved_topics().items() if pattern in used}

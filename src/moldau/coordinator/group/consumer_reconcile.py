@@ -1,4 +1,4 @@
-"""Bringing one member towards its target, one safe step at a time (KIP-848).
+"""Moves one member towards its target assignment, one safe step at a time (KIP-848).
 
 The target assignment is what every member *should* have; a member only gets what no other member still has.
 Each heartbeat of a member takes the next step that its state allows:

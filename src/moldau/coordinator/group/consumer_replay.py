@@ -1,8 +1,8 @@
-"""Applying a consumer group's records to the state: the only way in which it changes.
+"""Applies a consumer group's records to the state: the only way in which it changes.
 
 A loaded log holds only the last value of each key, in the order of the last writes. So a record may come
 before the one that "creates" its group or member, and every record can create both; a tombstone of something
-unknown is nothing.
+unknown is ignored.
 """
 
 from collections.abc import Callable

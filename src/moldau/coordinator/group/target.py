@@ -1,4 +1,4 @@
-"""Computing a group's target assignment: from members and topics to what each member should have.
+"""Computes a group's target assignment from its members and topics.
 
 A pure function around the assignor: it translates names and patterns to topic ids, carries the former targets
 over (those of a replaced static member to its successor), and says what changed, so that only changes are

@@ -1,5 +1,5 @@
-"""InitProducerId with a transactional id (KIP-98, KIP-360): the producer's id and a new epoch, which fences
-the producer that had the last one.
+"""InitProducerId with a transactional id (KIP-98, KIP-360): allocates a producer id or raises its epoch,
+which fences the previous producer.
 
     state                | answer
     ---------------------+------------------------------------------------------------------------------

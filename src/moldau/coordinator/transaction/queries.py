@@ -1,4 +1,4 @@
-"""DescribeTransactions, ListTransactions, and the view of transactions for metrics and the monitor.
+"""DescribeTransactions, ListTransactions, and transaction status for metrics and health.
 
 ListTransactions filters by state, producer id, duration (v1) and a pattern for the whole id (v2, RE2). A
 state that does not exist is named in the answer and matches nothing; so does one that no record ever has.

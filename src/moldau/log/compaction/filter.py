@@ -12,9 +12,9 @@ holds the sequence number that must be expected next; the round's last batch hol
 goes on. (Behind the map's end all stays also so that gaps lie only where the log is known to be clean.) A
 marker that is needed for one of these stays whole, because without its record it says nothing.
 
-A tombstone's horizon is set when the round that covers it is through with the batch: from now on a consumer
-that begins at offset 0 finds no older value, and one that began before has delete.retention.ms to reach it.
-(Kafka also sets it on batches behind the map's end, which a reader may then miss.)
+A tombstone's delete horizon is set by the round that covers it: from then on a consumer that begins at offset
+0 finds no older value, and one that began before has delete.retention.ms to reach the tombstone. (Kafka also
+sets it on batches behind the map's end, which a reader may then miss.)
 """
 
 from moldau.core.files import Buffer

@@ -93,7 +93,7 @@ class CleanJob:
     """The same for their offset indexes, and for their time indexes."""
     index_interval_bytes: int = 4096
     dedupe_buffer_bytes: int = 128 << 20
-    """What the map of keys may take, all told (log.cleaner.dedupe.buffer.size / log.cleaner.threads)."""
+    """Memory limit of the map of keys (log.cleaner.dedupe.buffer.size / log.cleaner.threads)."""
     load_factor: float = 0.9
     io_buffer_bytes: int = 512 << 10
     """How much is read and written at a time; a larger batch takes what it needs."""
@@ -122,7 +122,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a job did. Records and bytes are those of the filtering, unless said otherwise."""
+    """What a job has done. Records and bytes are those of the filtering, unless said otherwise."""
 
     mapped_bytes: int = 0
     """Read to find out the dirty range's keys."""
@@ -161,7 +161,7 @@ class CleanResult:
 
 
 class Progress(NamedTuple):
-    """How far a job has come; told a few times a second at most."""
+    """A job's progress; reported a few times a second at most."""
 
     phase: str
     """"mapping" or "cleaning"."""

@@ -1,8 +1,8 @@
 """The latest offset of every key, in memory of a fixed size, however many keys there are.
 
-A key is stood for by 128 bits of its digest, so that a key of any length takes 24 bytes and two keys that are
-taken for one are out of the question (10 million keys: one chance in 10^24). A Python dict would take 150 to
-200 bytes a key. So the map is a hash table with open addressing in three arrays of 64-bit numbers:
+A key is represented by 128 bits of its digest, so that a key of any length takes 24 bytes and two keys that
+are taken for one are out of the question (10 million keys: one chance in 10^24). A Python dict would take 150
+to 200 bytes a key. So the map is a hash table with open addressing in three arrays of 64-bit numbers:
 
     high halves | low halves | offsets          slot = high mod slots, then steps of 1 + low mod (slots - 1)
 

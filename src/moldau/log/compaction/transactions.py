@@ -9,7 +9,7 @@ A marker is needed as long as a batch of its transaction is in the log, be it an
 its sequence number: without the marker it would look like an open transaction. So a marker may go when a
 pass, which begins at the log's beginning, has met no batch of its producer since that producer's last marker.
 An abort marker that stays takes its entry into the new transaction index, and one that goes takes it along: a
-consumer that is told of an abort without a marker would skip the producer's records for ever.
+consumer that got an abort without a marker would skip the producer's records for ever.
 """
 
 from bisect import bisect_right
@@ -49,7 +49,7 @@ class AbortedRanges:
 
 
 class Markers:
-    """Which markers are needed; to be told of every batch from the log's beginning on, in order."""
+    """Which markers are needed; to be called with every batch from the log's beginning on, in order."""
 
     __slots__ = ("_aborted", "_observed")
 
