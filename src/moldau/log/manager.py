@@ -216,8 +216,8 @@ class LogManager:
         self._found.clear()
 
     def _force_recovered(self) -> None:
-        """With durability `group`: fsync the recovered logs, since a killed broker's last writes may be in
-        the page cache only, and are treated as committed from now on.
+        """With durability `group` or flush.messages=1: fsync the recovered logs, since a killed broker's last
+        writes may be in the page cache only, and count as committed from now on.
         """
         group = self.settings.moldau_durability == "group"
         due = [
