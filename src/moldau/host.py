@@ -60,7 +60,7 @@ def read_process_facts() -> "ProcessFacts":
     return read()
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Host:
     """One machine: everything that a broker uses from outside."""
 

@@ -40,7 +40,7 @@ class ResponseRoom:
     fetch_bytes: int = 1 << 31
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # each method made costs time at the start
 class Broker:
     """The parts of one running broker that handlers use."""
 

@@ -11,7 +11,7 @@ asked again. Not here: pending offsets (coordinator/group/transactional_offsets.
 from typing import Any
 
 from moldau.coordinator.append_errors import CLIENT_ERRORS
-from moldau.coordinator.group.transactional_offsets import refuse_transactional_commit
+from moldau.coordinator.group.commit_refusal import refuse_transactional_commit
 from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.offset_commit import batch_bytes_max, partition_counts, weigh

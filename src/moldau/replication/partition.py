@@ -516,19 +516,19 @@ class Partition:
         seen_bytes = stable_bytes = 0
         woken = False
         for output in outputs:
-            kind = type(output)
-            if kind is HighWatermark:
-                assert isinstance(output, HighWatermark)
-                stable_bytes = self._move(output)
-                seen_bytes = max(self._counted_bytes, 1)
+            if isinstance(output, HighWatermark):
+                if self.fetch_waiters:
+                    stable_bytes = self._move(output)
+                else:
+                    self.high_watermark = output.after
+                seen_bytes = self._counted_bytes or 1
                 # Before any response: a response lets the next request in, which may append more.
                 # What is only staged is not seen yet.
                 self.unseen_bytes -= self._counted_bytes
                 self._counted_bytes = 0
-            elif kind is Settle:
-                assert isinstance(output, Settle)
+            elif isinstance(output, Settle):
                 self._settle(output)
-            elif kind is WakeFetches:
+            elif isinstance(output, WakeFetches):
                 woken = True
             else:
                 self._ask(output)
@@ -546,9 +546,6 @@ class Partition:
 
     def _move(self, moved: HighWatermark) -> int:
         """Set the high watermark; returns how many more bytes read_committed consumers can read."""
-        if not self.fetch_waiters:
-            self.high_watermark = moved.after
-            return 0
         stable_before = self.last_stable_offset
         self.high_watermark = moved.after
         stable = self.last_stable_offset

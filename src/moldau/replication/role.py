@@ -77,6 +77,9 @@ _AWAITS_METADATA = frozenset(
 
 _NO_FOLLOWERS: dict[int, FollowerProgress] = {}  # shared by all that have none, and never changed
 
+# A named tuple made this way costs a third of its constructor.
+_new_tuple = tuple.__new__
+
 
 class Role:
     """The role of one replica in its partition."""
@@ -170,7 +173,8 @@ class Role:
     @property
     def has_timeouts(self) -> bool:
         """Whether anything waits whose timeout `tick` must watch."""
-        return bool(self._waiting)
+        waiting = self._waiting
+        return bool(waiting.entries) and len(waiting) > 0  # the first is quick, and usually enough
 
     @property
     def has_followers(self) -> bool:
@@ -273,9 +277,14 @@ class Role:
             return (Settle((waiter,), ErrorCode.NOT_LEADER_OR_FOLLOWER),)
         if acks == 1:
             if end_offset > self.progress:
-                if self._local is None:
-                    self._local = WaitingAppends()
-                self._local.add(end_offset, waiter, None)
+                local = self._local
+                if local is None:
+                    self._local = local = WaitingAppends()
+                if end_offset < local.last_end_offset:
+                    local.add(end_offset, waiter, None)
+                else:
+                    local.last_end_offset = end_offset
+                    local.entries.append((end_offset, waiter, None))
                 return NOTHING
         elif end_offset > self.high_watermark:
             waiting = self._waiting
@@ -312,10 +321,11 @@ class Role:
         self.progress = end_offset
         if not self.leads:
             return self._follower_progressed()
-        if self._local:
-            waiters = self._local.reached(end_offset)
+        local = self._local
+        if local is not None and local.entries:
+            waiters = local.reached(end_offset)
             if waiters:
-                return [Settle(waiters, 0), *self._advance()]
+                return (_new_tuple(Settle, (waiters, 0)), *self._advance())
         return self._advance()
 
     def _advance(self) -> Outputs:
@@ -325,10 +335,12 @@ class Role:
         if end_offset <= before:
             return NOTHING
         self.high_watermark = end_offset
-        waiters = self._waiting.reached(end_offset)
-        if waiters:
-            return HighWatermark(before, end_offset), Settle(waiters, 0)
-        return (HighWatermark(before, end_offset),)
+        moved = _new_tuple(HighWatermark, (before, end_offset))
+        if self._waiting.entries:
+            waiters = self._waiting.reached(end_offset)
+            if waiters:
+                return moved, _new_tuple(Settle, (waiters, 0))
+        return (moved,)
 
     def _committed_end_offset(self) -> int:
         """The smallest progress over the in-sync set, the requested one, and caught-up followers: without

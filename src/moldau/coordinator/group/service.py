@@ -14,12 +14,13 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from moldau.coordinator.coordinator import partition_of
+from moldau.coordinator.group.commit_refusal import refuse_transactional_commit
 from moldau.coordinator.group.consumer_service import ConsumerGroups
 from moldau.coordinator.group.group import Client, Group
 from moldau.coordinator.group.offsets import refuse_commit
 from moldau.coordinator.group.removals import Removals
 from moldau.coordinator.group.shard import GroupShard
-from moldau.coordinator.group.transactional_offsets import CommitGuard, refuse_transactional_commit
+from moldau.coordinator.group.transactional_offsets import CommitGuard
 from moldau.coordinator.machine import CoordinatorLog
 from moldau.coordinator.markers import Marker
 from moldau.coordinator.result import Parked, Result

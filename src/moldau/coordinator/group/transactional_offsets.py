@@ -17,6 +17,7 @@ Not here: asking (handlers/txn_offset_commit.py).
 
 from typing import TYPE_CHECKING, Any
 
+from moldau.coordinator.group.commit_refusal import refuse_transactional_commit
 from moldau.coordinator.group.consumer_group import OTHER_EPOCH, ConsumerGroup
 from moldau.coordinator.group.pending_offsets import Place
 from moldau.coordinator.records import Record, decode
@@ -172,21 +173,3 @@ class TransactionalOffsets:
         record = decode(key, value)
         if record is not None and isinstance(record.key, OffsetCommitKey):
             self.replay_pending(record.key, record.value, producer)
-
-
-def refuse_transactional_commit(request: TxnOffsetCommitRequest, error_code: int) -> TxnOffsetCommitResponse:
-    """The response in which every partition has the same error."""
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=row.partition_index, error_code=error_code
-                    )
-                    for row in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
