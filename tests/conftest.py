@@ -1,13 +1,19 @@
 """What tests of several folders share."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from moldau.log.compaction import kernel
 
 # A busy machine is slow, not wrong: by itself Hypothesis fails an example that takes 200 ms.
-settings.register_profile("moldau", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("moldau")
+_PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+# The same examples in every run, so that a change is judged by what it changed; new ones are looked for with
+# MOLDAU_NEW_EXAMPLES=1 (docs/testing.md).
+settings.register_profile("same", derandomize=True, database=None, **_PATIENT)
+settings.register_profile("new", **_PATIENT)
+settings.load_profile("new" if os.environ.get("MOLDAU_NEW_EXAMPLES") else "same")
 
 
 @pytest.fixture(params=("python", "compiled"))

@@ -321,7 +321,7 @@ def test_compacted_topic(spark: SparkSession, topic: str, checkpoint: str) -> No
                 topic, str(value).encode(), key=str(value % 10 if value < 50 else value).encode()
             )
             producer.flush()
-        left = until(lambda: values_left(broker, topic, at_most=40))
+        left = until(lambda: values_left(broker, topic, at_most=20))  # nothing more to clean
         stream = Stream(spark, broker, topic, checkpoint)
         stream.run(maxOffsetsPerTrigger="7")
         assert stream.values == left
