@@ -1,13 +1,14 @@
 """Loading a shard: its log is read back into an empty state.
 
-    read (in slices) ──> last value of every key ──> replay (in slices) ──> open transactions ──> serve
-        └── fails ──> again after a second, until this broker no longer leads
+    all is committed ──> read (in slices) ──> last value of every key ──> replay (in slices)
+        └── fails ──> again after a second, until            ──> open transactions ──> serve
+                      this broker no longer leads
 
 Only the last value of every key is replayed, in the order of the last writes: the topic is compacted, so a
-state must not depend on anything else (last_values.py). A new leader first waits until all that earlier
-leaders wrote is committed, or it would miss acknowledged records. A slice is one turn of the event loop;
-requests are refused with COORDINATOR_LOAD_IN_PROGRESS meanwhile. A record that cannot be decoded is logged
-and skipped.
+state must not depend on anything else (last_values.py). A leader first waits until all that is in the log is
+committed: it would miss records that the last leader acknowledged, or, loading again in the same epoch, its
+own append of unknown outcome. A slice is one turn of the event loop; requests are refused with
+COORDINATOR_LOAD_IN_PROGRESS meanwhile. A record that cannot be decoded is logged and skipped.
 
 Not here: what serves afterwards (shard.py).
 """
@@ -19,7 +20,7 @@ from itertools import islice
 from typing import Any
 
 from moldau.coordinator.last_values import LastValues
-from moldau.coordinator.machine import CoordinatorLog, Machine, TransactionalMachine
+from moldau.coordinator.machine import Appended, CoordinatorLog, Machine, TransactionalMachine
 from moldau.coordinator.shard import Shard
 from moldau.protocol.errors import ErrorCode, error_name
 
@@ -27,9 +28,6 @@ LOAD_SLICE_RECORDS = 2000
 """Records read or replayed in one turn of the event loop: some milliseconds."""
 
 LOAD_RETRY_MS = 1000
-
-COMMIT_RETRY_MS = 50
-"""The pause while a new leader waits until what the last one wrote is committed."""
 
 _log = logging.getLogger(__name__)
 
@@ -83,6 +81,14 @@ class Loader:
                 except Exception:
                     self._unreadable(shard, key)
 
+    def _load_when_committed(self, shard: Shard[Any]) -> None:
+        def go_on(committed: Appended) -> None:
+            failed = committed.cancelled() or committed.exception() is not None
+            shard.later(LOAD_RETRY_MS if failed else 0, lambda: self.load(shard))
+
+        place = (self._topic, shard.index, shard.leader_epoch)
+        self._coordinator_log.all_committed(*place).add_done_callback(go_on)
+
     def _unreadable(self, shard: Shard[Any], key: bytes) -> None:
         _log.exception("%s: skipping a record that cannot be read: %r", shard.name, key)
 
@@ -90,7 +96,7 @@ class Loader:
         """Reading failed, and nothing has been replayed: try again later."""
         error_code = getattr(sys.exc_info()[1], "error_code", None)
         if error_code == ErrorCode.OFFSET_NOT_AVAILABLE:
-            shard.later(COMMIT_RETRY_MS, lambda: self.load(shard))
+            self._load_when_committed(shard)
             return
         if shard.index not in self._failing:
             # Fifty partitions that fail every second would fill the disk whose fullness made them fail.

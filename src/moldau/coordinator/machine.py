@@ -109,5 +109,9 @@ class CoordinatorLog(Protocol):
         """Append the end of a producer's transaction; done when committed, fails as `append_records` does."""
 
     def committed_records(self, topic: str, index: int, leader_epoch: int) -> Iterator[Loaded]:
-        """All committed records in order. OFFSET_NOT_AVAILABLE as long as this broker does not know yet
-        whether all that earlier leaders wrote is committed."""
+        """All committed records in order. OFFSET_NOT_AVAILABLE as long as something in the log is not
+        committed: it may have been acknowledged by an earlier leader, or be this caller's own append whose
+        outcome it does not know."""
+
+    def all_committed(self, topic: str, index: int, leader_epoch: int) -> Appended:
+        """Done when everything that is in the log now is committed; fails as `append_records` does."""

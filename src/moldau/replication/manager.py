@@ -381,12 +381,9 @@ class ReplicaManager:
         self, topic: str, index: int, leader_epoch: int, append: Callable[[Partition], AppendResult]
     ) -> "asyncio.Future[None]":
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        partition = self.partition(topic, index)
-        error_code = (
-            ErrorCode.NOT_LEADER_OR_FOLLOWER if partition is None else partition.refusal(leader_epoch)
-        )
-        if partition is None or error_code:
-            future.set_exception(ReplicaError(error_code))
+        partition = self._led(topic, index, leader_epoch)
+        if isinstance(partition, int):
+            future.set_exception(ReplicaError(partition))
             return future
         result = append(partition)
         if result.error_code:
@@ -395,16 +392,30 @@ class ReplicaManager:
             partition.wait_for(result.last_offset + 1, _AppendWaiter(future))
         return future
 
-    def committed_records(self, topic: str, index: int, leader_epoch: int) -> Iterator[Loaded]:
-        """Every record of the partition from its start to its high watermark: `(key, value)`, or what belongs
-        to a transaction, or ends one. OFFSET_NOT_AVAILABLE until what earlier leaders wrote is committed."""
+    def _led(self, topic: str, index: int, leader_epoch: int) -> Partition | int:
+        """The partition that a coordinator of this epoch writes and reads, or why it may not."""
         partition = self.partition(topic, index)
-        error_code = (
-            ErrorCode.NOT_LEADER_OR_FOLLOWER if partition is None else partition.refusal(leader_epoch)
-        )
-        if partition is None or error_code:
-            raise ReplicaError(error_code)
-        if not partition.end_is_known():
+        if partition is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return partition.refusal(leader_epoch) or partition
+
+    def all_committed(self, topic: str, index: int, leader_epoch: int) -> "asyncio.Future[None]":
+        """Done when all that is in the log now is committed; fails as `append_records` does."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        partition = self._led(topic, index, leader_epoch)
+        if isinstance(partition, int):
+            future.set_exception(ReplicaError(partition))
+        else:
+            partition.wait_for(partition.log.log_end_offset, _AppendWaiter(future))
+        return future
+
+    def committed_records(self, topic: str, index: int, leader_epoch: int) -> Iterator[Loaded]:
+        """Every record of the partition from its start to its end: `(key, value)`, or what belongs to a
+        transaction, or ends one. OFFSET_NOT_AVAILABLE until all of them are committed."""
+        partition = self._led(topic, index, leader_epoch)
+        if isinstance(partition, int):
+            raise ReplicaError(partition)
+        if partition.high_watermark < partition.log.log_end_offset:
             raise ReplicaError(ErrorCode.OFFSET_NOT_AVAILABLE)
         offset = partition.log.log_start_offset
         while offset < partition.high_watermark:

@@ -4,7 +4,7 @@ next leader epoch starts from the log."""
 from typing import Any
 
 import pytest
-from pending_append import LogError
+from pending_append import LogError, PendingAppend
 from test_runtime_shards import Desk, LoopFree, Notebook
 
 from moldau.coordinator import loading
@@ -217,17 +217,26 @@ def test_a_new_leader_waits_until_what_the_last_one_wrote_is_committed(
     committed = it.desk.log.committed_records
     acknowledged = [(b"a", b"acknowledged by the last leader")]
 
+    waits: list[PendingAppend] = []
+
     def not_yet(topic: str, index: int, leader_epoch: int) -> Any:
         raise LogError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
+    def all_committed(topic: str, index: int, leader_epoch: int) -> PendingAppend:
+        waits.append(PendingAppend(lambda: None))
+        return waits[-1]
+
     it.desk.log.committed_records = not_yet  # type: ignore[method-assign]
+    it.desk.log.all_committed = all_committed  # type: ignore[attr-defined]
     it.desk.runtime.elected(0, 1)
     it.read("early", "a")
-    it.desk.timers.advance(loading.COMMIT_RETRY_MS)
+    it.desk.timers.advance(60_000)
     it.read("still early", "a")
+    assert len(waits) == 1, "it waits for the event, and does not ask again and again"
     it.desk.log.records[0] = list(acknowledged)
     it.desk.log.committed_records = committed  # type: ignore[method-assign]
-    it.desk.timers.advance(loading.COMMIT_RETRY_MS)
+    waits[0].finish()
+    it.desk.timers.advance(0)
     it.read("in time", "a")
     assert it.heard() == [
         "early: COORDINATOR_LOAD_IN_PROGRESS",
@@ -235,3 +244,42 @@ def test_a_new_leader_waits_until_what_the_last_one_wrote_is_committed(
         "in time: acknowledged by the last leader",
     ]
     assert not caplog.records, "nothing is wrong"
+
+
+def test_who_resigns_while_it_waits_to_load_never_serves_and_the_next_epoch_waits_for_itself() -> None:
+    it = Transcript()
+    waits: list[PendingAppend] = []
+    committed = it.desk.log.committed_records
+    ready = [False]
+
+    def committed_records(topic: str, index: int, leader_epoch: int) -> Any:
+        if not ready[0]:
+            raise LogError(ErrorCode.OFFSET_NOT_AVAILABLE)
+        return committed(topic, index, leader_epoch)
+
+    def all_committed(topic: str, index: int, leader_epoch: int) -> PendingAppend:
+        waits.append(PendingAppend(lambda: None))
+        return waits[-1]
+
+    it.desk.log.committed_records = committed_records  # type: ignore[method-assign]
+    it.desk.log.all_committed = all_committed  # type: ignore[attr-defined]
+    it.desk.runtime.elected(0, 1)
+    it.desk.runtime.resigned(0)
+    ready[0] = True
+    waits[0].finish()
+    it.desk.timers.advance(10_000)
+    it.read("of a broker that leads no longer", "a")
+    ready[0] = False
+    it.desk.runtime.elected(0, 3)
+    waits[1].finish(ErrorCode.KAFKA_STORAGE_ERROR)
+    it.read("while it fails", "a")
+    it.desk.timers.advance(loading.LOAD_RETRY_MS - 1)
+    assert len(waits) == 2
+    ready[0] = True
+    it.desk.timers.advance(1)
+    it.read("at last", "a")
+    assert it.heard() == [
+        "of a broker that leads no longer: NOT_COORDINATOR",
+        "while it fails: COORDINATOR_LOAD_IN_PROGRESS",
+        "at last: blank",
+    ]

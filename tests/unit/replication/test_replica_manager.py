@@ -87,8 +87,11 @@ def test_what_a_coordinator_appends_is_read_back_once_committed(tmp_path: Path) 
         world.apply(CREATED)
         written = [(b"a", b"1"), (b"b", None), (b"a", b"2")]
         done = world.replicas.append_records("t", 0, 0, written)
-        assert list(world.replicas.committed_records("t", 0, 0)) == []
-        await asyncio.wait_for(done, 5)
+        with pytest.raises(ReplicaError) as too_early:  # its own append, whose outcome it does not know
+            list(world.replicas.committed_records("t", 0, 0))
+        assert too_early.value.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        await asyncio.wait_for(world.replicas.all_committed("t", 0, 0), 5)
+        assert done.done()
         assert list(world.replicas.committed_records("t", 0, 0)) == written
         with pytest.raises(ReplicaError) as refused:
             await world.replicas.append_records("nowhere", 0, 0, written)
@@ -137,7 +140,14 @@ def test_a_new_leader_with_records_that_are_not_committed_yet_is_not_read(tmp_pa
         with pytest.raises(ReplicaError) as refused:
             list(world.replicas.committed_records("t", 0, 1))
         assert refused.value.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        committed = world.replicas.all_committed("t", 0, 1)
+        deposed = world.replicas.all_committed("t", 0, 0)
+        assert not committed.done()
+        with pytest.raises(ReplicaError) as refused:
+            await deposed
+        assert refused.value.error_code == ErrorCode.FENCED_LEADER_EPOCH
         world.apply(PartitionChanged("t", 0, led_again._replace(isr=(1,), partition_epoch=2)))
+        assert committed.done()
         assert list(world.replicas.committed_records("t", 0, 1)) == [(b"a", b"1")]
         appended.cancel()
 
