@@ -19,13 +19,20 @@ _log = logging.getLogger(__name__)
 
 
 class Entry:
-    """A result in a shard's queue. `before` is the journal's mark from before its records were replayed."""
+    """A result in a shard's queue, decided at `since_ms`. `before` is the journal's mark from before its
+    records were replayed."""
 
-    __slots__ = ("before", "parked", "records", "refuse", "result", "size_bytes", "writer")
+    __slots__ = ("before", "parked", "records", "refuse", "result", "since_ms", "size_bytes", "writer")
 
     def __init__(
-        self, result: Result[Any], parked: Parked[Any] | None, refuse: Refuse | None, state: Machine
+        self,
+        result: Result[Any],
+        parked: Parked[Any] | None,
+        refuse: Refuse | None,
+        state: Machine,
+        since_ms: int = 0,
     ) -> None:
+        self.since_ms = since_ms
         self.result = result
         self.parked = parked
         self.refuse = refuse
@@ -59,6 +66,11 @@ class Entry:
             state.journal.roll_back(self.before)
             raise
 
+    def refuse_caller(self, error_code: int) -> None:
+        """Answer the caller with an error, unless it has its answer, or waits for another request."""
+        if self.parked is not None and self.refuse is not None and self.result.response is not None:
+            self.parked.answer(self.refuse(error_code))
+
     def release(self) -> None:
         """The records are committed: release the responses."""
         if self.result.on_commit is not None:
@@ -82,8 +94,7 @@ def refuse(entries: Iterable[Entry], error_code: int) -> None:
         if entry.result.on_failure is not None:
             entry.result.on_failure(error_code)
     for entry in entries:
-        if entry.parked is not None and entry.refuse is not None and entry.result.response is not None:
-            entry.parked.answer(entry.refuse(error_code))
+        entry.refuse_caller(error_code)
         for parked, response in entry.result.answers:
             parked.answer(response)
 

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from moldau.coordinator.loading import Loader
 from moldau.coordinator.machine import CoordinatorLog, Machine
 from moldau.coordinator.result import Parked, Result
-from moldau.coordinator.shard import Shard
+from moldau.coordinator.shard import COMMIT_TIMEOUT_MS, Shard
 from moldau.core.clock import Clock
 from moldau.core.timers import Timers
 from moldau.protocol.errors import ErrorCode
@@ -28,7 +28,8 @@ M = TypeVar("M", bound=Machine)
 
 
 class CoordinatorRuntime(Generic[M]):
-    """The shards of `topic` here. `make_state(index, leader_epoch)` returns an empty state."""
+    """The shards of `topic` here. `make_state(index, leader_epoch)` returns an empty state; callers
+    wait at least `commit_timeout_ms()` for the commit of what they asked for."""
 
     def __init__(
         self,
@@ -38,7 +39,9 @@ class CoordinatorRuntime(Generic[M]):
         make_state: Callable[[int, int], M],
         clock: Clock,
         timers: Timers,
+        commit_timeout_ms: Callable[[], int] = lambda: COMMIT_TIMEOUT_MS,
     ) -> None:
+        self._commit_timeout_ms = commit_timeout_ms
         self.topic = topic
         self._coordinator_log = log
         self._make_state = make_state
@@ -84,6 +87,7 @@ class CoordinatorRuntime(Generic[M]):
             clock=self._clock,
             timers=self._timers,
             reload=reload,
+            commit_timeout_ms=self._commit_timeout_ms(),
         )
         self._shards[index] = shard
         self._loader.load(shard)

@@ -8,6 +8,10 @@ once, so that the next request builds on them, and appended; decisions made whil
 share the next one. Every response, also to a read, waits until everything the shard wrote before it is
 committed: no client is told something that a crash could undo.
 
+An append may also take long, because the replicas are away, or for ever, because another broker leads and
+this one has not heard of it. Then callers are refused after `commit_timeout_ms`, and look for their
+coordinator again; what they asked for stays in the queue, and may yet be committed.
+
 An append fails in one of two ways. Refused before writing: one append is in flight at a time, so nothing
 decided after it has reached the log, and the journal undoes all of it. Outcome unknown (a timeout, lost
 leadership): the shard is dropped and loaded again from the log. Either way everyone who waits is answered.
@@ -36,6 +40,9 @@ from moldau.protocol.errors import ErrorCode
 
 M = TypeVar("M", bound=Machine)
 
+COMMIT_TIMEOUT_MS = 5000
+"""How long callers wait at least for the commit; at most half as long again."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -49,6 +56,7 @@ class Shard(Generic[M]):
     __slots__ = (
         "_clock",
         "_closed",
+        "_commit_timeout_ms",
         "_coordinator_log",
         "_failing",
         "_flush_due",
@@ -58,6 +66,7 @@ class Shard(Generic[M]):
         "_timer",
         "_timer_at_ms",
         "_timers",
+        "_watch",
         "index",
         "leader_epoch",
         "loading",
@@ -76,6 +85,7 @@ class Shard(Generic[M]):
         clock: Clock,
         timers: Timers,
         reload: Callable[[int], None],
+        commit_timeout_ms: int = COMMIT_TIMEOUT_MS,
     ) -> None:
         self.topic = topic
         self.index = index
@@ -87,6 +97,8 @@ class Shard(Generic[M]):
         self._clock = clock
         self._timers = timers
         self._reload = reload
+        self._commit_timeout_ms = commit_timeout_ms
+        self._watch: TimerHandle | None = None
         self._queue: deque[Entry] = deque()
         self._in_flight: list[Entry] | None = None
         self._flush_due = False
@@ -111,13 +123,14 @@ class Shard(Generic[M]):
         """Answer everyone who waits with `error_code`, and do nothing any more. The outcome of an append in
         flight is ignored."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._watch):
+            if timer is not None:
+                timer.cancel()
         refuse([*(self._in_flight or []), *self._queue], error_code)
         for parked, response in self.state.unloaded(error_code):
             parked.answer(response)
 
-    def later(self, delay_ms: int, action: Callable[[], None]) -> TimerHandle:
+    def later(self, delay_ms: float, action: Callable[[], None]) -> TimerHandle:
         """Run `action` later, unless the shard has been given up by then."""
 
         def run() -> None:
@@ -132,7 +145,8 @@ class Shard(Generic[M]):
         self, operation: Callable[[M, int], Result[Any]], refuse: Refuse, parked: Parked[Any] | None
     ) -> Any:
         """See `CoordinatorRuntime.decide`."""
-        result = operation(self.state, self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        result = operation(self.state, now_ms)
         for effect in result.effects:
             effect()
         if (
@@ -148,7 +162,7 @@ class Shard(Generic[M]):
             self._arm()
             return result.response
         parked = parked if parked is not None else Parked()
-        self._accept(Entry(result, parked, refuse, self.state))
+        self._accept(Entry(result, parked, refuse, self.state, now_ms))
         if self._in_flight is None and self._queue:
             self._flush()
         return parked.outcome()
@@ -195,6 +209,8 @@ class Shard(Generic[M]):
             records += entry.records
             size_bytes += entry.size_bytes
         self._in_flight = entries
+        if self._watch is None:
+            self._watch_commits()
         try:
             appended = self._append(first.writer, records)
         except Exception as error:
@@ -252,6 +268,20 @@ class Shard(Generic[M]):
         for parked, response in self.state.rolled_back(error_code):
             parked.answer(response)
         self._arm()
+
+    def _watch_commits(self) -> None:
+        """While appends are in flight: look now and then for callers that have waited too long."""
+        self._watch = self.later(self._commit_timeout_ms / 2, self._refuse_overdue)
+
+    def _refuse_overdue(self) -> None:
+        self._watch = None
+        if self._in_flight is None:
+            return
+        since_ms_max = self._clock.now_ms() - self._commit_timeout_ms
+        for entry in [*self._in_flight, *self._queue]:
+            if entry.since_ms <= since_ms_max:
+                entry.refuse_caller(CLIENT_ERRORS[ErrorCode.REQUEST_TIMED_OUT])
+        self._watch_commits()
 
     # Timers.
 

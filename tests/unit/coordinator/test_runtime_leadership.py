@@ -9,6 +9,7 @@ from test_runtime_shards import Desk, LoopFree, Notebook
 
 from moldau.coordinator import loading
 from moldau.coordinator.result import Parked, ParkedAnswer, Result
+from moldau.coordinator.shard import COMMIT_TIMEOUT_MS
 from moldau.protocol.errors import ErrorCode
 
 
@@ -283,3 +284,30 @@ def test_who_resigns_while_it_waits_to_load_never_serves_and_the_next_epoch_wait
         "while it fails: COORDINATOR_LOAD_IN_PROGRESS",
         "at last: blank",
     ]
+
+
+def test_a_coordinator_whose_appends_are_never_committed_refuses_its_callers_in_time() -> None:
+    """Another broker leads, and this one has not heard of it: nothing it appends is fetched by followers."""
+    it = Transcript()
+    it.desk.log.hold = True
+    it.park("member")
+    it.write("in flight", "a", "1")
+    it.desk.timers.advance(0)
+    it.write("queued", "b", "1")
+    it.read("reader behind both", "a")
+    it.desk.timers.advance(COMMIT_TIMEOUT_MS - 1)
+    it.write("later", "c", "1")
+    assert it.heard() == []
+    it.desk.timers.advance(1)
+    refused = [f"{who}: COORDINATOR_NOT_AVAILABLE" for who in ("in flight", "queued", "reader behind both")]
+    assert it.heard() == refused, "who waits for another client is its own patience's business"
+    it.desk.timers.advance(2 * COMMIT_TIMEOUT_MS)
+    assert it.heard() == ["later: COORDINATOR_NOT_AVAILABLE"]
+
+    it.desk.log.finish()
+    it.desk.timers.advance(0)
+    it.desk.log.finish()
+    it.read("the replicas were only slow", "b")
+    assert it.heard() == ["the replicas were only slow: 1"], "and nobody is answered twice"
+    it.desk.timers.advance(2 * COMMIT_TIMEOUT_MS)
+    assert it.desk.timers._due == [], "nothing to watch: no timer"

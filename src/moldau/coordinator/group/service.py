@@ -119,7 +119,12 @@ class GroupCoordinator:
             )
 
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            GROUP_OFFSETS_TOPIC, log=log, make_state=make_state, clock=clock, timers=timers
+            GROUP_OFFSETS_TOPIC,
+            log=log,
+            make_state=make_state,
+            clock=clock,
+            timers=timers,
+            commit_timeout_ms=lambda: settings().offsets_commit_timeout_ms,
         )
 
     # Life.

@@ -52,9 +52,8 @@ class GroupCoordinatorSettings(SettingsObject):
     )
     offsets_commit_timeout_ms: int = integer(
         5000,
-        "How long an offset commit waits for its replicas, in milliseconds.",
+        "How long an offset commit (or another change of a group) waits for its replicas, in milliseconds.",
         at_least(1),
-        effective=False,
     )
     offsets_load_buffer_size: int = integer(
         5_242_880, "How many bytes are read at once when offsets are loaded.", at_least(1), effective=False

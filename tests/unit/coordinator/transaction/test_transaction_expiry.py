@@ -75,7 +75,7 @@ def test_a_deadline_that_passes_while_a_decision_fails(world: World) -> None:
     world.advance(59_000)
     world.log.hold = True
     end = world.end(identity, True)
-    world.advance(5000)  # the deadline passes unheard: the transaction is decided, it seems
+    world.advance(4000)  # the deadline passes unheard: the transaction is decided, it seems
     world.log.hold = False
     world.run(lambda: world.log.finish(ErrorCode.KAFKA_STORAGE_ERROR))
     assert end.error == ErrorCode.NOT_COORDINATOR
