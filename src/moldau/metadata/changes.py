@@ -11,7 +11,15 @@ The same changes give the same image, on every broker and after every restart.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from moldau.metadata.image import BrokerState, ConfigKey, Image, PartitionState, ResourceType, TopicState
+from moldau.metadata.image import (
+    FIRST_LEVELS,
+    BrokerState,
+    ConfigKey,
+    Image,
+    PartitionState,
+    ResourceType,
+    TopicState,
+)
 
 
 class Draft:
@@ -103,18 +111,40 @@ class ControllerElected(NamedTuple):
         draft.scalars["controller_epoch"] = self.controller_epoch
 
 
+class FeatureLevelChanged(NamedTuple):
+    """The cluster's metadata level was raised (levels.py)."""
+
+    level: int
+
+    def apply(self, draft: Draft) -> None:
+        draft.scalars["level"] = self.level
+
+
 class BrokerRegistered(NamedTuple):
-    """A broker registered its endpoints and may lead from now on. What it leads, other changes say."""
+    """A broker registered its endpoints and may lead from now on. What it leads, other changes say; which of
+    its replicas are offline, it has said itself before it registered.
+    """
 
     node_id: int
     broker_epoch: int
     endpoints: Mapping[str, tuple[str, int]]
     rack: str | None
+    levels: tuple[int, int] = FIRST_LEVELS
+    directories: tuple[str, ...] = ()
 
     def apply(self, draft: Draft) -> None:
-        draft.edit_brokers()[self.node_id] = BrokerState(
-            self.node_id, self.broker_epoch, self.endpoints, self.rack
+        known = draft.brokers.get(self.node_id)
+        broker = BrokerState(
+            self.node_id,
+            self.broker_epoch,
+            self.endpoints,
+            self.rack,
+            levels=self.levels,
+            directories=self.directories,
         )
+        if known is not None and known.offline:
+            broker = broker._replace(offline=known.offline)
+        draft.edit_brokers()[self.node_id] = broker
 
 
 class LeadershipRenewed(NamedTuple):
@@ -167,6 +197,27 @@ class BrokerFenced(NamedTuple):
     def apply(self, draft: Draft) -> None:
         brokers = draft.edit_brokers()
         brokers[self.node_id] = brokers[self.node_id]._replace(fenced=self.fenced)
+
+
+class BrokerShuttingDown(NamedTuple):
+    """A broker began its shutdown; it lasts until it registers again."""
+
+    node_id: int
+
+    def apply(self, draft: Draft) -> None:
+        brokers = draft.edit_brokers()
+        brokers[self.node_id] = brokers[self.node_id]._replace(shutting_down=True)
+
+
+class ReplicasOffline(NamedTuple):
+    """These replicas of a broker are offline, and no others: (topic id, partitions) each."""
+
+    node_id: int
+    replicas: tuple[tuple[bytes, tuple[int, ...]], ...]
+
+    def apply(self, draft: Draft) -> None:
+        brokers = draft.edit_brokers()
+        brokers[self.node_id] = brokers[self.node_id]._replace(offline=dict(self.replicas))
 
 
 class BrokerUnregistered(NamedTuple):

@@ -17,11 +17,19 @@ from typing import Any
 
 from moldau.core.ids import uuid_from_text, uuid_to_text
 from moldau.metadata import changes as ch
-from moldau.metadata.image import BrokerState, Image, PartitionState, ResourceType, TopicState
+from moldau.metadata.image import (
+    FIRST_LEVELS,
+    BrokerState,
+    Image,
+    PartitionState,
+    ResourceType,
+    TopicState,
+)
+from moldau.metadata.levels import complaint
 
 
 class UnknownChange(ValueError):
-    """A change that this version of Moldau does not know; a newer one wrote it."""
+    """A change or an image that this version of Moldau does not know; a newer one wrote it."""
 
 
 def encode_changes(changes: Sequence[ch.Change]) -> list[list[Any]]:
@@ -60,7 +68,8 @@ def decode_changes(values: Sequence[Sequence[Any]]) -> list[ch.Change]:
         decoder = _DECODERS.get(kind)
         if decoder is None:
             raise UnknownChange(
-                f"the metadata holds a change of the unknown kind {kind!r}; a newer version wrote it"
+                f"the metadata holds a change of the unknown kind {kind!r}: a newer version of Moldau wrote "
+                "it, and only such a version can read it"
             )
         decoded.append(decoder(*fields))
     return decoded
@@ -91,6 +100,47 @@ def _partitions(values: Sequence[Sequence[Any]]) -> tuple[PartitionState, ...]:
     return tuple(_partition(value) for value in values)
 
 
+def _offline_fields(replicas: Iterable[tuple[bytes, Sequence[int]]]) -> dict[str, Sequence[int]]:
+    return {uuid_to_text(topic_id): indexes for topic_id, indexes in replicas}
+
+
+def _offline(value: Mapping[str, Sequence[int]]) -> dict[bytes, tuple[int, ...]]:
+    return {uuid_from_text(topic_id): tuple(indexes) for topic_id, indexes in value.items()}
+
+
+def _fields_of_broker(broker: BrokerState) -> list[Any]:
+    """The fields of every release, then a table of those that are not at their default."""
+    fields: list[Any] = list(broker[:5])
+    further = {
+        "shutting_down": broker.shutting_down,
+        "offline": _offline_fields(broker.offline.items()),
+        "levels": broker.levels if broker.levels != FIRST_LEVELS else (),
+        "directories": broker.directories,
+    }
+    told = {name: value for name, value in further.items() if value}
+    return [*fields, told] if told else fields
+
+
+def _broker(
+    node_id: int,
+    broker_epoch: int,
+    endpoints: Mapping[str, Sequence[Any]],
+    rack: str | None,
+    fenced: bool,
+    further: Mapping[str, Any] | None = None,
+) -> BrokerState:
+    broker = BrokerState(node_id, broker_epoch, _endpoints(endpoints), rack, fenced)
+    if not further:
+        return broker
+    low, high = further.get("levels", FIRST_LEVELS)
+    return broker._replace(
+        shutting_down=further.get("shutting_down", False),
+        offline=_offline(further.get("offline", {})),
+        levels=(low, high),
+        directories=tuple(further.get("directories", ())),
+    )
+
+
 def _endpoints(value: Mapping[str, Sequence[Any]]) -> dict[str, tuple[str, int]]:
     return {name: (host, port) for name, (host, port) in value.items()}
 
@@ -101,8 +151,17 @@ _BY_TYPE: dict[type, _Row] = {
     ch.ControllerElected: ("controller-elected", list, ch.ControllerElected),
     ch.BrokerRegistered: (
         "broker-registered/2",
-        list,
-        lambda node, epoch, endpoints, rack: ch.BrokerRegistered(node, epoch, _endpoints(endpoints), rack),
+        lambda change: change if change[4:] != (FIRST_LEVELS, ()) else change[:4],
+        lambda node, epoch, endpoints, rack, levels=FIRST_LEVELS, directories=(): ch.BrokerRegistered(
+            node, epoch, _endpoints(endpoints), rack, tuple(levels), tuple(directories)
+        ),
+    ),
+    ch.FeatureLevelChanged: ("feature-level-changed", list, ch.FeatureLevelChanged),
+    ch.BrokerShuttingDown: ("broker-shutting-down", list, ch.BrokerShuttingDown),
+    ch.ReplicasOffline: (
+        "replicas-offline",
+        lambda change: [change.node_id, _offline_fields(change.replicas)],
+        lambda node, replicas: ch.ReplicasOffline(node, tuple(_offline(replicas).items())),
     ),
     ch.BrokerRegisteredAndElected: (
         "broker-registered",
@@ -154,14 +213,13 @@ _DECODERS = {kind: decoder for kind, _, decoder in _BY_TYPE.values()}
 def encode_image(image: Image) -> dict[str, Any]:
     """An image as a JSON value."""
     return {
+        **({} if image.level == 1 else {"level": image.level}),
         "version": image.version,
         "cluster_id": image.cluster_id,
         "controller_id": image.controller_id,
         "controller_epoch": image.controller_epoch,
         "next_producer_id": image.next_producer_id,
-        "brokers": [
-            [b.node_id, b.broker_epoch, b.endpoints, b.rack, b.fenced] for b in image.brokers.values()
-        ],
+        "brokers": [_fields_of_broker(broker) for broker in image.brokers.values()],
         "topics": [
             [t.name, uuid_to_text(t.topic_id), _fields_of_all(t.partitions)] for t in image.topics.values()
         ],
@@ -170,16 +228,18 @@ def encode_image(image: Image) -> dict[str, Any]:
 
 
 def decode_image(value: Mapping[str, Any]) -> Image:
-    """The image behind a JSON value."""
+    """The image behind a JSON value; UnknownChange for one of a level that is not known."""
+    level = value.get("level", 1)
+    unreadable = complaint(level)
+    if unreadable is not None:
+        raise UnknownChange(unreadable)
     topics = [
         TopicState(name, uuid_from_text(topic_id), _partitions(partitions))
         for name, topic_id, partitions in value["topics"]
     ]
-    brokers = [
-        BrokerState(node_id, broker_epoch, _endpoints(endpoints), rack, fenced)
-        for node_id, broker_epoch, endpoints, rack, fenced in value["brokers"]
-    ]
+    brokers = [_broker(*fields) for fields in value["brokers"]]
     return Image(
+        level=level,
         version=value["version"],
         cluster_id=value["cluster_id"],
         controller_id=value["controller_id"],

@@ -14,18 +14,21 @@ from collections.abc import Iterator
 from moldau.metadata.changes import (
     BrokerFenced,
     BrokerRegistered,
+    BrokerShuttingDown,
     BrokerUnregistered,
     Change,
     ClusterCreated,
     ConfigsChanged,
     ControllerElected,
+    FeatureLevelChanged,
     PartitionsAdded,
     PartitionsChanged,
     ProducerIdsAllocated,
+    ReplicasOffline,
     TopicCreated,
     TopicDeleted,
 )
-from moldau.metadata.image import Image, ResourceType, TopicState
+from moldau.metadata.image import BrokerState, Image, ResourceType, TopicState
 
 
 def changes_between(old: Image, new: Image) -> list[Change]:
@@ -33,6 +36,8 @@ def changes_between(old: Image, new: Image) -> list[Change]:
     changes: list[Change] = []
     if new.cluster_id != old.cluster_id:
         changes.append(ClusterCreated(new.cluster_id))
+    if new.level != old.level:
+        changes.append(FeatureLevelChanged(new.level))
     if (new.controller_id, new.controller_epoch) != (old.controller_id, old.controller_epoch):
         changes.append(ControllerElected(new.controller_id, new.controller_epoch))
     changes += _of_brokers(old, new)
@@ -51,12 +56,31 @@ def _of_brokers(old: Image, new: Image) -> Iterator[Change]:
             yield BrokerUnregistered(node_id)
     for node_id, broker in new.brokers.items():
         known = old.brokers.get(node_id)
-        fenced = known is not None and known.fenced
-        if known is None or known._replace(fenced=broker.fenced) != broker:
-            yield BrokerRegistered(node_id, broker.broker_epoch, broker.endpoints, broker.rack)
-            fenced = False
+        fenced = shutting_down = False
+        offline = None if known is None else known.offline
+        if known is None or _registered_anew(known, broker):
+            yield BrokerRegistered(
+                node_id,
+                broker.broker_epoch,
+                broker.endpoints,
+                broker.rack,
+                broker.levels,
+                broker.directories,
+            )
+        else:
+            fenced, shutting_down = known.fenced, known.shutting_down
         if fenced != broker.fenced:
             yield BrokerFenced(node_id, broker.fenced)
+        if shutting_down != broker.shutting_down:
+            yield BrokerShuttingDown(node_id)
+        if broker.offline != (offline or {}):
+            yield ReplicasOffline(node_id, tuple((each, tuple(of)) for each, of in broker.offline.items()))
+
+
+def _registered_anew(known: BrokerState, now: BrokerState) -> bool:
+    """Whether the broker registered in between; only that ends a shutdown."""
+    kept = {"fenced": now.fenced, "shutting_down": now.shutting_down, "offline": now.offline}
+    return known._replace(**kept) != now or (known.shutting_down and not now.shutting_down)
 
 
 def _goes_on(topic: TopicState, later: TopicState | None) -> bool:

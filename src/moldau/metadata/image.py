@@ -65,14 +65,39 @@ class TopicState(NamedTuple):
         return self.name in INTERNAL_TOPICS
 
 
+FIRST_LEVELS = (1, 1)
+"""The metadata levels of a broker that did not tell any (metadata/levels.py)."""
+
+OfflineReplicas = Mapping[bytes, tuple[int, ...]]
+"""Partitions, by topic id."""
+
+
 class BrokerState(NamedTuple):
-    """One registered broker. A fenced one is known, but must not lead."""
+    """One registered broker. A fenced one is known, but must not lead.
+
+    `shutting_down`: it lives, hands its leaderships over, and enters no in-sync set (KIP-841). `offline`: its
+    replicas that it cannot serve, because their log directory or log is lost. `levels`: the lowest and highest
+    metadata level that it reads. `directories`: the ids of its log directories.
+    """
 
     node_id: int
     broker_epoch: int
     endpoints: Mapping[str, tuple[str, int]]
     rack: str | None = None
     fenced: bool = False
+    shutting_down: bool = False
+    offline: OfflineReplicas = MappingProxyType({})
+    levels: tuple[int, int] = FIRST_LEVELS
+    directories: tuple[str, ...] = ()
+
+    @property
+    def active(self) -> bool:
+        """Whether it may be elected, enter in-sync sets, and get new replicas."""
+        return not (self.fenced or self.shutting_down)
+
+    def has_offline(self, topic_id: bytes, index: int) -> bool:
+        """Whether its replica of this partition is offline."""
+        return bool(self.offline) and index in self.offline.get(topic_id, ())
 
 
 ConfigKey = tuple[ResourceType, str]
@@ -91,6 +116,8 @@ class Image(NamedTuple):
     topic_names: Mapping[bytes, str] = MappingProxyType({})
     configs: Configs = MappingProxyType({})
     next_producer_id: int = 0
+    level: int = 1
+    """The metadata level (metadata/levels.py)."""
 
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         """The topic of this id."""
@@ -98,8 +125,12 @@ class Image(NamedTuple):
         return None if name is None else self.topics[name]
 
     def live_brokers(self) -> list[BrokerState]:
-        """The brokers that may lead, by node id."""
+        """The brokers that are registered now, by node id."""
         return [self.brokers[node] for node in sorted(self.brokers) if not self.brokers[node].fenced]
+
+    def active_brokers(self) -> list[BrokerState]:
+        """The brokers that may be elected and get new replicas, by node id: live, and not shutting down."""
+        return [self.brokers[node] for node in sorted(self.brokers) if self.brokers[node].active]
 
 
 EMPTY_IMAGE = Image()

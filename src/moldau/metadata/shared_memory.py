@@ -111,8 +111,13 @@ class SharedMemory:
 
     def register(self, session: _Session, broker: Registration) -> int:
         """Write down that the session's broker lives; gives its epoch."""
-        holder = next((s for s in self.sessions if s.registration and s.registration[0] == broker[0]), None)
-        if holder is not None and holder is not session:
+        for holder in list(self.sessions):
+            held = holder.registration
+            if holder is session or held is None or held.node_id != broker.node_id:
+                continue
+            if broker.succeeds(held):
+                holder.store.session_over("this broker has registered from another process")
+                continue
             raise NodeIdInUse(f"a broker with node.id={broker.node_id} is registered already")
         self._broker_epoch += 1
         session.registration = broker._replace(broker_epoch=self._broker_epoch)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from moldau.metadata.changes import Change
-from moldau.metadata.image import Image
+from moldau.metadata.image import FIRST_LEVELS, Image
 
 NO_BROKER_EPOCH = -1
 
@@ -36,7 +36,9 @@ class Registration(NamedTuple):
     """A broker's registration. `endpoints`: (host, port) by listener name.
 
     `previous_broker_epoch`: that before the restart, if the stop was clean in every log directory; else
-    NO_BROKER_EPOCH, and the end of its logs may be lost. `broker_epoch` is assigned by the store.
+    NO_BROKER_EPOCH, and the end of its logs may be lost. `broker_epoch` is assigned by the store. `levels`:
+    the lowest and highest metadata level that it reads (levels.py). `directories`: the ids of its log
+    directories, which it holds locked.
     """
 
     node_id: int
@@ -44,6 +46,20 @@ class Registration(NamedTuple):
     rack: str | None = None
     previous_broker_epoch: int = NO_BROKER_EPOCH
     broker_epoch: int = NO_BROKER_EPOCH
+    levels: tuple[int, int] = FIRST_LEVELS
+    directories: tuple[str, ...] = ()
+
+    def succeeds(self, held: "Registration") -> bool:
+        """Whether `held` is of an earlier process of the same broker, which is certainly gone: this one holds
+        the locks of its log directories and has bound its addresses.
+
+        A copy of the data folder on another machine has another address, and does not succeed it.
+        """
+        return (
+            self.node_id == held.node_id
+            and self.endpoints == held.endpoints
+            and any(each in held.directories for each in self.directories)
+        )
 
 
 class Entry(NamedTuple):
@@ -161,7 +177,9 @@ class MetadataStore(Protocol):
         the broker epoch: higher than any that this cluster's store gave before. LiveBrokers with this broker
         has been delivered by then.
 
-        Registering again in the same session replaces the registration. NodeIdInUse: try again when
+        Registering again in the same session replaces the registration. So does registering after a crash,
+        before the last session has expired, where `broker.succeeds` the one that is held; the seat that the
+        last session may hold is vacant from then on. NodeIdInUse: try again when
         LiveBrokers shows that it is free. MetadataStoreError: this broker may not join.
         """
 

@@ -30,7 +30,8 @@ KINDS = [
     "config",
     "broker",
     "old broker",
-    "led on",
+    "renewed",
+    "cluster broker",
     "ids",
     "control",
 ]
@@ -84,6 +85,15 @@ def histories(draw):
                 entry.append(ch.ConfigsChanged(draw(st.sampled_from(ResourceType)), name, {"x": value}))
             elif kind == "broker":
                 entry.append(ch.BrokerRegistered(draw(st.integers(0, 3)), number, {"P": ("host", 9092)}, "r"))
+            elif kind == "cluster broker":
+                node = draw(st.integers(0, 3))
+                registered = ch.BrokerRegistered(node, number, {}, None, (1, 2), ("disk",))
+                entry += [ch.FeatureLevelChanged(2), registered]
+                if draw(st.booleans()):
+                    entry.append(ch.BrokerShuttingDown(node))
+                if draw(st.booleans()):
+                    indexes = tuple(draw(st.lists(st.integers(0, 3), max_size=2)))
+                    entry.append(ch.ReplicasOffline(node, ((number.to_bytes(16, "big"), indexes),)))
             elif kind == "ids":
                 entry.append(ch.ProducerIdsAllocated(1, draw(st.integers(0, 2**63 - 1))))
             elif kind == "control":

@@ -1,0 +1,86 @@
+"""Metadata levels: which kinds of changes the brokers of a cluster may write, so that two releases run side by
+side.
+
+The cluster's level is in the image. A change that an older level does not know is written only once the level
+has been raised to one that knows it (`FeatureLevelChanged`), and the level is raised only to one that every
+registered broker reads. So no broker meets a change that it cannot read.
+
+    level 1   a single broker, releases before the cluster
+    level 2   brokers tell levels and log directories; BrokerShuttingDown, ReplicasOffline, reassignments
+
+A new cluster begins at the highest level. An older one keeps its level until an administrator raises it
+(UpdateFeatures, `kafka-features upgrade`). Levels are never lowered: what was written would not be readable.
+"""
+
+from collections.abc import Sequence
+
+from moldau.metadata.changes import (
+    BrokerRegistered,
+    BrokerShuttingDown,
+    Change,
+    FeatureLevelChanged,
+    PartitionChanged,
+    PartitionsAdded,
+    PartitionsChanged,
+    ReplicasOffline,
+    TopicCreated,
+)
+from moldau.metadata.image import FIRST_LEVELS, Image, PartitionState
+
+FEATURE = "moldau.metadata.version"
+"""The name under which clients see the level (ApiVersions, UpdateFeatures)."""
+
+LEVEL_MIN = 1
+LEVEL_MAX = 2
+LEVELS = (LEVEL_MIN, LEVEL_MAX)
+"""The levels that this version of Moldau reads."""
+
+CLUSTER_LEVEL = 2
+"""From this level on there are the changes that several brokers need."""
+
+
+class LevelTooHigh(Exception):
+    """A change that the cluster's level does not know yet."""
+
+
+def complaint(level: int) -> str | None:
+    """Why this version of Moldau cannot serve a cluster at this level; None if it can."""
+    if LEVEL_MIN <= level <= LEVEL_MAX:
+        return None
+    return (
+        f"the cluster's metadata is at level {level}, and this version of Moldau reads levels {LEVEL_MIN} to "
+        f"{LEVEL_MAX}; start a {'newer' if level > LEVEL_MAX else 'older'} version"
+    )
+
+
+def check_level(image: Image, changes: Sequence[Change]) -> None:
+    """Raise LevelTooHigh if brokers at the image's level could not read these changes."""
+    if image.level >= LEVEL_MAX:
+        return
+    level = image.level
+    for change in changes:
+        if isinstance(change, FeatureLevelChanged):
+            level = change.level
+        elif level < CLUSTER_LEVEL <= _needed(change):
+            raise LevelTooHigh(
+                f"{type(change).__name__} needs metadata level {CLUSTER_LEVEL}, and the cluster is at "
+                f"{level}; raise it once all brokers run this version: "
+                f"kafka-features upgrade --feature {FEATURE}={CLUSTER_LEVEL}"
+            )
+
+
+def _needed(change: Change) -> int:
+    """The level that a change needs."""
+    if isinstance(change, BrokerShuttingDown | ReplicasOffline):
+        return CLUSTER_LEVEL
+    if isinstance(change, BrokerRegistered):
+        return CLUSTER_LEVEL if change.levels != FIRST_LEVELS or change.directories else LEVEL_MIN
+    return CLUSTER_LEVEL if any(len(state) > 6 and any(state[6:]) for state in _states(change)) else LEVEL_MIN
+
+
+def _states(change: Change) -> Sequence[PartitionState]:
+    if isinstance(change, PartitionChanged):
+        return [change.state]
+    if isinstance(change, PartitionsChanged):
+        return [state for _, state in change.partitions]
+    return change.partitions if isinstance(change, TopicCreated | PartitionsAdded) else ()
