@@ -76,8 +76,8 @@ class BrokerState(NamedTuple):
     """One registered broker. A fenced one is known, but must not lead.
 
     `shutting_down`: it lives, hands its leaderships over, and enters no in-sync set (KIP-841). `offline`: its
-    replicas that it cannot serve, because their log directory or log is lost. `levels`: the lowest and highest
-    metadata level that it reads. `directories`: the ids of its log directories.
+    replicas that it cannot serve, because their log directory or log is lost. `levels`: the lowest and the
+    highest metadata level that it reads. `directories`: the ids of its log directories.
     """
 
     node_id: int

@@ -1,5 +1,5 @@
-"""Metadata levels: which kinds of changes the brokers of a cluster may write, so that two releases run side by
-side.
+"""Metadata levels: which kinds of changes the brokers of a cluster may write, so that two releases run side
+by side.
 
 The cluster's level is in the image. A change that an older level does not know is written only once the level
 has been raised to one that knows it (`FeatureLevelChanged`), and the level is raised only to one that every

@@ -432,6 +432,28 @@ def test_a_node_id_is_one_brokers_until_its_session_ends(shared):
     asyncio.run(scenario())
 
 
+def test_a_broker_that_was_killed_and_started_again_does_not_wait_for_its_last_session(shared):
+    """It holds the log directories that the other process had, and the same addresses."""
+
+    async def scenario():
+        async with opened(shared, 2) as ((one, _), (two, follower)):
+            held = registration(1)._replace(directories=("disk-1", "disk-2"))
+            first = await one.register_broker(held)
+            seat = await one.elect_controller(1)
+            moved = held._replace(endpoints={"PLAINTEXT": ("elsewhere", 9092)})
+            for other in (moved, held._replace(directories=("disk-3",)), registration(1)):
+                with pytest.raises(NodeIdInUse, match=r"node\.id=1"):
+                    await two.register_broker(other)
+            second = await two.register_broker(held._replace(directories=("disk-2",)))
+            assert second > first
+            assert follower.live == {1: second}
+            assert await two.elect_controller(1) > seat
+            with pytest.raises((ControllerFenced, NoSession)):
+                await one.append_if(0, [topic("a")], controller_epoch=seat)
+
+    asyncio.run(scenario())
+
+
 def test_the_seat_is_one_brokers_until_its_session_ends(shared):
     async def scenario():
         async with opened(shared, 2) as ((one, _), (two, follower)):
