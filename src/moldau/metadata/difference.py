@@ -79,8 +79,8 @@ def _of_brokers(old: Image, new: Image) -> Iterator[Change]:
 
 def _registered_anew(known: BrokerState, now: BrokerState) -> bool:
     """Whether the broker registered in between; only that ends a shutdown."""
-    kept = {"fenced": now.fenced, "shutting_down": now.shutting_down, "offline": now.offline}
-    return known._replace(**kept) != now or (known.shutting_down and not now.shutting_down)
+    kept = known._replace(fenced=now.fenced, shutting_down=now.shutting_down, offline=now.offline)
+    return kept != now or (known.shutting_down and not now.shutting_down)
 
 
 def _goes_on(topic: TopicState, later: TopicState | None) -> bool:
