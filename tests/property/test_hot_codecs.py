@@ -222,16 +222,24 @@ def test_fetch_response_is_the_same_bytes(data: st.DataObject, version: int) -> 
         ],
     )
     keyed = [(key if by_id else key.encode(), rows) for key, rows in topics]
-    diverging: dict[tuple[bytes, int], tuple[int, int]] = {}
-    if version >= 12 and keyed and data.draw(st.booleans()):
-        epoch, end_offset = data.draw(st.tuples(st.integers(0, 9), int64))
-        for (key, rows), answered in zip(keyed, message.responses, strict=True):
-            if key == keyed[0][0]:
-                for row, partition in zip(rows, answered.partitions, strict=True):
-                    diverging[key, row[0]] = epoch, end_offset
-                    partition.diverging_epoch = fetch.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    tagged: dict[tuple[bytes, int], bytes] = {}
+    preferred: dict[tuple[bytes, int], int] = {}
+    one, other, replica = data.draw(st.tuples(st.integers(0, 9), int64, st.integers(0, 9)))
+    kind = data.draw(st.sampled_from(["none", "diverging", "leader", "preferred"]))
+    for (key, rows), answered in list(zip(keyed, message.responses, strict=True)):
+        if not keyed or key != keyed[0][0]:
+            continue
+        for row, partition in zip(rows, answered.partitions, strict=True):
+            if kind == "preferred" and version >= 11:
+                preferred[key, row[0]] = partition.preferred_read_replica = replica
+            elif kind == "diverging" and version >= 12:
+                tagged[key, row[0]] = hot_fetch.diverging_field(one, other)
+                partition.diverging_epoch = fetch.EpochEndOffset(epoch=one, end_offset=other)
+            elif kind == "leader" and version >= 12:
+                tagged[key, row[0]] = hot_fetch.leader_field(replica, one)
+                partition.current_leader = fetch.LeaderIdAndEpoch(leader_id=replica, leader_epoch=one)
     parts = hot_fetch.encode_fetch_response(
-        version, keyed, error_code=error_code, session_id=session_id, diverging=diverging
+        version, keyed, error_code=error_code, session_id=session_id, tagged=tagged, preferred=preferred
     )
     assert b"".join(parts) == message.encode(version)
 

@@ -34,6 +34,12 @@ def reachable_brokers(
     return found
 
 
+def endpoint_of(image: Image, node_id: int, listener: str) -> tuple[str, int] | None:
+    """Host and port of a live broker on this listener; None: it cannot be reached there."""
+    broker = image.brokers.get(node_id)
+    return None if broker is None or broker.fenced else broker.endpoints.get(listener)
+
+
 def leader_of(state: PartitionState, reachable: frozenset[int]) -> tuple[ErrorCode, int]:
     """The leader to tell a client, and the error that goes with it."""
     if state.leader == NO_LEADER:

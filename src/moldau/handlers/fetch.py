@@ -15,17 +15,25 @@ session, partitions that gave records go to the end of the order, so that a busy
 
 A follower's request (replica id of 0 or more) reads up to the log end, and its fetch offsets advance the
 leader's view of it; its checks and diverging epochs are in replication/partition.py. Not here: preferred read
-replicas.
+replicas, and whom a refused row names as leader (current_leader.py).
 """
 
 from collections.abc import Awaitable, Iterable
 
 from moldau.core.timers import TimerHandle
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.current_leader import fetch_endpoints, leader_for_fetch
 from moldau.handlers.exchange import AnswerFrame, Exchange, Slot
 from moldau.handlers.registry import serves_frames
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.hot_fetch import FetchBody, FetchedPartition, decode_fetch, encode_fetch_response
+from moldau.protocol.hot_fetch import (
+    FetchBody,
+    FetchedPartition,
+    decode_fetch,
+    diverging_field,
+    encode_fetch_response,
+    leader_field,
+)
 from moldau.protocol.hot_wire import frame_answer_parts
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.replication.fetch_session import TARGETS_MAX, FetchTarget, Targets, targets_of, update
@@ -49,8 +57,9 @@ class OneFetch:
         "broker",
         "broker_epoch",
         "correlation_id",
-        "diverging",
         "incremental",
+        "leaders",
+        "listener",
         "lookup",
         "max_bytes",
         "min_bytes",
@@ -59,14 +68,18 @@ class OneFetch:
         "replica_id",
         "session_id",
         "slot",
+        "tagged",
         "targets",
         "timer",
         "version",
         "watched",
     )
 
-    def __init__(self, broker: Broker, version: int, correlation_id: int, body: FetchBody) -> None:
+    def __init__(
+        self, broker: Broker, listener: str, version: int, correlation_id: int, body: FetchBody
+    ) -> None:
         self.broker = broker
+        self.listener = listener
         self.began_us = broker.request_times.now_us()
         self.version = version
         self.correlation_id = correlation_id
@@ -83,7 +96,8 @@ class OneFetch:
         self.slot: Slot | None = None
         self.timer: TimerHandle | None = None
         self.watched: list[Partition] = []
-        self.diverging: dict[tuple[bytes, int], tuple[int, int]] | None = None
+        self.tagged: dict[tuple[bytes, int], bytes] | None = None  # of rows with tagged fields
+        self.leaders: list[int] | None = None  # which rows name, as they lead and this broker does not
         self.missing_bytes = 0
 
     # Collecting
@@ -91,7 +105,7 @@ class OneFetch:
     def collect(self) -> tuple[list[tuple[FetchTarget, FetchedPartition]], int, bool]:
         """The rows of an answer, how many bytes of records they hold, and whether one has an error."""
         rows: list[tuple[FetchTarget, FetchedPartition]] = []
-        self.diverging = None
+        self.tagged = self.leaders = None
         left_bytes = min(self.max_bytes, self.broker.response_room.fetch_bytes)
         total_bytes, failed = self.read(self.targets.values(), rows, left_bytes, 0)
         return rows, total_bytes, failed
@@ -111,7 +125,7 @@ class OneFetch:
             size_bytes = len(row[6])
             total_bytes += size_bytes
             left_bytes -= size_bytes
-            failed = failed or row[1] != 0 or self.diverging is not None
+            failed = failed or row[1] != 0 or self.tagged is not None
             rows.append((target, row))
         return total_bytes, failed
 
@@ -119,7 +133,9 @@ class OneFetch:
         held = self.lookup.get(target.key)
         partition = None if held is None else held.get(target.index)
         if partition is None:
-            return (target.index, self._absence(target, held is None), -1, -1, -1, None, _NO_RECORDS)
+            error_code = self._absence(target, held is None)
+            self._refused(target, error_code)
+            return (target.index, error_code, -1, -1, -1, None, _NO_RECORDS)
         partition.stats.fetches += 1
         read = partition.read(
             target.offset,
@@ -132,12 +148,25 @@ class OneFetch:
             self.broker_epoch,
         )
         if read[7] is not None:
-            if self.diverging is None:
-                self.diverging = {}
-            self.diverging[target.key, target.index] = read[7]
+            self._tag(target, diverging_field(*read[7]))
         if read[1]:
             partition.stats.failed_fetches += 1
+            self._refused(target, read[1])
         return read[:7]
+
+    def _refused(self, target: FetchTarget, error_code: int) -> None:
+        """Name the partition's leader, if the client is refused because it does not know it."""
+        leader = leader_for_fetch(self.broker, self.version, target.key, target.index, error_code)
+        if leader is not None:
+            self._tag(target, leader_field(*leader))
+            if self.leaders is None:
+                self.leaders = []
+            self.leaders.append(leader.leader_id)
+
+    def _tag(self, target: FetchTarget, fields: bytes) -> None:
+        if self.tagged is None:
+            self.tagged = {}
+        self.tagged[target.key, target.index] = fields
 
     def _absence(self, target: FetchTarget, topic_is_unknown: bool) -> int:
         """The error code of a partition that is not here."""
@@ -153,9 +182,19 @@ class OneFetch:
         topics: list[tuple[bytes, list[FetchedPartition]]] = []
         self.choose(rows, topics)
         parts = encode_fetch_response(
-            self.version, topics, session_id=self.session_id, diverging=self.diverging
+            self.version,
+            topics,
+            session_id=self.session_id,
+            tagged=self.tagged,
+            last_fields=self.last_fields(),
         )
         return self.framed(parts)
+
+    def last_fields(self) -> bytes:
+        """The response's own tagged fields: where the leaders that its rows name are reached."""
+        if not self.leaders:
+            return b"\x00"
+        return fetch_endpoints(self.broker, self.listener, self.version, self.leaders)
 
     def framed(self, parts: list[bytes | memoryview]) -> AnswerFrame:
         """The whole answer around its body."""
@@ -177,7 +216,7 @@ class OneFetch:
                     or row[1]
                     or row[2] != target.told_high_watermark
                     or row[4] != target.told_start_offset
-                    or (self.diverging is not None and (target.key, target.index) in self.diverging)
+                    or (self.tagged is not None and (target.key, target.index) in self.tagged)
                 )
                 if self.incremental and not news and not target.told_error:
                     continue
@@ -278,7 +317,7 @@ def fetch(
 ) -> AnswerFrame | None:
     body = decode_fetch(view, body_offset, version)
     _, max_wait_ms, _, _, _, session_id, session_epoch, topics, forgotten, _, _ = body
-    request = OneFetch(broker, version, correlation_id, body)
+    request = OneFetch(broker, exchange.session.listener, version, correlation_id, body)
     error_code = _choose_targets(broker, request, session_id, session_epoch, topics, forgotten)
     if error_code:
         parts = encode_fetch_response(version, (), error_code=error_code)

@@ -41,7 +41,7 @@ Topics = Iterable[tuple[bytes, list[tuple[int, int, int, int, int, int]]]]
 
 def serve_session(request: OneFetch, body: FetchBody, exchange: Exchange) -> None:
     """Answer a small request of a large session, whose targets are chosen."""
-    many = ManyFetch(request.broker, request.version, request.correlation_id, body)
+    many = ManyFetch(request.broker, request.listener, request.version, request.correlation_id, body)
     many.targets, many.session_id, many.incremental = request.targets, request.session_id, request.incremental
     task = asyncio.ensure_future(many.serve(body[1]))
 
@@ -77,10 +77,11 @@ async def serve_large(broker: Broker, context: RequestContext, request: FetchReq
         request.session_epoch,
         [],
         [],
-        b"",
+        request.rack_id.encode(),
         request.replica_state.replica_epoch if by_state else -1,
     )
-    many = ManyFetch(broker, context.api_version, context.correlation_id, body)
+    listener = context.session.listener
+    many = ManyFetch(broker, listener, context.api_version, context.correlation_id, body)
     slices = broker.slow_lane.slices()
     error_code = await slices.run(many.choose_targets(request, by_id))
     if error_code:
@@ -96,8 +97,10 @@ class ManyFetch(OneFetch):
 
     __slots__ = ("final", "woken")
 
-    def __init__(self, broker: Broker, version: int, correlation_id: int, body: FetchBody) -> None:
-        super().__init__(broker, version, correlation_id, body)
+    def __init__(
+        self, broker: Broker, listener: str, version: int, correlation_id: int, body: FetchBody
+    ) -> None:
+        super().__init__(broker, listener, version, correlation_id, body)
         self.final = False  # whatever there is by now is the answer
         self.woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -159,7 +162,11 @@ class ManyFetch(OneFetch):
         topics: list[tuple[bytes, list[FetchedPartition]]] = []
         await slices.run(self._choose_all(rows, topics))
         steps = encode_fetch_response_in_slices(
-            self.version, topics, session_id=self.session_id, diverging=self.diverging
+            self.version,
+            topics,
+            session_id=self.session_id,
+            tagged=self.tagged,
+            last_fields=self.last_fields(),
         )
         return self.framed(await slices.run(steps))
 
@@ -181,7 +188,7 @@ class ManyFetch(OneFetch):
         rows: list[Row] = []
         room_bytes = min(self.max_bytes, self.broker.response_room.fetch_bytes)
         total_bytes, failed = 0, False
-        self.diverging = None
+        self.tagged = self.leaders = None
         targets = list(self.targets.values())
         for start in range(0, len(targets), _AT_ONCE):
             chunk = targets[start : start + _AT_ONCE]

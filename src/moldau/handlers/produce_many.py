@@ -10,19 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.current_leader import ProduceLeaders
 from moldau.handlers.exchange import EndConnection, Exchange, Shortcut, Slot
 from moldau.handlers.produce_request import PendingProduce, Rows, begin
 from moldau.handlers.produce_transactional import producer_of
 from moldau.handlers.session import Session
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.hot_produce import PartitionAnswer, RecordsRefused
-from moldau.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
+from moldau.protocol.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
 from moldau.records.unpack_budget import UnpackBudget
 
 _TOPIC_ID_FROM = 13
@@ -104,6 +98,7 @@ async def produce_many(
             raise EndConnection
         return None
     answer = ProduceResponse()
+    leaders = ProduceLeaders(broker, context.session.listener, version)
     async for key, rows in slices.each(pending.answers):
         answered = TopicProduceResponse()
         if version >= _TOPIC_ID_FROM:
@@ -111,8 +106,9 @@ async def produce_many(
         else:
             answered.name = key.decode()
         async for row in slices.each(_used_up(rows)):
-            answered.partition_responses.append(_response(row))
+            answered.partition_responses.append(leaders.produced(key, row))
         answer.responses.append(answered)
+    answer.node_endpoints = leaders.endpoints()
     return answer
 
 
@@ -121,22 +117,3 @@ def _used_up(rows: list[T]) -> Iterator[T]:
     rows.reverse()
     while rows:
         yield rows.pop()
-
-
-def _response(row: PartitionAnswer) -> PartitionProduceResponse:
-    index, error_code, base_offset, log_append_time_ms, log_start_offset, message = row
-    response = PartitionProduceResponse(
-        index=index,
-        error_code=error_code,
-        base_offset=base_offset,
-        log_append_time_ms=log_append_time_ms,
-        log_start_offset=log_start_offset,
-    )
-    if isinstance(message, RecordsRefused):
-        message, record_errors = message
-        response.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=reason)
-            for batch_index, reason in record_errors
-        ]
-    response.error_message = message
-    return response

@@ -18,7 +18,9 @@ Hot: with the connection this is all that a small Produce request costs beside t
 import struct
 from collections.abc import Mapping
 
+from moldau.handlers import current_leader
 from moldau.handlers.broker import Broker
+from moldau.handlers.current_leader import tells_leaders
 from moldau.handlers.exchange import Exchange, Slot
 from moldau.handlers.produce_request import RECORD_ERRORS_MAX, refusal_message, uncommitted_message
 from moldau.handlers.produce_transactional import is_open
@@ -83,6 +85,7 @@ class RepeatedProduce:
 
     __slots__ = (
         "_acks",
+        "_broker",
         "_count",
         "_flexible",
         "_now_ms",
@@ -125,6 +128,7 @@ class RepeatedProduce:
         self.session_version = session_version
         self.version = version
         self.key = key
+        self._broker = broker
         self._acks = acks
         self._timeout_ms = timeout_ms
         self._transactional = transactional
@@ -195,7 +199,12 @@ class RepeatedProduce:
         if result.error_code:
             message = refusal_message(result, RECORD_ERRORS_MAX)
             row = (index, result.error_code, -1, -1, result.log_start_offset, message)
-        body = encode_produce_response(self.version, [(self.key, [row])])
+        rows = [(self.key, [row])]
+        if tells_leaders(self.version, (row,)):
+            listener = slot.exchange.session.listener
+            body = current_leader.encode_produce_response(self._broker, listener, self.version, rows)
+        else:
+            body = encode_produce_response(self.version, rows)
         return frame_answer(slot.correlation_id, self._flexible, body)
 
 

@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from moldau.handlers import current_leader
 from moldau.handlers.broker import Broker
+from moldau.handlers.current_leader import tells_leaders
 from moldau.handlers.exchange import Exchange, Slot
 from moldau.handlers.produce_transactional import Done, is_open
 from moldau.log.inspection import Inspection
@@ -250,11 +252,16 @@ class PendingProduce:
 
     def frame(self) -> bytes:
         """The answer's frame."""
-        body = encode_produce_response(self.version, self.answers)
+        if self.failed and tells_leaders(self.version, (row for _, rows in self.answers for row in rows)):
+            listener = self.exchange.session.listener
+            body = current_leader.encode_produce_response(self.broker, listener, self.version, self.answers)
+        else:
+            body = encode_produce_response(self.version, self.answers)
         return frame_answer(self.correlation_id, self.version >= _FLEXIBLE_FROM, body)
 
     def _withdraw(self, error_code: int, partition: Partition) -> None:
         """Replace the response row that was made when the batch was appended by an error."""
+        self.failed = True
         names = (partition.topic.encode(), partition.topic_id)
         lost = (partition.index, error_code, -1, -1, -1, uncommitted_message(error_code))
         for key, rows in self.answers:

@@ -215,10 +215,28 @@ _PACK_ABORTED = struct.Struct(">qq").pack
 # One tagged field, number 0, of 13 bytes: | epoch 4 | end offset 8 | no tagged fields |
 _PACK_DIVERGING = struct.Struct(">3siqx").pack
 _DIVERGING_TAG = b"\x01\x00\x0d"
+# One tagged field, number 1, of 9 bytes: | leader 4 | epoch 4 | no tagged fields |
+_PACK_LEADER = struct.Struct(">3siix").pack
+_LEADER_TAG = b"\x01\x01\x09"
 
-Diverging = Mapping[tuple[bytes, int], tuple[int, int]]
-"""By topic key and partition: the last epoch that may be common, and where it ends (version 12 on)."""
+Place = tuple[bytes, int]
+"""A partition of a response: topic key and index."""
+Tagged = Mapping[Place, bytes]
+"""The tagged fields of partitions that have some (version 12 on): `diverging_field` or `leader_field`."""
+Preferred = Mapping[Place, int]
+"""The replica from which a partition's consumer should rather read (version 11 on, KIP-392)."""
 _NO_PREFERRED_REPLICA = b"\xff\xff\xff\xff"
+
+
+def diverging_field(epoch: int, end_offset: int) -> bytes:
+    """The tagged fields of a partition whose reader has diverged: the last epoch that may be common, and
+    where it ends."""
+    return _PACK_DIVERGING(_DIVERGING_TAG, epoch, end_offset)
+
+
+def leader_field(leader: int, leader_epoch: int) -> bytes:
+    """The tagged fields of a partition that is led elsewhere (KIP-951)."""
+    return _PACK_LEADER(_LEADER_TAG, leader, leader_epoch)
 
 
 def encode_fetch_response(
@@ -228,9 +246,14 @@ def encode_fetch_response(
     error_code: int = 0,
     session_id: int = 0,
     throttle_time_ms: int = 0,
-    diverging: Diverging | None = None,
+    tagged: Tagged | None = None,
+    preferred: Preferred | None = None,
+    last_fields: bytes = b"\x00",
 ) -> list[bytes | memoryview]:
-    """The body of a Fetch response as parts; the records are parts of their own, not copied."""
+    """The body of a Fetch response as parts; the records are parts of their own, not copied.
+
+    `last_fields`: the response's own tagged fields (version 12 on).
+    """
     flexible = version >= 12
     small = bytearray(_PACK_I32(throttle_time_ms))
     parts: list[bytes | memoryview] = []
@@ -240,11 +263,11 @@ def encode_fetch_response(
     small += write_uvarint(len(topics) + 1) if flexible else _PACK_I32(len(topics))
     for key, partitions in topics:
         small += _topic_start(key, len(partitions), version, flexible)
-        _encode_partitions(version, flexible, key, partitions, small, parts, diverging)
+        _encode_partitions(version, flexible, key, partitions, small, parts, tagged, preferred)
         if flexible:
             small.append(0)
     if flexible:
-        small.append(0)
+        small += last_fields
     parts.append(bytes(small))
     return parts
 
@@ -254,7 +277,9 @@ def encode_fetch_response_in_slices(
     topics: Sequence[tuple[bytes, Sequence[FetchedPartition]]],
     *,
     session_id: int = 0,
-    diverging: Diverging | None = None,
+    tagged: Tagged | None = None,
+    preferred: Preferred | None = None,
+    last_fields: bytes = b"\x00",
 ) -> Generator[None, None, list[bytes | memoryview]]:
     """As `encode_fetch_response`, for many partitions: yields now and then."""
     flexible = version >= 12
@@ -268,13 +293,13 @@ def encode_fetch_response_in_slices(
         small += _topic_start(key, len(partitions), version, flexible)
         for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
             chunk = partitions[start : start + _PARTITIONS_AT_ONCE]
-            _encode_partitions(version, flexible, key, chunk, small, parts, diverging)
+            _encode_partitions(version, flexible, key, chunk, small, parts, tagged, preferred)
             yield
         if flexible:
             small.append(0)
         yield
     if flexible:
-        small.append(0)
+        small += last_fields
     parts.append(bytes(small))
     return parts
 
@@ -292,7 +317,8 @@ def _encode_partitions(
     partitions: Sequence[FetchedPartition],
     small: bytearray,
     parts: list[bytes | memoryview],
-    diverging: Diverging | None,
+    tagged: Tagged | None,
+    preferred: Preferred | None,
 ) -> None:
     for (
         index,
@@ -309,15 +335,18 @@ def _encode_partitions(
             small += _FETCHED_V4(index, error, high_watermark, last_stable_offset)
         small += _aborted(aborted, flexible)
         if version >= 11:
-            small += _NO_PREFERRED_REPLICA
+            if preferred and (key, index) in preferred:
+                small += _PACK_I32(preferred[key, index])
+            else:
+                small += _NO_PREFERRED_REPLICA
         small += write_uvarint(len(records) + 1) if flexible else _PACK_I32(len(records))
         if records:
             parts.append(bytes(small))
             parts.append(records)
             small.clear()
         if flexible:
-            if diverging and (key, index) in diverging:
-                small += _PACK_DIVERGING(_DIVERGING_TAG, *diverging[key, index])
+            if tagged and (key, index) in tagged:
+                small += tagged[key, index]
             else:
                 small.append(0)
 

@@ -59,9 +59,9 @@ class Transport:
 class Client:
     """One connection to the node, and what came back on it."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, listener: int = 0) -> None:
         self.transport = Transport()
-        self.connection = Connection(node.listeners.all[0], Dispatch(node.broker))
+        self.connection = Connection(node.listeners.all[listener], Dispatch(node.broker))
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def feed(self, data: bytes) -> None:
