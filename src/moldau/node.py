@@ -39,6 +39,7 @@ from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.image import EMPTY_IMAGE, Image
 from moldau.metadata.view import MetadataView
 from moldau.monitor.request_times import RequestTimes
+from moldau.peers.late import LatePeers
 from moldau.replication.fetch_session import FetchSessions
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.high_watermark_checkpoint import HighWatermarkCheckpoint
@@ -54,6 +55,7 @@ from moldau.server.monitoring_port import MonitoringPort
 if TYPE_CHECKING:
     from moldau.coordinator.group.service import GroupCoordinator
     from moldau.coordinator.transaction.service import TransactionCoordinator
+    from moldau.peers.broker_peers import BrokerPeers
     from moldau.server.monitoring import Monitoring
 
 log = logging.getLogger("moldau.node")
@@ -127,6 +129,7 @@ class Node:
         await self._open_metadata()
         await self._open_logs()
         await self._adopt_topics()
+        self._build_peers()
         self._build_replication()
         self._build_housekeeping()
         self._build_coordinators()
@@ -212,6 +215,28 @@ class Node:
 
             found = found_topics(self.logs, self.host.random)
             await self.controller.adopt_topics(found, next_producer_id(self.logs))
+
+    def _build_peers(self) -> None:
+        """Requests to other brokers, but for fetches, which have connections of their own."""
+        self.peers = LatePeers(lambda: self._make_peers("requests"))
+        self._stops.append(("requests to other brokers", self.peers.close))
+
+    def _make_peers(self, purpose: str) -> "BrokerPeers":
+        from moldau.core.settings.listeners import inter_broker_listener
+        from moldau.peers.broker_peers import BrokerPeers
+
+        settings = self._settings
+        return BrokerPeers(
+            self.node_id,
+            lambda: self.metadata.image,
+            self.host,
+            self.slow_lane,
+            purpose=purpose,
+            listener_name=inter_broker_listener(self.static.broker),
+            setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
+            # A response holds one batch that was a request once, or many smaller ones.
+            frame_bytes_max=settings.socket_request_max_bytes + settings.replica_fetch_response_max_bytes,
+        )
 
     def _build_replication(self) -> None:
         host = self.host
@@ -310,6 +335,7 @@ class Node:
             self.broker.settings = self._settings
             self.logs.settings = self._settings
             self.listeners.change_limits(self._settings)
+        self.peers.follow(new)
         pending = self.replicas.apply(old, new, changes)
         if pending is None:
             self.coordinators.follow(new)

@@ -15,6 +15,7 @@ ROOT = Path(moldau.__file__).parent
 BROKER = (
     "node.py",
     "core",
+    "peers",
     "protocol",
     "records",
     "log",

@@ -62,7 +62,7 @@ class ClusterSettings(SettingsObject):
         500, "How long a follower's fetch waits, in milliseconds.", effective=False
     )
     replica_fetch_response_max_bytes: int = integer(
-        10_485_760, "The most bytes in one response to a follower.", at_least(0), effective=False
+        10_485_760, "The most bytes in one response to a follower.", at_least(0)
     )
     replica_fetch_backoff_ms: int = integer(
         1000, "How long a follower pauses after an error, in milliseconds.", at_least(0), effective=False

@@ -70,6 +70,28 @@ def advertised_listeners(settings: BrokerSettings) -> tuple[Listener, ...] | Non
     return found
 
 
+def inter_broker_listener(settings: BrokerSettings) -> str | None:
+    """The name of the listener for connections between brokers; None: the first one of each broker.
+    SettingError if it is no listener of this broker, or connections between brokers cannot be made.
+    """
+    name = settings.inter_broker_listener_name
+    if name is None:
+        if settings.security_inter_broker_protocol != "PLAINTEXT":
+            raise SettingError(
+                "security.inter.broker.protocol",
+                f"brokers cannot speak {settings.security_inter_broker_protocol} to each other in this "
+                "version of Moldau (security.inter.broker.protocol); use PLAINTEXT",
+            )
+        return None
+    known = [listener.name for listener in listeners(settings)]
+    if name.upper() not in known:
+        raise SettingError(
+            "inter.broker.listener.name",
+            f"inter.broker.listener.name is {name}, which is not among the listeners ({', '.join(known)})",
+        )
+    return name.upper()
+
+
 def protocol_map(settings: BrokerSettings) -> dict[str, str]:
     """Security protocol by listener name."""
     protocols: dict[str, str] = {}

@@ -26,13 +26,13 @@ class NetworkSettings(SettingsObject):
         "Which security protocol each named listener speaks. Only PLAINTEXT can be served in this version.",
     )
     inter_broker_listener_name: str | None = text(
-        None, "The listener for connections between brokers.", effective=False
+        None, "The listener for connections between brokers; by default the first of each broker."
     )
     security_inter_broker_protocol: str = text(
         "PLAINTEXT",
-        "The security protocol among brokers, when inter.broker.listener.name is unset.",
+        "The security protocol among brokers, when inter.broker.listener.name is unset. Only PLAINTEXT can "
+        "be used in this version.",
         one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        effective=False,
     )
     controller_listener_names: tuple[str, ...] | None = listing(
         None, "Listeners of a KRaft controller; Moldau has none, so these are left out of listeners."
@@ -126,6 +126,9 @@ class NetworkSettings(SettingsObject):
         "How long the close of a connection that failed to authenticate is put off.",
         at_least(0),
         effective=False,
+    )
+    socket_connection_setup_timeout_ms: int = long(
+        10_000, "How long a connection to another broker may take to be made, in milliseconds.", at_least(1)
     )
     request_timeout_ms: int = integer(
         30_000,

@@ -100,11 +100,6 @@ class UnservedSettings(SettingsObject):
         "The longest time that a connection to another broker may take to be made, in milliseconds.",
         effective=False,
     )
-    socket_connection_setup_timeout_ms: int = long(
-        10_000,
-        "The first time that a connection to another broker may take to be made, in milliseconds.",
-        effective=False,
-    )
     transaction_state_log_load_buffer_size: int = integer(
         5_242_880, "How many bytes are read at once when transactions are loaded.", effective=False
     )

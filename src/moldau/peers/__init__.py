@@ -1,0 +1,1 @@
+"""Requests from this broker to others, on the event loop; `peers.py` is the interface."""

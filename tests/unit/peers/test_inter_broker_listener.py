@@ -1,0 +1,32 @@
+"""Which listener brokers use among themselves."""
+
+import pytest
+
+from moldau.core.settings.listeners import inter_broker_listener
+from moldau.core.settings.rows import SettingError
+from moldau.core.settings.sources import from_texts
+
+TWO = {
+    "listeners": "INSIDE://127.0.0.1:9092,OUTSIDE://127.0.0.1:9093",
+    "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+}
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [({}, None), ({"inter.broker.listener.name": "outside"}, "OUTSIDE")],
+)
+def test_the_listener_is_found(told: dict[str, str], name: str | None) -> None:
+    assert inter_broker_listener(from_texts(TWO | told).broker) == name
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"inter.broker.listener.name": "BESIDE"}, "not among the listeners"),
+        ({"security.inter.broker.protocol": "SSL"}, "use PLAINTEXT"),
+    ],
+)
+def test_what_cannot_be_used_is_said(told: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        inter_broker_listener(from_texts(TWO | told).broker)
