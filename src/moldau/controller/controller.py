@@ -232,10 +232,12 @@ class Controller:
             },
         )
 
-    async def reassign(self, asked: Sequence[Move]) -> list[tuple[Move, Outcome]]:
-        """Reassign partitions, as far as that needs no copying."""
+    async def reassign(
+        self, asked: Sequence[Move], *, allow_factor_change: bool = True
+    ) -> list[tuple[Move, Outcome]]:
+        """Begin or cancel reassignments; what needs no copying is completed at once."""
         return await self._decide(
-            lambda image: reassign(image, asked),
+            lambda image: reassign(image, asked, self._rules, allow_factor_change=allow_factor_change),
             lambda failure: [(move, failure) for move in asked],
         )
 

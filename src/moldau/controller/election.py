@@ -10,6 +10,7 @@ from enum import IntEnum
 from moldau.controller.decision import DONE, Decision, Outcome, Steps
 from moldau.controller.in_sync import best_leader, with_leader
 from moldau.controller.membership import RulesOf, default_rules
+from moldau.controller.reassignment_rules import completed
 from moldau.metadata.changes import Change, PartitionChanged
 from moldau.metadata.image import NO_LEADER, Image
 from moldau.protocol.errors import ErrorCode
@@ -76,4 +77,5 @@ def _elect(
         return Outcome(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive."
         ), None
-    return DONE, PartitionChanged(topic, index, with_leader(state, leader, rules(topic).min_isr))
+    elected = with_leader(state, leader, rules(topic).min_isr)
+    return DONE, PartitionChanged(topic, index, completed(elected, live, rules(topic)))

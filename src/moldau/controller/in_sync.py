@@ -46,9 +46,15 @@ def with_leader(state: PartitionState, leader: int, min_isr: int = 1) -> Partiti
     isr, elr = state.isr, state.elr
     if leader != NO_LEADER and leader not in isr:
         isr, elr = (leader,), tuple(node for node in elr if node != leader) if leader in elr else ()
-    if len(isr) >= min(min_isr, len(state.replicas)):
+    if len(isr) >= min(min_isr, state.replication_factor):
         elr = ()  # the high watermark moves on without them
-    return PartitionState(leader, state.leader_epoch + 1, state.partition_epoch + 1, state.replicas, isr, elr)
+    return state._replace(
+        leader=leader,
+        leader_epoch=state.leader_epoch + 1,
+        partition_epoch=state.partition_epoch + 1,
+        isr=isr,
+        elr=elr,
+    )
 
 
 def with_in_sync(
@@ -56,7 +62,7 @@ def with_in_sync(
 ) -> PartitionState:
     """The partition with this in-sync set, whoever leads it; `state` itself when nothing changes."""
     elr: tuple[int, ...] = ()
-    if len(isr) < min(min_isr, len(state.replicas)):
+    if len(isr) < min(min_isr, state.replication_factor):
         stayed = [*state.isr, *state.elr]
         elr = tuple(n for n in state.replicas if n in stayed and n not in isr and n not in lost)
         if not isr and not elr and stayed:

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from moldau.controller.decision import Decision, Steps
 from moldau.controller.in_sync import Rules, after_brokers, with_in_sync
+from moldau.controller.reassignment_rules import completed
 from moldau.metadata.changes import (
     BrokerFenced,
     BrokerRegistered,
@@ -87,7 +88,7 @@ def brokers_changed(image: Image, live: Mapping[int, Registration], rules: Rules
             topic_rules = topic_rules or rules(name)
             after = after_brokers(state, brokers.live, brokers.restarted, brokers.lost, topic_rules)
             if after is not state:
-                rows.append((index, after))
+                rows.append((index, completed(after, brokers.live, topic_rules)))
         if rows:
             changed.append(PartitionsChanged(name, tuple(rows)))
     renewals = [LeadershipRenewed(node_id) for node_id in sorted(renewed)]

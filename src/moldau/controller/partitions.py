@@ -2,7 +2,8 @@
 
 `alter_partitions` decides on the in-sync set that a leader asks for when a follower fell behind or caught up
 (KIP-497, replication/role.py). It is a compare-and-set on the leader and partition epochs; an accepted one
-becomes a PartitionsChanged entry in the metadata store.
+becomes a PartitionsChanged entry in the metadata store. One that completes a reassignment brings the final
+replicas with it, and another leader if this one is not among them.
 """
 
 import random
@@ -23,6 +24,7 @@ from moldau.controller.decision import (
 from moldau.controller.in_sync import with_in_sync
 from moldau.controller.membership import RulesOf, default_rules
 from moldau.controller.placement import place
+from moldau.controller.reassignment_rules import completed
 from moldau.controller.topics import PARTITIONS_PER_TOPIC_MAX
 from moldau.metadata.changes import Change, PartitionsAdded, PartitionsChanged
 from moldau.metadata.image import Image, PartitionState
@@ -86,7 +88,8 @@ def _add(
     additional = more.total_count - present
     if additional > count_max:
         return None
-    replication_factor = len(topic.partitions[0].replicas)
+    first = topic.partitions[0]
+    replication_factor = len(first.target or first.replicas)
     placed: Sequence[Sequence[int]]
     if more.assignments is None:
         placed = yield from place(
@@ -191,5 +194,9 @@ def _with_isr(
             raise Refusal(ErrorCode.INELIGIBLE_REPLICA, f"Broker {node} is not alive.")
         if alter.broker_epochs and alter.broker_epochs[position] not in (-1, broker.broker_epoch):
             raise Refusal(ErrorCode.INELIGIBLE_REPLICA, f"Broker {node} has been registered anew.")
-    changed = with_in_sync(state, isr, rules(alter.topic).min_isr)
-    return state._replace(partition_epoch=state.partition_epoch + 1) if changed is state else changed
+    topic_rules = rules(alter.topic)
+    changed = with_in_sync(state, isr, topic_rules.min_isr)
+    if changed.target:
+        live = frozenset(broker.node_id for broker in image.live_brokers())
+        changed = completed(changed, live, topic_rules)
+    return changed._replace(partition_epoch=state.partition_epoch + 1)

@@ -1,9 +1,9 @@
-"""AlterPartitionReassignments, versions 0-1: give partitions other replicas, or cancel a move (null
-replicas).
+"""AlterPartitionReassignments, versions 0-1: give partitions other replicas, or cancel that (null replicas).
 
-    v1  may forbid a change of the number of replicas (KIP-860); this broker never makes one
+    v1  may forbid a change of the number of replicas (KIP-860)
 
-Not here: moves that copy data to another broker, which come with replication and are refused until then.
+The response leaves when the reassignments are in the metadata; the copying takes its time
+(ListPartitionReassignments tells how far it is). Not here: the decision (controller/reassignment.py).
 """
 
 from moldau.controller.reassignment import Move
@@ -26,8 +26,11 @@ async def alter_partition_reassignments(
         for topic in request.topics
         for partition in topic.partitions
     ]
+    outcomes = await broker.controller.reassign(
+        moves, allow_factor_change=request.allow_replication_factor_change
+    )
     responses: dict[str, ReassignableTopicResponse] = {}
-    for (name, index, _), outcome in await broker.controller.reassign(moves):
+    for (name, index, _), outcome in outcomes:
         topic = responses.setdefault(name, ReassignableTopicResponse(name=name, partitions=[]))
         topic.partitions.append(
             ReassignablePartitionResponse(

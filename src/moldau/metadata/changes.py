@@ -165,10 +165,10 @@ class LeadershipRenewed(NamedTuple):
 
 
 def _renewed(state: PartitionState, node_id: int) -> PartitionState:
-    leader, leader_epoch, partition_epoch, replicas, isr, elr = state
+    leader, leader_epoch, partition_epoch, *rest = state
     if leader != node_id:
         return state
-    return PartitionState(leader, leader_epoch + 1, partition_epoch + 1, replicas, isr, elr)
+    return PartitionState(leader, leader_epoch + 1, partition_epoch + 1, *rest)
 
 
 class BrokerRegisteredAndElected(NamedTuple):

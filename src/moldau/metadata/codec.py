@@ -7,8 +7,9 @@ What was once written keeps its meaning. A change whose meaning changes gets a n
 is read, `broker-registered/2` is written). A new field comes last and has a default, which is not written, so
 that what does not use it stays readable for older versions:
 
-    partition   [leader, leader epoch, partition epoch, [replicas], [in-sync]]            before KIP-966, and
-                [leader, leader epoch, partition epoch, [replicas], [in-sync], [eligible]]  if any is eligible
+    partition   [leader, leader epoch, partition epoch, [replicas], [in-sync]]
+                [..., [eligible]]                         if any is eligible (KIP-966)
+                [..., [eligible], [original], [target]]   while it is being reassigned (KIP-455)
 """
 
 import json
@@ -81,19 +82,21 @@ def to_json(value: object) -> bytes:
 
 
 def _fields_of(state: PartitionState) -> Sequence[Any]:
-    return state if state.elr else state[:5]
+    if state.original or state.target:
+        return state
+    return state[:6] if state.elr else state[:5]
 
 
 def _fields_of_all(states: Sequence[PartitionState]) -> list[Sequence[Any]]:
-    return [state if state.elr else state[:5] for state in states]
+    return [_fields_of(state) for state in states]
 
 
 def _partition(fields: Sequence[Any]) -> PartitionState:
-    leader, leader_epoch, partition_epoch, replicas, isr, *elr = fields
-    if not elr:
+    leader, leader_epoch, partition_epoch, replicas, isr, *rest = fields
+    if not rest:
         return PartitionState(leader, leader_epoch, partition_epoch, tuple(replicas), tuple(isr))
-    (eligible,) = elr
-    return PartitionState(leader, leader_epoch, partition_epoch, tuple(replicas), tuple(isr), tuple(eligible))
+    further = [tuple(nodes) for nodes in rest]
+    return PartitionState(leader, leader_epoch, partition_epoch, tuple(replicas), tuple(isr), *further)
 
 
 def _partitions(values: Sequence[Sequence[Any]]) -> tuple[PartitionState, ...]:

@@ -36,6 +36,9 @@ class PartitionState(NamedTuple):
     `elr`: the eligible leader replicas (KIP-966). They left the in-sync set while it was smaller than
     `min.insync.replicas`, so that the high watermark has stood still since, and each still has every
     committed record. While a partition has a leader, that leader is in sync.
+
+    While a reassignment is under way (KIP-455), `original` and `target` are the replicas before and after it,
+    and `replicas` are those of `original`, then those that are added. Otherwise both are empty.
     """
 
     leader: int
@@ -44,6 +47,23 @@ class PartitionState(NamedTuple):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     elr: tuple[int, ...] = ()
+    original: tuple[int, ...] = ()
+    target: tuple[int, ...] = ()
+
+    @property
+    def adding(self) -> tuple[int, ...]:
+        """The replicas that a reassignment adds."""
+        return tuple(node for node in self.target if node not in self.original)
+
+    @property
+    def removing(self) -> tuple[int, ...]:
+        """The replicas that a reassignment will remove once its target is in sync."""
+        return tuple(node for node in self.original if node not in self.target)
+
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas the partition has, without those that a reassignment is adding."""
+        return len(self.original or self.replicas)
 
     @classmethod
     def fresh(cls, replicas: tuple[int, ...], isr: tuple[int, ...] | None = None) -> "PartitionState":

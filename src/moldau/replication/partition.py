@@ -136,6 +136,11 @@ class Partition:
         return self._role.in_sync
 
     @property
+    def is_reassigning(self) -> bool:
+        """Whether a reassignment of the partition is under way."""
+        return self._role.is_reassigning
+
+    @property
     def min_in_sync(self) -> int:
         """How many in-sync replicas acks=all requires: min.insync.replicas, but never more than there are
         replicas.

@@ -90,6 +90,7 @@ class Role:
         "_followers",
         "_local",
         "_min_in_sync",
+        "_replication_factor",
         "_waiting",
         "asked",
         "epoch_start_offset",
@@ -98,6 +99,7 @@ class Role:
         "high_watermark",
         "in_sync",
         "is_closed",
+        "is_reassigning",
         "lag_max_ms",
         "leader",
         "leader_epoch",
@@ -147,6 +149,8 @@ class Role:
         self._ask_again = False
         self._fetching: FetchFrom | None = None  # the last FetchFrom that was returned
         self._min_in_sync = 1
+        self._replication_factor = 0
+        self.is_reassigning = False
         self._followers = _NO_FOLLOWERS
         self._waiting = WaitingAppends()  # acks=all: for the high watermark
         self._local: WaitingAppends | None = None  # acks=1: for this replica; made by the first that waits
@@ -156,9 +160,9 @@ class Role:
     @property
     def min_in_sync(self) -> int:
         """How many in-sync replicas acks=all requires: min.insync.replicas, but never more than there are
-        replicas.
+        replicas, without those that a reassignment is adding.
         """
-        return min(self._min_in_sync, max(1, len(self.replicas)))
+        return min(self._min_in_sync, max(1, self._replication_factor))
 
     @property
     def is_under_min_in_sync(self) -> bool:
@@ -206,6 +210,8 @@ class Role:
         followed = self.leader not in (NO_LEADER, self.node_id)
         self.leader, self.leader_epoch, self.partition_epoch = state[:3]
         self.replicas, self.in_sync = state.replicas, state.isr
+        self._replication_factor = state.replication_factor
+        self.is_reassigning = bool(state.target)
         out: list[Output] = []
         if state.leader == self.node_id:
             if followed:
