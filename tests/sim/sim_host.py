@@ -17,13 +17,18 @@ from sim_network import Network, ProcessNetwork
 from sim_process import Process
 
 from moldau.core.files import Buffer
+from moldau.core.settings.broker import BrokerSettings
 from moldau.core.simulated_files import SimulatedFiles
+from moldau.core.slow_lane import SlowLane
 from moldau.core.timers import LoopTimers
 from moldau.core.workers import InlineExecutor, inline_pool
-from moldau.host import Host
+from moldau.host import Host, embedded_store
 from moldau.log.compaction.clean import clean
 from moldau.log.compaction.job import CleanError, CleanJob, CleanResult, OnProgress
+from moldau.metadata.store import MetadataStore
 from moldau.monitor.process import ProcessFacts
+
+MakeStore = Callable[[Host, BrokerSettings, SlowLane], MetadataStore]
 
 EPOCH_MS = 1_700_000_000_000
 _TICK_SECONDS = 1e-5
@@ -38,11 +43,12 @@ _OPERATIONS = (
 class VirtualClock:
     """The loop's time as a machine's clock."""
 
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
+    def __init__(self, loop: VirtualLoop, skew_ms: int = 0) -> None:
+        """`skew_ms`: how far it is ahead of the right time."""
+        self._loop, self._skew_ms = loop, skew_ms
 
     def now_ms(self) -> int:
-        return EPOCH_MS + int(self._loop.time() * 1000)
+        return EPOCH_MS + self._skew_ms + int(self._loop.time() * 1000)
 
     def monotonic_ms(self) -> float:
         return self._loop.time() * 1000
@@ -132,6 +138,9 @@ def make_host(
     process: Process,
     source: random.Random,
     process_id: int,
+    *,
+    skew_ms: int = 0,
+    metadata_store: MakeStore = embedded_store,
 ) -> Host:
     """What this process gets for one life."""
 
@@ -140,7 +149,7 @@ def make_host(
 
     return Host(
         loop=loop,
-        clock=VirtualClock(loop),
+        clock=VirtualClock(loop, skew_ms),
         timers=LoopTimers(loop),
         random=source,
         files=ProcessFiles(disk, process, note),  # type: ignore[arg-type]
@@ -153,4 +162,5 @@ def make_host(
         thread_cpu_seconds=TickingCounter(loop),
         process_facts=lambda: ProcessFacts(0.0, None, None, None, None, 100),
         cleaning_worker=CompactionBeside,
+        metadata_store=metadata_store,
     )

@@ -90,7 +90,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        handle = _Handle(callback, args, self, context or contextvars.copy_context())
+        handle = _Handle(callback, args, self, contextvars.copy_context() if context is None else context)
         self._put(handle)
         return handle
 
@@ -115,7 +115,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        handle = _TimerHandle(when, callback, args, self, context or contextvars.copy_context())
+        handle = _TimerHandle(
+            when, callback, args, self, contextvars.copy_context() if context is None else context
+        )
         if not self._closed:
             heapq.heappush(self._timers, (when, next(self._order), handle))
         return handle
@@ -202,14 +204,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _step(self) -> bool:
         """Run one callback; False when there is none, now or later."""
         timers = self._timers
-        if not self._ready and timers:
-            self._now = max(self._now, timers[0][0])
-        while timers and timers[0][0] <= self._now:
-            self._put(heapq.heappop(timers)[2])
         ready = self._ready
-        if not ready:
-            return False
-        processes = list(ready)  # in the order in which each became ready
+        processes = _awake(ready)
+        if not processes and timers:
+            self._now = max(self._now, timers[0][0])
+        if timers and timers[0][0] <= self._now:
+            while timers and timers[0][0] <= self._now:
+                self._put(heapq.heappop(timers)[2])
+            processes = _awake(ready)
+        if not processes:
+            return bool(timers)
         process = processes[0] if len(processes) == 1 else self._random.choice(processes)
         queue = ready[process]
         handle = queue.popleft()
@@ -266,6 +270,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                     with contextlib.suppress(BaseException):
                         task.get_coro().close()  # type: ignore[union-attr]
         self._tasks.clear()
+
+
+def _awake(ready: dict[Process | None, deque[_Handle | _TimerHandle]]) -> list[Process | None]:
+    """Who may run now, in the order in which each became ready."""
+    return [each for each in ready if each is None or not each.paused]
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:

@@ -3,6 +3,7 @@
     kill         kill -9: what was written stays (the page cache lives on); connections end
     power_cut    the machine: unsynced pages and names survive by chance; peers are told nothing
     stop         in order
+    pause        SIGSTOP: time passes, and the broker does nothing
 
 `die_after(steps)` makes the broker die at that step from now on, a step being a callback or a change of the
 disk: between the write and the answer, in the middle of a checkpoint, during recovery.
@@ -27,6 +28,8 @@ from sim_process import Killed, Process
 
 from moldau.core.settings.sources import from_texts
 from moldau.core.simulated_files import SimulatedFiles
+from moldau.host import embedded_store
+from moldau.metadata.store import MetadataStore
 from moldau.node import Node
 
 PORT = 9092
@@ -49,6 +52,12 @@ class Machine:
         """Asked before each operation of the disk; it may raise OSError."""
         self.process: Process | None = None
         self.node: Node | None = None
+        self.store_for: Callable[[Process], MetadataStore] | None = None
+        """Makes the broker's access to a cluster's metadata store, for one life; None: one of its own."""
+        self.skew_ms = 0
+        """How far its clock is ahead."""
+        self.after_callback: Callable[[], None] = lambda: None
+        """What else must hold after each callback of the broker."""
         self.starts = 0
         self.deaths = 0
         self._loop = loop
@@ -76,12 +85,22 @@ class Machine:
         assert not self.runs
         self._settle()
         self.starts += 1
+        store = self.store_for
         process = self.process = Process(self.name)
         process.before_callback = self._before_callback
         self.node, invariants = None, Invariants()
-        process.after_callback = lambda: self.node is None or invariants.check(self.node)
+        process.after_callback = lambda: self._check(invariants)
         draw = random.Random(self.random.getrandbits(64))
-        host = make_host(self._loop, self._network, self.disk, process, draw, self.starts)
+        host = make_host(
+            self._loop,
+            self._network,
+            self.disk,
+            process,
+            draw,
+            self.starts,
+            skew_ms=self.skew_ms,
+            metadata_store=embedded_store if store is None else lambda host, settings, lane: store(process),
+        )
         started: asyncio.Future[bool] = self._loop.create_future()
         process.on_kill.append(lambda: started.done() or started.set_result(False))
 
@@ -102,6 +121,11 @@ class Machine:
         task = self._loop.create_task(start(), context=process.context())
         task.add_done_callback(ended)
         return started
+
+    def _check(self, invariants: Invariants) -> None:
+        if self.node is not None:
+            invariants.check(self.node)
+            self.after_callback()
 
     async def start(self) -> None:
         """Start the broker, and wait until it serves; it must not die meanwhile."""
@@ -134,6 +158,16 @@ class Machine:
             stopping.result()
             assert not self.disk.open_paths(), f"open after the stop: {self.disk.open_paths()}"
             self._gone(process)
+
+    def pause(self) -> None:
+        """SIGSTOP, if it runs."""
+        if self.process is not None:
+            self.process.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self.process is not None:
+            self.process.resume()
 
     def _gone(self, process: Process) -> None:
         """The process has ended by itself."""

@@ -11,7 +11,8 @@ flight and unread, so that a reader that stops reading is felt by the writer. Fa
     kill of a process       what its kernel took arrives, then the end; what it still held is lost
     vanish (no power)       what is in flight is lost; peers learn it a while later, by a reset
     reset                   both ends lose the connection, with all that is in flight
-    separate / join         bytes between two hosts wait; connections are not made
+    separate / join         bytes between two hosts wait, in both directions or one; connections are not made
+    half_open               one end is gone, and the other learns it only when it sends
 
 A transport behaves as uvloop's: it calls a BufferedProtocol or a Protocol, never from within its own `write`
 except for `pause_writing`, and never after `connection_lost`.
@@ -68,7 +69,7 @@ class Network:
         await asyncio.sleep(self.latency_seconds())
         while True:
             address = self._addresses.get((host, port))
-            apart = self.are_apart(process.host, host)
+            apart = self.are_apart(process.host, host) or self.are_apart(host, process.host)
             if not apart and (address is None or not (address.waits or address.make_protocol)):
                 raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody serves {host}:{port}")
             if not apart and address is not None and address.make_protocol is not None:
@@ -85,10 +86,6 @@ class Network:
         here.begin(make_protocol)
         assert here.protocol is not None
         return here, here.protocol
-
-    def _any_port(self) -> int:
-        self._next_port += 1
-        return self._next_port
 
     def give_back(self, address: TakenAddress) -> None:
         """The address is free again."""
@@ -120,9 +117,20 @@ class Network:
             transport.reset_arrives()
         return len(chosen)
 
-    def separate(self, one: str, other: str) -> None:
-        """From now on nothing passes between the two hosts."""
-        self._apart |= {(one, other), (other, one)}
+    def half_open(self, share: float) -> int:
+        """Of this share of all connections one end, drawn from the seed, is forgotten; how many."""
+        pairs = [each for each in self._transports if not each.ended and each.address < each.peer.address]
+        chosen = [each for each in pairs if self.random.random() < share]
+        for transport in chosen:
+            one = transport if self.random.random() < 0.5 else transport.peer
+            one.forget()
+        return len(chosen)
+
+    def separate(self, one: str, other: str, *, one_way: bool = False) -> None:
+        """From now on nothing passes between the two hosts; `one_way`: from the first to the second."""
+        self._apart.add((one, other))
+        if not one_way:
+            self._apart.add((other, one))
 
     def join(self, one: str, other: str) -> None:
         """What waited goes on."""
@@ -410,6 +418,15 @@ class SimulatedTransport(asyncio.Transport):
         """The process was killed."""
         self._tell_peer()
         self.ended = True
+
+    def forget(self) -> None:
+        """This end is gone, and the other is told nothing until it sends."""
+        if not self.ended:
+            self._reset = True
+            self._unread.clear()
+            self._unsent.clear()
+            self._wire.clear()
+            self._soon(self._lose)
 
     def vanish(self) -> None:
         """The machine is gone, without a word."""

@@ -5,6 +5,8 @@ whatever a process schedules, directly or through asyncio, inherits it. `kill` i
 callbacks runs again, not even a `finally`; what the process leaves in the kernel (its sockets, what it wrote
 to files) is looked after by those who registered with `on_kill`.
 
+`pause` is SIGSTOP: its callbacks wait, while its kernel goes on taking bytes and connections.
+
 `Killed` stops a process in the middle of a callback (its disk raises it). It is not an Exception, so that no
 handler of the code under test swallows it.
 """
@@ -30,6 +32,8 @@ class Process:
         self.name = name
         self.host = host or name
         self.alive = True
+        self.paused = False
+        """SIGSTOP: none of its callbacks runs while time passes; they wait in order."""
         self.on_kill: list[Callable[[], None]] = []
         self.before_callback: Callable[[], None] = lambda: None
         """Called before each of its callbacks; it may kill the process."""
@@ -45,9 +49,17 @@ class Process:
     def kill(self) -> None:
         """As kill -9; killing twice does nothing."""
         if self.alive:
-            self.alive = False
+            self.alive, self.paused = False, False
             for tell in self.on_kill:
                 tell()
+
+    def pause(self) -> None:
+        """As SIGSTOP."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """As SIGCONT: whatever has come meanwhile is there at once."""
+        self.paused = False
 
     def must_live(self) -> None:
         """Raise `Killed` if it is dead: nothing that it still does may have an effect."""
