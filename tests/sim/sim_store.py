@@ -1,4 +1,4 @@
-"""A metadata store over a network that breaks: what an ensemble of ZooKeeper shows to each broker, from a seed.
+"""A metadata store over a network that breaks: what a ZooKeeper shows to each broker, from a seed.
 
     broker (SimStore)                              ensemble (SimEnsemble)
     request ──── a while, or lost ───────────────> acts on what there is then
@@ -207,7 +207,7 @@ class SimStore:
     async def close(self) -> None:
         if self._closed:
             return
-        while self._appending and self._connected.is_set():
+        while self._appending and self._connected.is_set():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         self._closed, self._deliver = True, None
         session, connection = self._session, self._connection

@@ -29,6 +29,7 @@ from moldau.metadata.store import (
     MetadataStore,
     NodeIdInUse,
     NoSession,
+    OutcomeUnknown,
     Registration,
     SeatVacant,
     SessionEnded,
@@ -130,15 +131,21 @@ class Presence:
             except (NoSession, ControllerFenced) as error:
                 log.info("%s", error)  # the event that follows says what to do
                 self._step_down()
+            except OutcomeUnknown as error:
+                log.warning("the metadata store's answer was lost; looking again: %s", error)
+                self._retry_later()
             except Exception as error:
                 if self._joined is not None and not self._joined.done():
                     self._joined.set_exception(error)
                     self._registration = None  # the caller decides whether to try again
                     break
                 log.exception("the broker's registration or its work as controller failed; trying again")
-                if self.timers is not None:
-                    self._retry = self.timers.call_later(_RETRY_DELAY_MS, self._wake)
+                self._retry_later()
         self._task = None
+
+    def _retry_later(self) -> None:
+        if self.timers is not None:
+            self._retry = self.timers.call_later(_RETRY_DELAY_MS, self._wake)
 
     async def _attend(self) -> None:
         """Do what is due, in the order of dependency: register, stand for election, decide."""
