@@ -19,12 +19,14 @@ from moldau.cli.shared.errors import CommandError, explain_kafka_failure
 
 COMMANDS: dict[str, str] = {
     "serve": "moldau.cli.serve.help",
+    "zookeeper": "moldau.cli.zookeeper.command",
     "topics": "moldau.cli.topics.command",
     "produce": "moldau.cli.records.produce",
     "consume": "moldau.cli.records.consume",
     "groups": "moldau.cli.groups.command",
     "transactions": "moldau.cli.transactions.command",
     "streams": "moldau.cli.streams.command",
+    "brokers": "moldau.cli.brokers.command",
     "configs": "moldau.cli.configs.command",
     "dump-log": "moldau.cli.dump.command",
     "status": "moldau.cli.status.command",

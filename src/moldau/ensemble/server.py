@@ -142,31 +142,34 @@ class ZooKeeperServer:
         """Start the process, without waiting; nothing if it runs."""
         if self.is_running():
             return
-        found = installation(self._home)
+        command = self.prepare()
         if not _is_free(self.ports.client):
             raise EnsembleError(f"port {self.ports.client} is in use: another ZooKeeper may run on it")
+        with self.log_path.open("ab") as log:
+            # In a process group of its own: a terminal's Ctrl-C stops what was started in order.
+            self._child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, process_group=0
+            )
+
+    def prepare(self) -> list[str]:
+        """Write the files that the server needs, and return its command line, for who starts it himself."""
+        found = installation(self._home)
         (self.folder / "data").mkdir(parents=True, exist_ok=True)
         if self.members:
             (self.folder / "data" / "myid").write_text(f"{self.number}\n")
         configuration = self.folder / "zoo.cfg"
         configuration.write_text(self.configuration())
-        sync_option = () if self.syncs else ("-Dzookeeper.forceSync=no",)
-        command = [
+        return [
             str(found.java),
             f"-Xmx{self.heap_mib}m",
             *JAVA_OPTIONS,
-            *sync_option,
+            *(() if self.syncs else ("-Dzookeeper.forceSync=no",)),
             *self._java_options,
             "-cp",
             found.class_path,
             MAIN_CLASS,
             str(configuration),
         ]
-        with self.log_path.open("ab") as log:
-            # In a process group of its own: a terminal's Ctrl-C stops what was started in order.
-            self._child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, process_group=0
-            )
 
     def wait(self, timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
         """Return once it serves. EnsembleError: it ended, or did not in time and is killed now."""

@@ -1,0 +1,196 @@
+"""Starts what is missing of a cluster, and waits until it is whole.
+
+First the ensemble, then all brokers at once. Whole means: every broker is registered, and every replica of
+every partition is in sync. What runs already is left alone, so that a start repairs a cluster of which some
+servers have died, and changes nothing about one that is well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from moldau.cli.cluster import processes
+from moldau.cli.cluster.picture import Picture, look
+from moldau.cli.cluster.plan import Plan
+from moldau.cli.cluster.servers import (
+    BrokerServer,
+    EnsembleServer,
+    Server,
+    broker_environment,
+    port_in_use,
+)
+from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.cli.shared.output import note
+from moldau.ensemble import EnsembleError
+
+POLL_SECONDS = 0.1
+LOG_LINES_SHOWN = 12
+
+
+class Started(NamedTuple):
+    """The result: which servers this start has started, and what is there now."""
+
+    names: list[str]
+    picture: Picture
+
+
+def check_change(root: Path, before: Plan | None, plan: Plan) -> None:
+    """Raise CommandError if the cluster that exists cannot become this one."""
+    check_settings(plan)
+    if before is None:
+        return
+    if plan.brokers < before.brokers:
+        raise UsageError(
+            f"the cluster in {root} has {before.brokers} brokers: to have {plan.brokers}, drain and remove "
+            f"the others (`moldau brokers drain {before.brokers}`), or begin anew with `moldau cluster purge`"
+        )
+    if plan.zookeepers != before.zookeepers:
+        raise UsageError(
+            f"the ensemble in {root} has {before.zookeepers} ZooKeeper server(s), and that number stays: "
+            "begin anew with `moldau cluster purge`"
+        )
+    alive = [each.name for each in all_servers(root, before) if processes.alive(each.folder) is not None]
+    ports = ("port", "http_port", "zookeeper_port")
+    if alive and any(getattr(plan, name) != getattr(before, name) for name in ports):
+        raise UsageError(f"ports cannot change while {alive[0]} runs: `moldau cluster stop` first")
+    if alive and plan.settings != before.settings:
+        note(f"moldau: {', '.join(alive)}: new settings take effect when these are started the next time")
+
+
+def check_settings(plan: Plan) -> None:
+    """Raise UsageError for a setting that no broker would accept; note those that do not exist."""
+    from moldau.core.settings.rows import SettingError
+    from moldau.core.settings.sources import from_texts
+
+    try:
+        for sentence in from_texts(plan.settings).warnings:
+            note(f"moldau: {sentence}")
+    except SettingError as problem:
+        raise UsageError(f"--set: {problem.sentence}") from None
+
+
+def all_servers(root: Path, plan: Plan) -> list[Server]:
+    """Every server of the plan, in the order in which they start."""
+    zookeepers = [EnsembleServer(root, plan, number) for number in plan.zookeeper_ids]
+    return [*zookeepers, *(BrokerServer(root, plan, node_id) for node_id in plan.broker_ids)]
+
+
+def start(
+    root: Path,
+    plan: Plan,
+    timeout_seconds: float,
+    *,
+    only: Sequence[int] | None = None,
+    report: Callable[[str], None] = lambda words: None,
+) -> Started:
+    """Start what does not run (of the brokers those in `only`) and wait until the cluster is whole.
+
+    CommandError: a port is taken, a server ended, or the time is over; what was started goes on running.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    missing = [each for each in all_servers(root, plan) if processes.alive(each.folder) is None]
+    if only is not None:
+        missing = [each for each in missing if not isinstance(each, BrokerServer) or each.node_id in only]
+    for server in missing:
+        _require_ports(server)
+    zookeepers = [each for each in missing if isinstance(each, EnsembleServer)]
+    brokers = [each for each in missing if isinstance(each, BrokerServer)]
+    report("starting ZooKeeper")
+    for zookeeper in zookeepers:
+        _spawn(zookeeper)
+    _wait_for_zookeepers(root, plan, zookeepers, deadline)
+    report("starting the brokers")
+    for broker in brokers:
+        _spawn(broker)
+    picture = _wait_until_whole(root, plan, brokers, deadline, report)
+    return Started([each.name for each in missing], picture)
+
+
+def _require_ports(server: Server) -> None:
+    taken = port_in_use(server)
+    if taken is not None:
+        option, port = taken
+        raise CommandError(
+            f"port {port}, which {server.name} needs, is in use by another program: stop that, or choose "
+            f"other ports with {option}"
+        )
+
+
+def _spawn(server: Server) -> None:
+    try:
+        command = server.prepare()
+    except EnsembleError as problem:
+        raise CommandError(str(problem)) from None
+    server.folder.mkdir(parents=True, exist_ok=True)
+    processes.spawn(command, server.folder, server.log, broker_environment())
+
+
+def _wait_for_zookeepers(root: Path, plan: Plan, started: Sequence[EnsembleServer], deadline: float) -> None:
+    """Wait until a majority serves; where all are up, all of them."""
+    waiting = [EnsembleServer(root, plan, number) for number in plan.zookeeper_ids]
+    while waiting:
+        for server in started:
+            _require_alive(server)
+        waiting = [each for each in waiting if each.zookeeper.mode() is None]
+        if waiting and time.monotonic() > deadline:
+            raise CommandError(f"{waiting[0].name} does not serve yet{_tail(waiting[0])}")
+        if waiting:
+            time.sleep(POLL_SECONDS)
+
+
+def _wait_until_whole(
+    root: Path, plan: Plan, started: Sequence[Server], deadline: float, report: Callable[[str], None]
+) -> Picture:
+    while True:
+        for server in started:
+            _require_alive(server)
+        picture = look(root, plan)
+        missing = unfinished(picture)
+        if not missing:
+            return picture
+        if time.monotonic() > deadline:
+            raise CommandError(
+                f"the cluster is not whole yet: {missing}. It goes on by itself: see `moldau cluster "
+                "status`, or wait longer with --timeout"
+            )
+        report(missing)
+        time.sleep(POLL_SECONDS)
+
+
+def unfinished(picture: Picture) -> str:
+    """Return what is still to come before the running servers are a whole cluster; "" for nothing."""
+    running = [each for each in picture.servers if each.kind == "broker" and each.state == processes.RUNNING]
+    if not running:
+        return ""
+    if picture.registered is None:
+        return "no broker serves clients"
+    unregistered = [each.name for each in running if each.id not in picture.registered]
+    if unregistered:
+        return f"{', '.join(unregistered)} not registered"
+    silent = [each.name for each in running if each.health is None]
+    if silent:
+        return f"{', '.join(silent)} not ready"
+    if picture.offline:
+        return f"{len(picture.offline)} of {picture.partitions} partitions without a leader"
+    if picture.under_replicated and not picture.dead:
+        return f"{len(picture.under_replicated)} of {picture.partitions} partitions not in sync"
+    return ""
+
+
+def _require_alive(server: Server) -> None:
+    if processes.alive(server.folder) is None:
+        raise CommandError(
+            f"{server.name} ended instead of serving; the others run, and `moldau cluster start` starts it "
+            f"again{_tail(server)}"
+        )
+
+
+def _tail(server: Server) -> str:
+    try:
+        lines = server.log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+    except OSError:
+        return ""
+    return f" ({server.log}):\n" + "\n".join(f"  {line}" for line in lines) if lines else ""

@@ -1,0 +1,1 @@
+"""`moldau zookeeper`: one ZooKeeper server in the foreground."""
