@@ -213,7 +213,7 @@ class ManyFetch(OneFetch):
                     self.watched.append(partition)
                 stable = self.read_committed and partition.last_stable_offset != row[3]
                 moved = moved or stable or partition.high_watermark != row[2] or not partition.leads
-                if self.replica_id >= 0 and nothing_read:
+                if self.replica_id >= 0 and nothing_read and not partition.withholds_from(self.replica_id):
                     moved = moved or partition.log.written_end_offset != target.offset
             yield
         return moved

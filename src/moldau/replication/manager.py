@@ -24,7 +24,7 @@ from moldau.core.slow_lane import SlowLane
 from moldau.log.log import AppendResult, Log, Origin
 from moldau.log.manager import LogManager
 from moldau.metadata.changes import Change
-from moldau.metadata.configs import topic_settings
+from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState, ResourceType, TopicState
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import BatchView, iter_batches
@@ -34,6 +34,7 @@ from moldau.records.record import Record
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.partition import Partition
 from moldau.replication.peers import FollowerFetcher, InSyncChanges, NoPeers
+from moldau.replication.replication_quota import ReplicationQuota, ThrottledPartitions, throttled_here
 from moldau.replication.shared_parts import SharedParts
 from moldau.replication.ticker import TIMEOUTS_MS, Ticker
 from moldau.replication.topic_stats import TopicStats
@@ -87,6 +88,16 @@ class ReplicaManager:
         self._static = static_settings
         lag_max_ms = static_settings.replica_lag_time_max_ms
         timers = log_manager.timers
+        self.leader_quota = self._make_quota(clock)
+        """Of what this broker sends to throttled followers."""
+        self.follower_quota = self._make_quota(clock)
+        """Of what this broker's throttled followers fetch."""
+        self.folder_quota = ReplicationQuota(
+            clock.monotonic_ms,
+            window_count=static_settings.alter_log_dirs_replication_quota_window_num,
+            window_ms=static_settings.alter_log_dirs_replication_quota_window_size_seconds * 1_000,
+        )
+        """Of what moves between this broker's log directories."""
         self._timeouts = Ticker(timers, clock, TIMEOUTS_MS, lambda each: each.has_timeouts)
         self._lags = Ticker(timers, clock, lag_max_ms / 2, lambda each: each.leads_followers)
         self._shared = SharedParts(
@@ -100,6 +111,7 @@ class ReplicaManager:
             broker_epoch=self._broker_epoch,
             storage_failed=self.storage_failed,
             lag_max_ms=lag_max_ms,
+            leader_quota=self.leader_quota,
         )
         self._log_manager = log_manager
         self._clock = clock
@@ -114,6 +126,14 @@ class ReplicaManager:
         self._topic_ids: dict[str, bytes] = {}
         self._image = EMPTY_IMAGE
         self._work = WorkList(self._bring, self._take, self._not_brought)
+        self._change_rates()
+
+    def _make_quota(self, clock: Clock) -> ReplicationQuota:
+        return ReplicationQuota(
+            clock.monotonic_ms,
+            window_count=self._static.replication_quota_window_num,
+            window_ms=self._static.replication_quota_window_size_seconds * 1_000,
+        )
 
     def serve(self, lane: SlowLane) -> None:
         """From now on clients are served: many partitions are opened and closed in slices."""
@@ -157,6 +177,8 @@ class ReplicaManager:
         """
         self._image = new
         version = new.version
+        if old.configs is not new.configs:
+            self._change_rates()
         if old.topics is not new.topics:
             for name in [name for name in self._by_name if name not in new.topics]:
                 self._delete_topic(name, version)
@@ -169,6 +191,12 @@ class ReplicaManager:
         for name in _reconfigured(old, new):
             self._work.add(name, version)
         return self._work.work(version)
+
+    def _change_rates(self) -> None:
+        settings = effective_broker_settings(self._image, self._static, self._node_id)
+        self.leader_quota.bytes_per_second = settings.leader_replication_throttled_rate
+        self.follower_quota.bytes_per_second = settings.follower_replication_throttled_rate
+        self.folder_quota.bytes_per_second = settings.replica_alter_log_dirs_io_max_bytes_per_second
 
     def _bring(self, name: str, due: Due) -> Iterator[None]:
         """The steps that bring a topic in step with the newest image, a partition each."""
@@ -183,8 +211,12 @@ class ReplicaManager:
             self.by_name_bytes[name.encode()] = partitions
             self.by_topic_id[topic.topic_id] = partitions
             self._topic_ids[name] = topic.topic_id
+        throttled = (
+            throttled_here(settings.leader_replication_throttled_replicas, self._node_id),
+            throttled_here(settings.follower_replication_throttled_replicas, self._node_id),
+        )
         for index, state in enumerate(topic.partitions):
-            self._bring_partition(topic, partitions, index, state, settings, due.version)
+            self._bring_partition(topic, partitions, index, state, settings, throttled, due.version)
             yield
             if not self._work.is_current(name, due) or self._by_name.get(name) is not partitions:
                 return  # it changed between two slices, or went
@@ -196,6 +228,7 @@ class ReplicaManager:
         index: int,
         state: PartitionState,
         settings: TopicSettings,
+        throttled: tuple[ThrottledPartitions, ThrottledPartitions],
         version: int,
     ) -> None:
         partition = partitions.get(index)
@@ -218,7 +251,12 @@ class ReplicaManager:
         elif partition.log.settings is not settings:
             partition.log.reconfigure(settings)
         # flush.messages=1 is how a Kafka user asks for an fsync before every acknowledgement.
-        partition.configure(flush_before_commit=self.flush_before_commit or settings.flush_messages == 1)
+        as_leader, as_follower = throttled
+        partition.configure(
+            flush_before_commit=self.flush_before_commit or settings.flush_messages == 1,
+            leader_throttled=index in as_leader,
+            follower_throttled=index in as_follower,
+        )
         partition.become(state)
 
     def _open(self, topic: TopicState, index: int, settings: TopicSettings) -> Log | None:

@@ -61,6 +61,7 @@ class Partition:
         "dirty",
         "fetch_waiters",
         "flush_before_commit",
+        "follower_throttled",
         "follower_waiters",
         "group_commit",
         "high_watermark",
@@ -68,6 +69,7 @@ class Partition:
         "internal",
         "is_under_min_in_sync",
         "leader_epoch",
+        "leader_throttled",
         "leads",
         "log",
         "online",
@@ -108,6 +110,10 @@ class Partition:
         self.leads = False  # led here, and online
         self.writable = False  # by clients: led here, online, not internal
         self.leader_epoch = -1
+        self.leader_throttled = False
+        """Whether followers that are not in sync are held back (replication_quota.py)."""
+        self.follower_throttled = False
+        """Whether this replica is, while it follows and is not in sync."""
         self.is_under_min_in_sync = False
         self.dirty = False  # something was appended in this turn
         self.flush_before_commit = False  # an fsync stands between the write and the answer
@@ -179,9 +185,12 @@ class Partition:
             shared.lags.watch(self)
         self._fsync_rest()  # what a crash has left unsynced is neither committed yet, nor fetched behind
 
-    def configure(self, *, flush_before_commit: bool) -> None:
+    def configure(
+        self, *, flush_before_commit: bool, leader_throttled: bool = False, follower_throttled: bool = False
+    ) -> None:
         """Apply the topic's settings: at the start, and when they change."""
         self.flush_before_commit = flush_before_commit
+        self.leader_throttled, self.follower_throttled = leader_throttled, follower_throttled
         role = self._role
         flushed = role.flushed(self.log.flushed_end_offset)  # flush.ms also flushes, unreported
         outputs = [*flushed, *role.configured(self.log.settings.min_insync_replicas, flush_before_commit)]
@@ -406,6 +415,8 @@ class Partition:
             if error_code:
                 return Read(self.index, error_code)
             end_offset = source.written_end_offset
+            if self.leader_throttled and self.withholds_from(replica_id):
+                end_offset = min(offset, end_offset)  # its progress counts, and it gets no records
         if last_fetched_epoch >= 0:
             diverging = self._diverging(offset, last_fetched_epoch)
             if diverging is not None:
@@ -428,8 +439,19 @@ class Partition:
                 self._disk_failed,
             )
         if replica_id >= 0 and not read.error_code:
+            if self.leader_throttled and read.records:
+                self._shared.leader_quota.record(len(read.records))
             self._follower_fetched(replica_id, offset, broker_epoch)
         return read
+
+    def withholds_from(self, replica_id: int) -> bool:
+        """Whether this replica gets no records now, since it is throttled and the rate is exceeded."""
+        return (
+            self.leader_throttled
+            and replica_id >= 0
+            and replica_id not in self._role.in_sync
+            and self._shared.leader_quota.exceeded()
+        )
 
     def _disk_failed(self, error: OSError) -> None:
         self._shared.storage_failed(self, error)
@@ -599,6 +621,8 @@ class Partition:
         0 or more) is woken by what is written: the high watermark moves only once it has fetched that.
         """
         if replica_id >= 0:
+            if self.leader_throttled and self.withholds_from(replica_id):
+                return  # what is written will not be sent to it
             if self.follower_waiters is None:
                 self.follower_waiters = {}
             self.follower_waiters[waiter] = None

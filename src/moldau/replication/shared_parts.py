@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.peers import FollowerFetcher, InSyncChanges, NoPeers
+from moldau.replication.replication_quota import ReplicationQuota
 from moldau.replication.ticker import Ticker
 
 if TYPE_CHECKING:
@@ -29,3 +30,5 @@ class SharedParts(NamedTuple):
     """A broker's registered epoch; None: not registered, fenced, or shutting down."""
     storage_failed: "Callable[[Partition, OSError], None]" = _NO_FAILURE
     lag_max_ms: float = 30_000
+    leader_quota: ReplicationQuota = ReplicationQuota(lambda: 0.0)
+    """Of what this broker sends to throttled followers."""

@@ -16,15 +16,16 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.timers import ManualTimers
 from moldau.log.manager import LogManager
-from moldau.metadata.changes import PartitionChanged, TopicCreated, replay
-from moldau.metadata.image import EMPTY_IMAGE, BrokerState, Image, PartitionState
+from moldau.metadata.changes import ConfigsChanged, PartitionChanged, TopicCreated, replay
+from moldau.metadata.image import EMPTY_IMAGE, BrokerState, Image, PartitionState, ResourceType
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import iter_batches
 from moldau.records.builder import build_batch
 from moldau.records.record import Record
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.manager import ReplicaManager
-from moldau.replication.partition import Partition
+from moldau.replication.partition import CONSUMER, Partition
+from moldau.replication.reading import Read
 from moldau.replication.role_outputs import AskInSync, FetchFrom
 
 TOPIC_ID = bytes(range(16))
@@ -376,3 +377,67 @@ async def test_a_disk_that_cannot_be_read_is_reported(
     monkeypatch.setattr(partition.log, "read", fail)
     assert partition.read(0, 100, committed=False, first=True).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert [error.errno for error in reported] == [errno.EIO]
+
+
+def throttle(broker: Broker, rate: int, pairs: str = "0:1") -> None:
+    """Set the settings of a throttled reassignment (KIP-73)."""
+    changes = [
+        ConfigsChanged(ResourceType.BROKER, "1", {"leader.replication.throttled.rate": str(rate)}),
+        ConfigsChanged(ResourceType.TOPIC, "t", {"leader.replication.throttled.replicas": pairs}),
+    ]
+    old, broker.image = broker.image, replay(broker.image, broker.image.version + 1, changes)
+    broker.replicas.apply(old, broker.image, changes)
+
+
+@in_a_loop
+async def test_a_leader_withholds_records_from_a_throttled_replica_until_it_is_in_sync(tmp_path):
+    leader = Broker(tmp_path / "1", 1)
+    leader.become(state_of(1, 1, 1))
+    throttle(leader, 10)
+    partition = leader.partition
+    for _ in range(3):
+        leader.append()
+        leader.group_commit.flush()
+
+    def fetched(offset: int, bytes_max: int = 1) -> Read:
+        return partition.read(offset, bytes_max, False, True, 1, replica_id=2, broker_epoch=102)
+
+    size_bytes = len(fetched(0).records)
+    assert size_bytes > 10, "the first response is sent before the rate is known"
+    read = fetched(1)
+    assert (read.error_code, bytes(read.records), read.high_watermark) == (0, b"", 3)
+    assert partition.withholds_from(2)
+    assert not partition.withholds_from(CONSUMER)
+    assert len(partition.read(1, 1, False, True).records) == size_bytes, "consumers are not throttled"
+    waiter = Woken()
+    partition.park(waiter, 2)
+    leader.append()
+    leader.group_commit.flush()
+    assert waiter.bytes_added == 0, "it would be answered without records, and ask again at once"
+    partition.unpark(waiter)
+    leader.clock.advance(12_000)
+    assert len(fetched(1).records) == size_bytes
+    assert len(fetched(2).records) == 0
+    leader.become(state_of(1, 1, 1, 2)._replace(partition_epoch=2))
+    assert len(fetched(2).records) == size_bytes, "it is in sync"
+
+
+@in_a_loop
+async def test_only_the_replicas_of_the_setting_are_throttled(tmp_path):
+    leader = Broker(tmp_path / "1", 1)
+    leader.become(state_of(1, 1, 1))
+    throttle(leader, 0, "0:2,1:1")
+    leader.append()
+    leader.group_commit.flush()
+    for _ in range(3):
+        assert leader.partition.read(0, 1, False, True, 1, replica_id=2, broker_epoch=102).records
+    throttle(leader, 0, "*")
+    leader.partition.read(0, 1, False, True, 1, replica_id=2, broker_epoch=102)
+    assert not leader.partition.read(0, 1, False, True, 1, replica_id=2, broker_epoch=102).records
+
+
+class Woken:
+    bytes_added = 0
+
+    def more(self, bytes_added: int, stable_bytes: int) -> None:
+        self.bytes_added += bytes_added

@@ -157,21 +157,30 @@ class ClusterSettings(SettingsObject):
         "The most bytes a second that leaders send to throttled replicas.",
         at_least(0),
         scope=Scope.PER_BROKER,
-        effective=False,
     )
     follower_replication_throttled_rate: int = long(
         MAX_LONG,
         "The most bytes a second that throttled replicas fetch.",
         at_least(0),
         scope=Scope.PER_BROKER,
-        effective=False,
+    )
+    replication_quota_window_num: int = integer(
+        11, "Over how many windows the rates of throttled replicas are measured.", at_least(1)
+    )
+    replication_quota_window_size_seconds: int = integer(
+        1, "How many seconds each of these windows has.", at_least(1)
+    )
+    alter_log_dirs_replication_quota_window_num: int = integer(
+        11, "Over how many windows the rate of moves between log directories is measured.", at_least(1)
+    )
+    alter_log_dirs_replication_quota_window_size_seconds: int = integer(
+        1, "How many seconds each of these windows has.", at_least(1)
     )
     replica_alter_log_dirs_io_max_bytes_per_second: int = long(
         MAX_LONG,
         "The most bytes a second that moving replicas between folders takes.",
         at_least(0),
         scope=Scope.PER_BROKER,
-        effective=False,
     )
 
 

@@ -188,13 +188,11 @@ class TopicSettings(SettingsObject):
         (),
         "The replicas whose outgoing replication is throttled: partition:broker pairs, or * for all.",
         throttled_replicas(),
-        effective=False,
     )
     follower_replication_throttled_replicas: tuple[str, ...] = listing(
         (),
         "The replicas whose incoming replication is throttled: partition:broker pairs, or * for all.",
         throttled_replicas(),
-        effective=False,
     )
     remote_storage_enable: bool = boolean(
         False, "Whether closed segments are also kept in remote storage.", effective=False

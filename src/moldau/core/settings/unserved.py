@@ -22,14 +22,6 @@ class UnservedSettings(SettingsObject):
         "The first wait before a partition is asked for again in a transaction, in milliseconds.",
         effective=False,
     )
-    alter_log_dirs_replication_quota_window_num: int = integer(
-        11, "How many samples the quota of moves between log directories is measured over.", effective=False
-    )
-    alter_log_dirs_replication_quota_window_size_seconds: int = integer(
-        1,
-        "How many seconds each sample of the quota of moves between log directories covers.",
-        effective=False,
-    )
     client_quota_callback_class: str | None = text(
         None, "The class that decides which quota a client has.", kind=Kind.CLASS, effective=False
     )
@@ -88,12 +80,6 @@ class UnservedSettings(SettingsObject):
     )
     producer_purgatory_purge_interval_requests: int = integer(
         1000, "After how many finished requests waiting Produce requests are tidied up.", effective=False
-    )
-    replication_quota_window_num: int = integer(
-        11, "How many samples the quota of replication is measured over.", effective=False
-    )
-    replication_quota_window_size_seconds: int = integer(
-        1, "How many seconds each sample of the quota of replication covers.", effective=False
     )
     socket_connection_setup_timeout_max_ms: int = long(
         30_000,
