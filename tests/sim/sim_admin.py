@@ -15,14 +15,16 @@ from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
 GROUP, TRANSACTION = 0, 1
 
 
-async def create_topics(client: SimClient, topics: Mapping[str, int], **settings: str) -> None:
-    """Create each with so many partitions; settings with _ for the dots."""
+async def create_topics(
+    client: SimClient, topics: Mapping[str, int], replicas: int = 1, **settings: str
+) -> None:
+    """Create each with so many partitions and replicas; settings with _ for the dots."""
     configs = [
         CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in settings.items()
     ]
     request = CreateTopicsRequest(
         topics=[
-            CreatableTopic(name=name, num_partitions=count, replication_factor=1, configs=configs)
+            CreatableTopic(name=name, num_partitions=count, replication_factor=replicas, configs=configs)
             for name, count in topics.items()
         ]
     )

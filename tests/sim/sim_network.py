@@ -136,6 +136,10 @@ class Network:
         """What waited goes on."""
         self._apart -= {(one, other), (other, one)}
 
+    def join_all(self) -> None:
+        """All hosts reach each other."""
+        self._apart.clear()
+
     def are_apart(self, one: str, other: str) -> bool:
         return (one, other) in self._apart
 

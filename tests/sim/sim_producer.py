@@ -186,6 +186,9 @@ class SimProducer:
         except Disconnected:
             troubled |= {each.place for each in group}
             return None
+        return self._taken(group, answer, troubled)
+
+    def _taken(self, group: list[Sent], answer: Any, troubled: set[Place]) -> str | None:
         rows = {
             (topic.name, row.index): row for topic in answer.responses for row in topic.partition_responses
         }

@@ -1,0 +1,132 @@
+"""A cluster in a simulated world: some machines, the ensemble that holds their metadata, and what must hold.
+
+cluster = Cluster(world, 3)
+await cluster.start()
+...
+cluster.heal()
+complaints = await cluster.drain(history, places, loads, readers)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from histories.history import History
+from sim_cluster_invariants import ClusterInvariants
+from sim_cluster_load import ClusterLoad
+from sim_cluster_reader import ClusterReader, read_everything, settled_everywhere
+from sim_machine import Machine
+from sim_network import Endpoint
+from sim_routes import ClusterClient
+from sim_store import ENSEMBLE, SimEnsemble
+from sim_world import World
+from torture.reading import Place
+
+LAG_MS = 3000
+_SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "replica.lag.time.max.ms": str(LAG_MS),
+    "replica.fetch.backoff.ms": "100",
+    "log.cleaner.enable": "false",
+    "log.retention.ms": "-1",  # a skewed clock deletes nothing
+    "auto.leader.rebalance.enable": "false",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+
+
+class Cluster:
+    """So many brokers with node ids from 1 on, on machines node1, node2 ..."""
+
+    def __init__(self, world: World, count: int, *, replicas: int = 0, **settings: str) -> None:
+        """`replicas`: of the internal topics; all brokers unless told otherwise. Settings with _ for the dots."""
+        self.world = world
+        self.ensemble = SimEnsemble(world.loop, world.network, world.draw("ensemble"))
+        told = {key.replace("_", "."): value for key, value in settings.items()}
+        copies = str(replicas or count)
+        self.machines: list[Machine] = []
+        for node_id in range(1, count + 1):
+            machine = world.machine(f"node{node_id}")
+            machine.settings = {
+                "node.id": str(node_id),
+                "offsets.topic.replication.factor": copies,
+                "transaction.state.log.replication.factor": copies,
+                "transaction.state.log.min.isr": str(min(2, replicas or count)),
+                **_SETTINGS,
+                **told,
+            }
+            machine.store_for = self.ensemble.access
+            self.machines.append(machine)
+        self.invariants = ClusterInvariants(self.machines)
+        self.ensemble.on_append = self.invariants.appended
+
+    @property
+    def addresses(self) -> list[Endpoint]:
+        """Where clients find the brokers."""
+        return [machine.address for machine in self.machines]
+
+    @property
+    def hosts(self) -> list[str]:
+        """The brokers' hosts and the ensemble."""
+        return [*(machine.name for machine in self.machines), ENSEMBLE]
+
+    async def start(self) -> None:
+        """All brokers at once."""
+        for started in [machine.begin_start() for machine in self.machines]:
+            assert await started
+
+    def client(self, name: str) -> ClusterClient:
+        """A client process that knows all brokers."""
+        return ClusterClient(self.world, name, self.addresses)
+
+    def leader(self, place: Place) -> int:
+        """The leader's node id in the metadata, or -1."""
+        return self.ensemble.image.topics[place[0]].partitions[place[1]].leader
+
+    def in_sync(self, place: Place) -> tuple[int, ...]:
+        """The in-sync replicas in the metadata."""
+        return self.ensemble.image.topics[place[0]].partitions[place[1]].isr
+
+    def machine(self, node_id: int) -> Machine:
+        """The machine of a broker."""
+        return self.machines[node_id - 1]
+
+    # After the faults
+
+    async def heal(self) -> None:
+        """Everything works again: hosts reach each other, brokers run, disks write."""
+        network = self.world.network
+        network.join_all()
+        network.latency_seconds_max = 0.002
+        self.ensemble.away, self.ensemble.loss = False, 0.0
+        self.ensemble.latency_seconds_max = 0.004
+        for machine in self.machines:
+            machine.die_after(None)
+            machine.disk_fault = lambda operation, path: None
+            machine.resume()
+        for machine in self.machines:
+            if not machine.runs:
+                assert await machine.begin_start()
+
+    async def drain(
+        self,
+        history: History,
+        places: Sequence[Place],
+        loads: Sequence[ClusterLoad],
+        readers: Sequence[ClusterReader] = (),
+        *,
+        seconds_max: float = 300.0,
+    ) -> list[str]:
+        """Wait until all producers are done and all is read; what is wrong with the batches, or hangs."""
+        loop = self.world.loop
+        end = loop.time() + seconds_max
+        await self.world.until(lambda: all(one.over for one in loads) or loop.time() > end, 2 * seconds_max)
+        complaints = [f"{one.name} is not done, after {one.made} attempts" for one in loads if not one.over]
+        judge = self.client("judge")
+        ends, hanging = await judge.spawn(settled_everywhere(judge, places, self.addresses, 60))
+        complaints += hanging
+        complaints += await judge.spawn(read_everything(judge, history, ends))
+        if not hanging:
+            for reader in readers:
+                complaints += await reader.finish(ends)
+        return complaints

@@ -1,0 +1,154 @@
+"""Producers of a cluster that write down what they did and were told, for the checker (tests/histories).
+
+    idempotent      acks=all, sequence numbers, retries
+    transaction     records in one or several partitions, then commit or abort
+    plain           acks=all, no sequence numbers, each batch once
+    leader          acks=1, each batch once: promised nothing when the leader is lost
+
+A producer that cannot go on is made anew, under another name in the history: order and uniqueness are
+promised to one identity only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from histories.history import ACKNOWLEDGED, UNKNOWN, History, Send, Transaction
+from sim_cluster_producer import ClusterProducer
+from sim_network import Endpoint
+from sim_producer import Fatal, KeyValue, Sent
+from sim_routes import ClusterClient
+from sim_world import World
+from torture.reading import Place
+
+IDEMPOTENT, TRANSACTIONAL, PLAIN, LEADER = "idempotent", "transactional", "plain", "leader"
+_RECORDS_MAX = 4
+
+
+class ClusterLoad:
+    """One producer by name, through all its lives."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        brokers: Sequence[Endpoint],
+        history: History,
+        mode: str,
+        places: Sequence[Place],
+        attempts: int,
+        *,
+        timeout_ms: int = 60_000,
+    ) -> None:
+        self.name, self.mode, self.attempts = name, mode, attempts
+        self.lives = 0
+        self.made = 0
+        self.notes: list[str] = []
+        self._world, self._brokers, self._history = world, brokers, history
+        self._places = list(places)
+        draw = world.draw(f"{name}/kind")
+        self._transactions = draw.choice((1, 2))
+        self._in_flight_max = draw.randint(1, 5)
+        self._timeout_ms = timeout_ms
+        self._identity, self._number, self._transaction = "", 0, 0
+        self._identities = 0
+        self._done = False
+
+    @property
+    def over(self) -> bool:
+        """Whether all attempts are made, or it was killed and not started again."""
+        return self._done or not self.client.process.alive
+
+    def start(self) -> None:
+        """Begin, or go on after a kill."""
+        self.lives += 1
+        self.client = ClusterClient(self._world, f"{self.name}.{self.lives}", self._brokers)
+        self.client.background(self._run())
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.client.kill()
+
+    async def _run(self) -> None:
+        producer = await self._new_producer()
+        while self.made < self.attempts:
+            self.made += 1
+            try:
+                await self._attempt(producer)
+            except Fatal as error:
+                self.notes.append(f"{self._identity}: {error}")
+                await self.client.pause()
+                producer = await self._new_producer()
+            if self.client.random.random() < 0.5:
+                await self.client.pause()
+        self._done = True
+
+    async def _new_producer(self) -> ClusterProducer:
+        while True:
+            producer = ClusterProducer(
+                self.client,
+                transactional_id=f"id-{self.name}" if self.mode == TRANSACTIONAL else "",
+                idempotent=self.mode in (IDEMPOTENT, TRANSACTIONAL),
+                transactions=self._transactions,
+                timeout_ms=self._timeout_ms,
+                acks=1 if self.mode == LEADER else -1,
+                in_flight_max=self._in_flight_max,
+            )
+            try:
+                await producer.initialise()
+            except Fatal as error:
+                self.notes.append(str(error))
+                await self.client.pause()
+            else:
+                self._identities += 1
+                self._identity = f"{self.name}.{self._identities}"
+                self._number = self._transaction = 0
+                return producer
+
+    async def _attempt(self, producer: ClusterProducer) -> None:
+        draw = self.client.random
+        if self.mode != TRANSACTIONAL:
+            await self._deliver(producer, draw.randint(1, 3), None)
+            return
+        self._transaction += 1
+        transaction = Transaction(self._identity, self._transaction)
+        self._history.transactions.append(transaction)
+        for _ in range(draw.randint(1, 2)):
+            await self._deliver(producer, draw.randint(1, 3), transaction.number)
+        transaction.commit = draw.random() < 0.75
+        await producer.end(commit=transaction.commit)
+        transaction.outcome = ACKNOWLEDGED
+
+    async def _deliver(self, producer: ClusterProducer, batches: int, transaction: int | None) -> None:
+        pieces = [self._batch(producer, transaction) for _ in range(batches)]
+        try:
+            await producer.deliver([sent for sent, _ in pieces])
+        finally:
+            now = self._world.loop.time()
+            for sent, records in pieces:
+                for index, one in enumerate(records):
+                    one.outcome = UNKNOWN if sent.base_offset is None else ACKNOWLEDGED
+                    if sent.base_offset is not None:
+                        one.offset = sent.base_offset + index if sent.base_offset >= 0 else None
+                        one.ended_s = now
+
+    def _batch(self, producer: ClusterProducer, transaction: int | None) -> tuple[Sent, list[Send]]:
+        draw = self.client.random
+        place = draw.choice(self._places)
+        records = []
+        for _ in range(draw.randint(1, _RECORDS_MAX)):
+            self._number += 1
+            one = Send(
+                self._identity,
+                self._number,
+                place,
+                f"{self._identity}/{self._number}",
+                self._world.loop.time(),
+                acks=1 if self.mode == LEADER else -1,
+                ordered=self.mode in (IDEMPOTENT, TRANSACTIONAL),
+                transaction=transaction,
+            )
+            records.append(one)
+        self._history.sends += records
+        pairs: list[KeyValue] = [(None, one.value.encode()) for one in records]
+        return producer.batch(place, pairs), records
