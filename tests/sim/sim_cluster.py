@@ -39,7 +39,7 @@ class Cluster:
     """So many brokers with node ids from 1 on, on machines node1, node2 ..."""
 
     def __init__(self, world: World, count: int, *, replicas: int = 0, **settings: str) -> None:
-        """`replicas`: of the internal topics; all brokers unless told otherwise. Settings with _ for the dots."""
+        """`replicas`: of the internal topics, else all brokers. Settings with _ for the dots."""
         self.world = world
         self.ensemble = SimEnsemble(world.loop, world.network, world.draw("ensemble"))
         told = {key.replace("_", "."): value for key, value in settings.items()}
@@ -108,6 +108,19 @@ class Cluster:
             if not machine.runs:
                 assert await machine.begin_start()
 
+    def behind(self) -> list[str]:
+        """What is not whole yet: brokers with old metadata, replicas that are not in sync."""
+        image, found = self.ensemble.image, []
+        for machine in self.machines:
+            node = machine.node
+            if node is None or node.metadata.image.version != image.version:
+                found.append(f"{machine.name} does not know the latest metadata")
+        for topic in image.topics.values():
+            for index, state in enumerate(topic.partitions):
+                if sorted(state.isr) != sorted(state.replicas):
+                    found.append(f"{topic.name}-{index} is not whole: {state}")
+        return found
+
     async def drain(
         self,
         history: History,
@@ -122,6 +135,8 @@ class Cluster:
         end = loop.time() + seconds_max
         await self.world.until(lambda: all(one.over for one in loads) or loop.time() > end, 2 * seconds_max)
         complaints = [f"{one.name} is not done, after {one.made} attempts" for one in loads if not one.over]
+        await self.world.until(lambda: not self.behind() or loop.time() > end + 60, 2 * seconds_max)
+        complaints += self.behind()
         judge = self.client("judge")
         ends, hanging = await judge.spawn(settled_everywhere(judge, places, self.addresses, 60))
         complaints += hanging

@@ -2,12 +2,12 @@
 
     one leader         at most one broker leads a partition in a leader epoch; epochs rise
     one history        a batch of one offset and leader epoch is the same on every replica
-    committed stays    a replica has, below its high watermark, what any replica had below its own; a new leader
-                       has all that was ever below one
+    committed stays    a replica has, below its high watermark, what any replica had below its own; a new
+                       leader has all that was ever below one
     counted by all     when a leader moves its high watermark, each in-sync replica has that much on its disk
 
-The logs are read from the simulated disks themselves, not through the broker's code. Where acknowledged records
-may be lost (unclean elections; power cuts without fsync) `may_lose` leaves the last two out.
+The logs are read from the simulated disks themselves, not through the broker's code. Where acknowledged
+records may be lost (unclean elections; power cuts without fsync) `may_lose` leaves the last two out.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ReplicaLog:
         return self.batches[-1].next_offset if self.batches else 0
 
     def look(self, end_offset: int) -> list[Batch]:
-        """Read on up to the log's end; gives the new batches. A truncated log is read from where it was cut."""
+        """Read on up to the log's end, or from where it was truncated; gives the new batches."""
         files, batches, lies = self._files._names, self.batches, self._lies
         while batches and (batches[-1].next_offset > end_offset or not self._stands()):
             batches.pop()

@@ -3,9 +3,9 @@
     ClusterClient      a process: what it knows of brokers and leaders, one connection to each broker
     Routed             a `SimClient` whose requests go to a partition's leader, to a coordinator, or to anyone
 
-What holds for one broker's client holds here: a `Routed` sends, waits, and gives up a connection that does not
-answer. When an answer tells that another broker is meant (NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR, a fenced or
-unknown epoch), the way is forgotten, and looked up again before the next request.
+What holds for one broker's client holds here: a `Routed` sends, waits, and gives up a connection that does
+not answer. When an answer tells that another broker is meant (NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR, a
+fenced or unknown epoch), the way is forgotten, and looked up again before the next request.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class SimStore:
         session, connection = self._session, self._connection
 
         def end() -> None:
-            if session is not None and connection == self._connection and self._is_reachable():
+            if session is not None and connection == self._connection and self._passes():
                 self._ensemble.end(session)
 
         self._ensemble.later(self._ensemble.latency_seconds(), end)
@@ -259,7 +259,7 @@ class SimStore:
 
         def arrive() -> None:
             current = connection == self._connection and self._up
-            if not current or not self._is_reachable() or draw.random() < loss:
+            if not current or not self._passes() or draw.random() < loss:
                 if current:
                     self.drop()
                 self._loop.call_soon(_lose, answer, context=self.process.context())
@@ -318,7 +318,9 @@ class SimStore:
 
     def _read(self) -> None:
         self._reading = False
-        if self._up and self._is_reachable():
+        if not self._passes():
+            self.drop()
+        elif self._up:
             news = self._news()
             if news:
                 self._send(news, None)
@@ -332,13 +334,14 @@ class SimStore:
     def _look(self) -> None:
         """Every so often: is the broker there, and does its session go on?"""
         ensemble, now = self._ensemble, self._loop.time()
-        there = self._is_reachable()
+        passes = self._passes()
+        there = passes and not self.process.paused  # the kernel takes bytes, but nobody answers
         if there or ensemble.away:
             self._heard_at = now
         if there:
             if not self._up and not self._closed:
                 self._connect()
-        elif self._up and not self.process.paused:
+        elif not passes:
             self.drop()
         session = next((each for each in ensemble.sessions if each.store is self), None)  # type: ignore[comparison-overlap]
         if session is not None and now - self._heard_at > ensemble.session_timeout_ms / 1000:
@@ -365,11 +368,11 @@ class SimStore:
 
         self._send(self._news(), connected)
 
-    def _is_reachable(self) -> bool:
+    def _passes(self) -> bool:
+        """Whether bytes pass between the two."""
         network, host = self._ensemble.network, self.process.host
         return (
             self.process.alive
-            and not self.process.paused
             and not self._ensemble.away
             and not network.are_apart(host, ENSEMBLE)
             and not network.are_apart(ENSEMBLE, host)
