@@ -387,7 +387,9 @@ class Node:
         self.broker.verifications = Verifications(self.broker)
         self._stops.append(("listeners", self._close_listeners))
         found_at = endpoints(self.listeners.all, self.static.broker, host.network.name)
-        await self.controller.register(found_at, settings.broker_rack, self.logs.previous_broker_epoch)
+        await self.controller.register(
+            found_at, settings.broker_rack, self.logs.previous_broker_epoch, self.logs.directory_ids
+        )
         await self.listeners.serve(settings, Dispatch(self.broker))
 
     async def _close_listeners(self) -> None:
@@ -448,6 +450,8 @@ class Node:
         if self.phase == "RUNNING":
             self._enter("SHUTTING_DOWN")
             self._clean = clean
+            if clean:
+                await self.controller.shut_down()
         else:
             self._clean = False
         while self._stops:

@@ -31,13 +31,13 @@ def check_replicas(image: Image, replicas: Sequence[int], replication_factor: in
 def fresh_partitions(
     image: Image, placed: Sequence[Sequence[int]]
 ) -> Generator[None, None, tuple[PartitionState, ...]]:
-    """New partitions on these replicas; those on live brokers are in sync."""
+    """New partitions on these replicas; those on active brokers are in sync."""
     partitions = []
     for replicas in placed:
-        isr = tuple(node for node in replicas if not image.brokers[node].fenced)
+        isr = tuple(node for node in replicas if image.brokers[node].active)
         if not isr:
             raise _invalid(
-                f"All brokers specified in the manual partition assignment {list(replicas)} are fenced."
+                f"All brokers of the partition assignment {list(replicas)} are fenced or shutting down."
             )
         partitions.append(PartitionState.fresh(tuple(replicas), isr))
         if not len(partitions) % _AT_ONCE:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from moldau.controller.adoption import FoundTopic, adopt_topics
 from moldau.controller.configs import AlterResource, alter_configs
@@ -22,13 +23,14 @@ from moldau.controller.membership import review_eligible
 from moldau.controller.partitions import AlterPartition, MorePartitions, alter_partitions, create_partitions
 from moldau.controller.presence import Presence
 from moldau.controller.reassignment import Move, reassign
+from moldau.controller.rebalancing import Rebalancing
 from moldau.controller.topics import DeletedTopic, NewTopic, TopicResult, create_topics, delete_topics
 from moldau.core.ids import random_uuid, uuid_to_text
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.sources import StaticSettings
 from moldau.core.slow_lane import SlowLane
 from moldau.core.timers import LoopTimers, Timers
-from moldau.metadata.changes import ClusterCreated, ProducerIdsAllocated
+from moldau.metadata.changes import Change, ClusterCreated, FeatureLevelChanged, ProducerIdsAllocated
 from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.image import (
     INTERNAL_TOPICS,
@@ -36,16 +38,21 @@ from moldau.metadata.image import (
     Image,
     PartitionState,
 )
+from moldau.metadata.levels import LEVEL_MAX, LEVELS, complaint
 from moldau.metadata.store import (
     NO_BROKER_EPOCH,
     Event,
     MetadataStore,
+    MetadataStoreError,
     NoSession,
     OutcomeUnknown,
     Registration,
 )
 from moldau.metadata.view import MetadataView
 from moldau.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from moldau.controller.shutdown import ControlledShutdown
 
 log = logging.getLogger("moldau.controller")
 
@@ -74,6 +81,9 @@ class Controller:
         self._loop = DecisionLoop(store, view, lane, self._heard)
         self._decide = self._loop.decide
         self._presence = Presence(node_id, store, view, self._rules)
+        rebalancing = Rebalancing(self._loop, self._rules, lambda: self.settings)
+        self._presence.on_seat = lambda epoch: rebalancing.seat_changed(epoch, self._presence.timers)
+        self._shutdown: ControlledShutdown | None = None
         self._uncreated: dict[str, str] = {}
         """Internal topics that could not be made, and the cause that was logged."""
         self.cluster_is_new = False
@@ -101,15 +111,19 @@ class Controller:
         """
         self._presence.timers = self._timers or LoopTimers(asyncio.get_running_loop())
         image = await self._loop.open()
+        unreadable = complaint(image.level)
+        if unreadable is not None:
+            raise MetadataStoreError(unreadable)
         self.cluster_is_new = not image.brokers
         if not image.cluster_id:
             fresh = cluster_id or uuid_to_text(random_uuid(self._random))
-            await self._decide(
-                lambda image: Decision([] if image.cluster_id else [ClusterCreated(fresh)], None)
-            )
+            created: list[Change] = [ClusterCreated(fresh), FeatureLevelChanged(LEVEL_MAX)]
+            await self._decide(lambda image: Decision([] if image.cluster_id else created, None))
 
     def _heard(self, event: Event) -> None:
         self._presence.heard(event)
+        if self._shutdown is not None:
+            self._shutdown.heard()
 
     async def adopt_topics(self, found: Sequence[FoundTopic], next_producer_id: int = 0) -> list[str]:
         """Adopt topics whose logs were found without metadata, and allocate no producer id below
@@ -124,13 +138,37 @@ class Controller:
         endpoints: Mapping[str, tuple[str, int]],
         rack: str | None = None,
         previous_broker_epoch: int = NO_BROKER_EPOCH,
+        directories: Sequence[str] = (),
     ) -> int:
         """Register this broker with these endpoints (by listener name), and keep it registered; returns its
         broker epoch once the image has it. `previous_broker_epoch`: that before the restart, if the stop was
-        clean.
+        clean. `directories`: the ids of its log directories.
         """
-        broker = Registration(self.node_id, endpoints, rack, previous_broker_epoch)
-        return await self._presence.join(self._loop, broker)
+        broker = Registration(
+            self.node_id,
+            endpoints,
+            rack,
+            previous_broker_epoch,
+            levels=LEVELS,
+            directories=tuple(directories),
+        )
+        limit_ms = self.static_settings.broker.initial_broker_registration_timeout_ms
+        return await self._presence.join(self._loop, broker, limit_ms)
+
+    async def shut_down(self) -> None:
+        """Hand this broker's leaderships over before it stops (controlled.shutdown.enable), as far as that is
+        possible in limited time.
+        """
+        settings, timers = self.settings, self._presence.timers
+        others = any(node_id != self.node_id for node_id in self.view.image.brokers)
+        if not (others and settings.controlled_shutdown_enable) or timers is None:
+            return
+        from moldau.controller.shutdown import ControlledShutdown
+
+        self._shutdown = ControlledShutdown(self.node_id, self._loop, self._rules, timers)
+        await self._shutdown.run(
+            settings.controlled_shutdown_max_retries * settings.controlled_shutdown_retry_backoff_ms
+        )
 
     @property
     def broker_epoch(self) -> int:

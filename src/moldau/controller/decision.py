@@ -38,16 +38,24 @@ class Refusal(Exception):
 
 
 class Decision(NamedTuple, Generic[R]):
-    """Changes that must be appended together, and the answer that holds once they are."""
+    """Changes that must be appended together, and the answer that holds once they are.
+
+    `earlier`: entries to append before, one after the other. Each must be sound by itself, and must not be
+    decided again once it is there: after a conflict with another broker's append, the rest is decided anew.
+    Thousands of partitions are so cut into entries that every broker reads in a few milliseconds.
+    """
 
     changes: Sequence[Change]
     answer: R
+    earlier: Sequence[Sequence[Change]] = ()
 
 
 Steps = Generator[None, None, Decision[R]]
 
 RECORDS_MAX = 10_000
 """The most topics, partitions and settings that one request may make or change together, as in Kafka."""
+PARTITIONS_AN_ENTRY = 1_000
+"""After so many partitions, what may be appended in several entries begins the next."""
 TOO_LARGE = Outcome(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 

@@ -28,11 +28,16 @@ class Rules(NamedTuple):
     unclean: bool = False
 
 
-def best_leader(state: PartitionState, live: Collection[int], *, unclean: bool) -> int:
+def best_leader(
+    state: PartitionState, live: Collection[int], *, unclean: bool, leaving: Collection[int] = ()
+) -> int:
     """The present leader if it is live and in sync, else the first such replica; an eligible one when none is
-    in sync; with `unclean`, else the first live one; NO_LEADER when there is none.
+    in sync; with `unclean`, else the first live one; NO_LEADER when there is none. Of those who are `leaving`
+    (shutting down), only the present leader.
     """
-    candidates = [node for node in (state.leader, *state.replicas) if node in live]
+    candidates = [node for node in state.replicas if node in live and node not in leaving]
+    if state.leader in live:
+        candidates.insert(0, state.leader)
     for node in candidates:
         if node in (state.isr or state.elr):
             return node
@@ -78,15 +83,17 @@ def after_brokers(
     restarted: Collection[int],
     lost: Collection[int],
     rules: Rules,
+    leaving: Collection[int] = (),
 ) -> PartitionState:
     """The partition's state with these live brokers; `state` itself when nothing changes.
 
     `restarted`: live brokers registered again since the state was decided; `lost`: those of them whose last
-    stop was not clean.
+    stop was not clean, and those whose replica is offline, which are not live here; `leaving`: live brokers
+    that are shutting down.
     """
     isr = tuple(node for node in state.isr if node in live and node not in lost)
     changed = with_in_sync(state, isr, rules.min_isr, lost)
-    leader = best_leader(changed, live, unclean=rules.unclean)
+    leader = best_leader(changed, live, unclean=rules.unclean, leaving=leaving)
     if leader == state.leader and leader not in restarted:
         return changed
     if leader == state.leader == NO_LEADER:

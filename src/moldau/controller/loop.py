@@ -12,14 +12,15 @@ there. The next decision does not wait for that. Entries of other brokers take t
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from moldau.controller.decision import Decision, Outcome, Steps, decided
 from moldau.core.slow_lane import SlowLane
-from moldau.metadata.changes import Change, replay
+from moldau.metadata.changes import replay
 from moldau.metadata.difference import changes_between
 from moldau.metadata.image import Image
+from moldau.metadata.levels import LevelTooHigh, check_level
 from moldau.metadata.store import (
     Entry,
     Event,
@@ -72,22 +73,22 @@ class DecisionLoop:
     ) -> R:
         """Decide, append the changes, return the answer. `controller_epoch`: it is the controller's decision,
         refused with ControllerFenced when that epoch is over. A failed append is answered with `failed`;
-        without it, OSError, NoSession or OutcomeUnknown is raised.
+        without it, OSError, NoSession, OutcomeUnknown or LevelTooHigh is raised.
         """
         if validate_only:
-            return (await self._decided(decide)).answer
+            return (await self._decided(decide, self._view.image)).answer
         task = asyncio.ensure_future(self._run(decide, controller_epoch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
             return await asyncio.shield(task)
-        except (OSError, NoSession, OutcomeUnknown) as error:
+        except (OSError, NoSession, OutcomeUnknown, LevelTooHigh) as error:
             if failed is None:
                 raise
             return failed(_unwritten(error))
 
-    async def _decided(self, decide: Decide[R]) -> Decision[R]:
-        outcome = decide(self._view.image)
+    async def _decided(self, decide: Decide[R], image: Image) -> Decision[R]:
+        outcome = decide(image)
         if isinstance(outcome, Decision):
             return outcome
         return decided(outcome) if self._lane is None else await self._lane.slices().run(outcome)
@@ -95,11 +96,19 @@ class DecisionLoop:
     async def _run(self, decide: Decide[R], controller_epoch: int | None) -> R:
         async with self._deciding:
             while True:
-                decision = await self._decided(decide)
-                if not decision.changes:
+                # Entries of other brokers may come between two slices: the version is that of the image
+                # decided on, whatever the newest one is by then.
+                image = self._view.image
+                decision = await self._decided(decide, image)
+                entries = [each for each in (*decision.earlier, decision.changes) if each]
+                if not entries:
                     return decision.answer
                 try:
-                    await self.append(decision.changes, controller_epoch)
+                    for number, changes in enumerate(entries):
+                        check_level(image, changes)
+                        await self._store.append_if(
+                            image.version + number, changes, controller_epoch=controller_epoch
+                        )
                 except VersionConflict as conflict:
                     log.info("%s; deciding again", conflict)
                     continue
@@ -108,10 +117,6 @@ class DecisionLoop:
         if pending:
             await asyncio.wait(pending)
         return decision.answer
-
-    async def append(self, changes: Sequence[Change], controller_epoch: int | None = None) -> None:
-        """Append changes to the image as it is."""
-        await self._store.append_if(self._view.image.version, changes, controller_epoch=controller_epoch)
 
     def _delivered(self, event: Event) -> None:
         old = self._view.image
@@ -129,6 +134,8 @@ def _unwritten(error: Exception) -> Outcome:
     if isinstance(error, OutcomeUnknown):
         message = f"The change may have been made, but that could not be confirmed: {error}"
         return Outcome(ErrorCode.REQUEST_TIMED_OUT, message)
+    if isinstance(error, LevelTooHigh):
+        return Outcome(ErrorCode.UNSUPPORTED_VERSION, str(error))
     if isinstance(error, NoSession):
         message = f"The change could not be made, try again: {error}"
         return Outcome(ErrorCode.NOT_CONTROLLER, message)

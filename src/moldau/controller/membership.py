@@ -9,14 +9,20 @@ with another, or handled by the previous controller already: what the image has 
     partitions whose leader or in-sync set is affected         PartitionsChanged (in_sync.py)
     partitions that a restarted broker goes on leading         LeadershipRenewed, before the others
 
+When a broker with thousands of partitions is lost, these come first, in several entries; each moves
+partitions off brokers that are gone, and so is sound by itself. What must not be repeated (another leader
+epoch for who leads on after a restart, and the registrations that call for it) is in the last one.
+
+A replica whose log is offline (`BrokerState.offline`) counts as lost, on a broker that is gone.
+
 A broker stopped cleanly if its registration's previous broker epoch is the one in the image. Any other may
 have lost the end of its logs (KIP-966).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from moldau.controller.decision import Decision, Steps
+from moldau.controller.decision import PARTITIONS_AN_ENTRY, Decision, Steps
 from moldau.controller.in_sync import Rules, after_brokers, with_in_sync
 from moldau.controller.reassignment_rules import completed
 from moldau.metadata.changes import (
@@ -29,7 +35,8 @@ from moldau.metadata.changes import (
     PartitionsChanged,
     replay,
 )
-from moldau.metadata.image import NO_LEADER, Image, PartitionState
+from moldau.metadata.image import FIRST_LEVELS, NO_LEADER, Image, PartitionState
+from moldau.metadata.levels import CLUSTER_LEVEL
 from moldau.metadata.store import Registration
 
 _AT_ONCE = 64
@@ -49,50 +56,122 @@ def default_rules(topic: str) -> Rules:
     return Rules()
 
 
+class Followed(NamedTuple):
+    """What followed from brokers that came and went, for the log."""
+
+    registered: Sequence[int] = ()
+    gone: Sequence[int] = ()
+    led_by_others: int = 0
+    """Partitions that got another leader."""
+    leaderless: int = 0
+    """Partitions that lost their leader, and have none now."""
+
+
 class _Brokers(NamedTuple):
-    """The live brokers compared with the image: new, fenced, restarted, lost."""
+    """The live brokers compared with the image: new, fenced, restarted, lost, shutting down; and the replicas
+    that are offline, by topic id and partition."""
 
     live: frozenset[int]
     restarted: frozenset[int]
     lost: frozenset[int]
+    leaving: frozenset[int]
+    offline: Mapping[bytes, Mapping[int, frozenset[int]]]
     changes: list[Change]
 
 
 def take_seat(
     image: Image, node_id: int, controller_epoch: int, live: Mapping[int, Registration], rules: RulesOf
-) -> Steps[None]:
+) -> Steps[Followed]:
     """The first decision of a new controller: its election, and what changed while there was none."""
     elected = ControllerElected(node_id, controller_epoch)
     decision = yield from brokers_changed(image, live, rules)
-    return Decision([elected, *decision.changes], None)
+    if decision.earlier:
+        return decision._replace(earlier=[[elected, *decision.earlier[0]], *decision.earlier[1:]])
+    return decision._replace(changes=[elected, *decision.changes])
 
 
-def brokers_changed(image: Image, live: Mapping[int, Registration], rules: RulesOf) -> Steps[None]:
+def brokers_changed(image: Image, live: Mapping[int, Registration], rules: RulesOf) -> Steps[Followed]:
     """Decide on registrations, fencing and leaders for the brokers that are registered now."""
     brokers = _compare(image, live)
     renewed: set[int] = set()
-    changed: list[Change] = []
+    once: list[Change] = []  # what must not be decided twice
+    moved = Entries()
+    led_by_others = leaderless = 0
     for name, topic in image.topics.items():
         yield
         rows: list[tuple[int, PartitionState]] = []
+        again: list[tuple[int, PartitionState]] = []
         topic_rules: Rules | None = None
+        offline = brokers.offline.get(topic.topic_id, {})
         for index, state in enumerate(topic.partitions):
             if index % _AT_ONCE == _AT_ONCE - 1:
                 yield
             leader = state.leader
-            if leader in brokers.restarted and state.isr == (leader,) and not state.elr:
+            if (
+                leader in brokers.restarted
+                and state.isr == (leader,)
+                and not state.elr
+                and index not in offline
+            ):
                 renewed.add(leader)  # nobody else could lead
                 continue
-            if not _concerned(state, brokers):
+            if not _concerned(state, brokers) and index not in offline:
                 continue
             topic_rules = topic_rules or rules(name)
-            after = after_brokers(state, brokers.live, brokers.restarted, brokers.lost, topic_rules)
-            if after is not state:
-                rows.append((index, completed(after, brokers.live, topic_rules)))
-        if rows:
-            changed.append(PartitionsChanged(name, tuple(rows)))
+            after = _after(state, brokers, topic_rules, offline.get(index))
+            if after is state:
+                continue
+            after = completed(after, brokers.live - brokers.leaving, topic_rules)
+            led_by_others += after.leader not in (leader, NO_LEADER)
+            leaderless += after.leader == NO_LEADER != leader
+            if after.leader in brokers.restarted:
+                again.append((index, after))
+            else:
+                rows.append((index, after))
+                if len(rows) >= PARTITIONS_AN_ENTRY:
+                    moved.add(name, rows)
+                    rows = []
+        moved.add(name, rows)
+        if again:
+            once.append(PartitionsChanged(name, tuple(again)))
+    *earlier, last = moved.all()
     renewals = [LeadershipRenewed(node_id) for node_id in sorted(renewed)]
-    return Decision([*brokers.changes, *renewals, *changed], None)
+    fenced = [each.node_id for each in brokers.changes if isinstance(each, BrokerFenced) and each.fenced]
+    registered = [each.node_id for each in brokers.changes if isinstance(each, BrokerRegistered)]
+    followed = Followed(registered, fenced, led_by_others, leaderless)
+    return Decision([*brokers.changes, *renewals, *once, *last], followed, earlier)
+
+
+class Entries:
+    """Changed partitions, cut into entries."""
+
+    def __init__(self) -> None:
+        self._full: list[list[Change]] = []
+        self._changes: list[Change] = []
+        self._count = 0
+
+    def add(self, topic: str, rows: Sequence[tuple[int, PartitionState]]) -> None:
+        """Further partitions of a topic, at most PARTITIONS_AN_ENTRY."""
+        if not rows:
+            return
+        if self._count + len(rows) > PARTITIONS_AN_ENTRY and self._changes:
+            self._full.append(self._changes)
+            self._changes, self._count = [], 0
+        self._changes.append(PartitionsChanged(topic, tuple(rows)))
+        self._count += len(rows)
+
+    def all(self) -> list[list[Change]]:
+        """All entries; there is at least one, and the last may be empty."""
+        return [*self._full, self._changes]
+
+
+def _after(
+    state: PartitionState, brokers: _Brokers, rules: Rules, offline: frozenset[int] | None
+) -> PartitionState:
+    live, lost = brokers.live, brokers.lost
+    if offline:
+        live, lost = live - offline, lost | offline
+    return after_brokers(state, live, brokers.restarted, lost, rules, brokers.leaving)
 
 
 def review_eligible(image: Image, decision: Decision[R], rules: RulesIn) -> Steps[R]:
@@ -124,17 +203,38 @@ def _compare(image: Image, live: Mapping[int, Registration]) -> _Brokers:
             restarted.add(node_id)
             if known is None or known.broker_epoch != registration.previous_broker_epoch:
                 lost.add(node_id)
-            changes.append(
-                BrokerRegistered(
-                    node_id, registration.broker_epoch, registration.endpoints, registration.rack
-                )
-            )
+            changes.append(_registered(registration, image.level))
         elif known.fenced:
             changes.append(BrokerFenced(node_id, False))
     for known in image.live_brokers():
         if known.node_id not in live:
             changes.append(BrokerFenced(known.node_id, True))
-    return _Brokers(frozenset(live), frozenset(restarted), frozenset(lost), changes)
+    leaving = {node for node, known in image.brokers.items() if known.shutting_down and node not in restarted}
+    return _Brokers(
+        frozenset(live), frozenset(restarted), frozenset(lost), frozenset(leaving), _offline(image), changes
+    )
+
+
+def _registered(registration: Registration, level: int) -> BrokerRegistered:
+    told = level >= CLUSTER_LEVEL
+    return BrokerRegistered(
+        registration.node_id,
+        registration.broker_epoch,
+        registration.endpoints,
+        registration.rack,
+        registration.levels if told else FIRST_LEVELS,
+        registration.directories if told else (),
+    )
+
+
+def _offline(image: Image) -> dict[bytes, dict[int, frozenset[int]]]:
+    found: dict[bytes, dict[int, frozenset[int]]] = {}
+    for node_id, broker in image.brokers.items():
+        for topic_id, indexes in broker.offline.items():
+            nodes = found.setdefault(topic_id, {})
+            for index in indexes:
+                nodes[index] = nodes.get(index, frozenset()) | {node_id}
+    return found
 
 
 def _concerned(state: PartitionState, brokers: _Brokers) -> bool:

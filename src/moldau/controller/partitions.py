@@ -192,6 +192,12 @@ def _with_isr(
         broker = image.brokers.get(node)
         if broker is None or broker.fenced:
             raise Refusal(ErrorCode.INELIGIBLE_REPLICA, f"Broker {node} is not alive.")
+        if node not in state.isr and (
+            broker.shutting_down or broker.has_offline(topic.topic_id, alter.partition)
+        ):
+            raise Refusal(
+                ErrorCode.INELIGIBLE_REPLICA, f"Broker {node} is shutting down, or its replica is offline."
+            )
         if alter.broker_epochs and alter.broker_epochs[position] not in (-1, broker.broker_epoch):
             raise Refusal(ErrorCode.INELIGIBLE_REPLICA, f"Broker {node} has been registered anew.")
     topic_rules = rules(alter.topic)

@@ -14,11 +14,11 @@ Failures are logged and retried after a pause.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from moldau.controller.decision import Steps
 from moldau.controller.loop import DecisionLoop
-from moldau.controller.membership import RulesOf, brokers_changed, take_seat
+from moldau.controller.membership import Followed, RulesOf, brokers_changed, take_seat
 from moldau.core.timers import TimerHandle, Timers
 from moldau.metadata.changes import Change, ConfigsChanged
 from moldau.metadata.image import Image
@@ -27,6 +27,7 @@ from moldau.metadata.store import (
     Event,
     LiveBrokers,
     MetadataStore,
+    MetadataStoreError,
     NodeIdInUse,
     NoSession,
     OutcomeUnknown,
@@ -54,6 +55,8 @@ class Presence:
         self._view = view
         self._rules = rules
         self.timers: Timers | None = None
+        self.on_seat: Callable[[int | None], None] = lambda controller_epoch: None
+        """Called when this broker becomes the controller, and (with None) when it is no longer."""
         self.broker_epoch: int | None = None
         """The broker epoch of the present registration; None while there is none."""
         self.controller_epoch: int | None = None
@@ -67,23 +70,43 @@ class Presence:
         self._task: asyncio.Task[None] | None = None
         self._retry: TimerHandle | None = None
         self._joined: asyncio.Future[int] | None = None
+        self._limit: TimerHandle | None = None
         self._refused = ""
         self._closing = False
 
-    async def join(self, loop: DecisionLoop, registration: Registration) -> int:
+    async def join(self, loop: DecisionLoop, registration: Registration, limit_ms: float = 60_000) -> int:
         """Register, and stay registered; returns the broker epoch once the image has it.
 
         Raises what the store raises when it refuses (MetadataStoreError, OSError). While the node id is in
-        use (after a crash, until the former session has ended), it waits.
+        use (after a crash, until the former session has ended) it waits, for `limit_ms` at most.
         """
         self._loop = loop
         self._registration = registration
         self._joined = asyncio.get_running_loop().create_future()
+        self._limit_ms = limit_ms
         self._wake()
         try:
             return await self._joined
         finally:
             self._joined = None
+            self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _waited_too_long(self) -> None:
+        """The node id belongs to a broker that goes on living: two have the same."""
+        self._limit = None
+        if self._joined is not None and not self._joined.done():
+            self._joined.set_exception(MetadataStoreError(f"{self._refused}; give each broker its own"))
+            self._registration = None
+
+    @property
+    def live(self) -> Mapping[int, Registration]:
+        """The brokers that are registered, as the store told last."""
+        return self._live
 
     def heard(self, event: Event) -> None:
         """Handle an event of the store; entries and snapshots have been published already."""
@@ -111,6 +134,8 @@ class Presence:
             self._joined.set_exception(NoSession("the broker stops"))
         if self._retry is not None:
             self._retry.cancel()
+        self._stop_waiting()
+        self._step_down()
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -160,22 +185,45 @@ class Presence:
                 raise
             if held is None or self.broker_epoch is None:
                 return
+            if held != self.controller_epoch:
+                log.info("this broker is the controller, in epoch %d", held)
+                self.on_seat(held)
             self.controller_epoch, self._decided_on = held, None
         if self.controller_epoch is not None and self._decided_on is not self._live:
-            live = self._live
-            await self._loop.decide(
+            live, before = self._live, self._view.image
+            followed = await self._loop.decide(
                 lambda image: self._decide(image, live), controller_epoch=self.controller_epoch
             )
             self._decided_on = live
+            self._tell(followed, before)
         self._look_whether_joined()
 
-    def _decide(self, image: Image, live: Mapping[int, Registration]) -> Steps[None]:
+    def _decide(self, image: Image, live: Mapping[int, Registration]) -> Steps[Followed]:
         held = self.controller_epoch
         if held is not None and image.controller_epoch < held:
             return take_seat(image, self._node_id, held, live, self._rules)
         return brokers_changed(image, live, self._rules)
 
+    def _tell(self, followed: Followed, before: Image) -> None:
+        """Say in the log which brokers came and went, and what that meant for partitions."""
+        if len(self._live) == 1 and self._node_id in self._live and not followed.gone:
+            return  # a broker alone
+        what = [f"broker {node} is registered" for node in followed.registered]
+        for node in followed.gone:
+            known = before.brokers.get(node)
+            why = "has stopped" if known is not None and known.shutting_down else "is gone: its session ended"
+            what.append(f"broker {node} {why}")
+        if followed.led_by_others or followed.leaderless:
+            what.append(f"{followed.led_by_others} partitions have another leader")
+        if followed.leaderless:
+            what.append(f"{followed.leaderless} have none until a replica with all records is back")
+        if what:
+            level = logging.WARNING if followed.gone else logging.INFO
+            log.log(level, "%s", "; ".join(what))
+
     def _step_down(self) -> None:
+        if self.controller_epoch is not None:
+            self.on_seat(None)
         self.controller_epoch = self._decided_on = None
 
     async def _register(self) -> bool:
@@ -186,6 +234,8 @@ class Presence:
             if self._refused != str(error):
                 log.warning("%s; waiting until it is free", error)
             self._refused = str(error)
+            if self._limit is None and self._joined is not None and self.timers is not None:
+                self._limit = self.timers.call_later(self._limit_ms, self._waited_too_long)
             return False
         self._refused = ""
         self.broker_epoch = epoch

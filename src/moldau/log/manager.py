@@ -312,6 +312,12 @@ class LogManager:
         """All log directories, usable or not."""
         return tuple(self._directories)
 
+    @property
+    def directory_ids(self) -> list[str]:
+        """The ids of the log directories that can be used, as text."""
+        usable = [directory for directory in self._directories if not directory.offline]
+        return [uuid_to_text(directory.directory_id) for directory in usable]
+
     def directory_id(self, path: str) -> bytes:
         """The id of the log directory at `path`; zeros if there is none, or it has none yet."""
         wanted = os.path.abspath(path)

@@ -293,7 +293,7 @@ class ReplicaManager:
     def _broker_epoch(self, node_id: int) -> int | None:
         """The registered epoch of a broker that may join in-sync sets; None: it may not."""
         broker = self._image.brokers.get(node_id)
-        return None if broker is None or broker.fenced else broker.broker_epoch
+        return broker.broker_epoch if broker is not None and broker.active else None
 
     def set_strays_aside(self) -> None:
         """Rename the folders of logs that belong to no topic in the image to `-stray`: the topic was deleted

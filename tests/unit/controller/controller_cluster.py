@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+from contextlib import asynccontextmanager
 
 from moldau.controller.controller import Controller
+from moldau.controller.partitions import AlterPartition
 from moldau.controller.topics import NewTopic
 from moldau.core.clock import ManualClock
 from moldau.core.settings.sources import from_texts
@@ -82,3 +84,34 @@ class Cluster:
         (result,) = await self.brokers[2].create_topics([NewTopic(name, assignments=[(0, replicas)])])
         assert result.outcome.error_code is ErrorCode.NONE
         await self.settle()
+
+    async def in_sync(self, name, isr):
+        """The leader asks for this in-sync set, and gets it."""
+        state = self.image.topics[name].partitions[0]
+        leader = self.brokers[state.leader]
+        asked = AlterPartition(name, 0, state.leader_epoch, state.partition_epoch, isr)
+        ((_, outcome, _),) = await leader.alter_partitions(state.leader, leader.broker_epoch, [asked])
+        assert outcome.error_code is ErrorCode.NONE
+        await self.settle()
+
+
+@asynccontextmanager
+async def cluster_of(count):
+    """A cluster of brokers 1 to `count`, which are closed in the end."""
+    cluster = Cluster()
+    try:
+        await cluster.start(*range(1, count + 1))
+        yield cluster
+    finally:
+        for controller in cluster.brokers.values():
+            await controller.close()
+
+
+def run(scenario, count=3):
+    """Run a scenario on a cluster."""
+
+    async def whole():
+        async with cluster_of(count) as cluster:
+            await scenario(cluster)
+
+    asyncio.run(whole())

@@ -1,10 +1,9 @@
 """Several brokers' controllers on one store: the seat, the brokers that come and go, sessions that end."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
 import pytest
-from controller_cluster import SESSION_TIMEOUT_MS, Cluster
+from controller_cluster import SESSION_TIMEOUT_MS, run
 
 from moldau.controller.configs import AlterResource
 from moldau.controller.partitions import AlterPartition
@@ -12,25 +11,6 @@ from moldau.controller.presence import _RETRY_DELAY_MS
 from moldau.controller.topics import NewTopic
 from moldau.metadata.store import MetadataStoreError
 from moldau.protocol.errors import ErrorCode
-
-
-@asynccontextmanager
-async def cluster_of(count):
-    cluster = Cluster()
-    try:
-        await cluster.start(*range(1, count + 1))
-        yield cluster
-    finally:
-        for controller in cluster.brokers.values():
-            await controller.close()
-
-
-def run(scenario, count=3):
-    async def whole():
-        async with cluster_of(count) as cluster:
-            await scenario(cluster)
-
-    asyncio.run(whole())
 
 
 def test_the_first_broker_is_the_controller_and_all_know_the_same():

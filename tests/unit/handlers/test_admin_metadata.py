@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from admin_world import ask, every_version, start
 
+from moldau.controller.decision import Decision
 from moldau.controller.topics import NewTopic
 from moldau.handlers import describe_cluster, describe_topic_partitions, metadata  # noqa: F401
 from moldau.metadata.changes import BrokerFenced, PartitionChanged
@@ -166,7 +167,9 @@ def test_a_new_image_is_told_at_once_and_a_lost_leader_is_an_error(tmp_path):
     async def body(broker):
         everything = MetadataRequest(topics=None)
         await ask(broker, everything)
-        await broker.controller._loop.append([PartitionChanged("b", 0, PartitionState(-1, 1, 1, (1,), (1,)))])
+        await broker.controller._loop.decide(
+            lambda image: Decision([PartitionChanged("b", 0, PartitionState(-1, 1, 1, (1,), (1,)))], None)
+        )
         answer = await ask(broker, everything)
         (partition,) = next(topic for topic in answer.topics if topic.name == "b").partitions
         assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
@@ -189,7 +192,7 @@ def test_describe_cluster(tmp_path, version):
             answer = await ask(broker, DescribeClusterRequest(endpoint_type=3), version)
             assert answer.error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         if version >= 2:
-            await broker.controller._loop.append([BrokerFenced(1, True)])
+            await broker.controller._loop.decide(lambda image: Decision([BrokerFenced(1, True)], None))
             assert (await ask(broker, DescribeClusterRequest(), version)).brokers == []
             answer = await ask(broker, DescribeClusterRequest(include_fenced_brokers=True), version)
             assert answer.brokers[0].is_fenced

@@ -47,7 +47,15 @@ class ClusterSettings(SettingsObject):
         None, "The class that chooses the replica a consumer reads from (KIP-392).", effective=False
     )
     controlled_shutdown_enable: bool = boolean(
-        True, "Whether leadership moves to other brokers before a shutdown.", effective=False
+        True, "Whether leadership moves to other brokers before a shutdown."
+    )
+    controlled_shutdown_max_retries: int = integer(
+        3,
+        "How many times controlled.shutdown.retry.backoff.ms a shutdown waits for replicas that can lead.",
+        at_least(1),
+    )
+    controlled_shutdown_retry_backoff_ms: int = long(
+        5000, "How long one of these waits is, in milliseconds.", at_least(1)
     )
     replica_lag_time_max_ms: int = long(
         30_000, "How long a follower may lag, in milliseconds, before it leaves the in-sync set."
@@ -84,10 +92,15 @@ class ClusterSettings(SettingsObject):
         65_536, "The receive buffer of a follower's connection, in bytes.", at_least(-1), effective=False
     )
     auto_leader_rebalance_enable: bool = boolean(
-        True, "Whether leadership returns to the preferred replicas by itself.", effective=False
+        True, "Whether leadership returns to the preferred replicas by itself."
     )
     leader_imbalance_check_interval_seconds: int = long(
-        300, "The interval of checks for leader imbalance, in seconds.", at_least(1), effective=False
+        300, "The interval of checks for leader imbalance, in seconds.", at_least(1)
+    )
+    leader_imbalance_per_broker_percentage: int = integer(
+        10,
+        "How many percent of the partitions that prefer a broker others may lead, before it gets them back.",
+        at_least(0),
     )
     unclean_leader_election_interval_ms: int = long(
         300_000, "The interval of unclean leader elections, in milliseconds.", at_least(1), effective=False
@@ -99,7 +112,7 @@ class ClusterSettings(SettingsObject):
         9000, "How long a broker stays registered without a heartbeat, in milliseconds.", effective=False
     )
     initial_broker_registration_timeout_ms: int = integer(
-        60_000, "How long a starting broker tries to register, in milliseconds.", effective=False
+        60_000, "How long a starting broker waits for a node.id that is in use, in milliseconds."
     )
     controller_quorum_voters: tuple[str, ...] = listing(
         (), "The KRaft controllers; Moldau keeps its metadata itself.", effective=False
