@@ -34,7 +34,7 @@ def elect_leaders(
 ) -> Steps[Results]:
     """Elect for the partitions asked for, or for all (None): then those without need are left out of the
     answer."""
-    live = {broker.node_id for broker in image.live_brokers()}
+    live = {broker.node_id for broker in image.active_brokers()}
     changes: list[Change] = []
     results: Results = {}
     wanted = asked
@@ -60,6 +60,7 @@ def _elect(
     if not 0 <= index < len(known.partitions):
         return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}"), None
     state = known.partitions[index]
+    live = [node for node in live if not image.brokers[node].has_offline(known.topic_id, index)]
     if kind is ElectionType.PREFERRED:
         preferred = state.replicas[0]
         if state.leader == preferred:

@@ -203,6 +203,6 @@ def _with_isr(
     topic_rules = rules(alter.topic)
     changed = with_in_sync(state, isr, topic_rules.min_isr)
     if changed.target:
-        live = frozenset(broker.node_id for broker in image.live_brokers())
+        live = frozenset(broker.node_id for broker in image.active_brokers())
         changed = completed(changed, live, topic_rules)
     return changed._replace(partition_epoch=state.partition_epoch + 1)
