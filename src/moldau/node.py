@@ -46,6 +46,7 @@ from moldau.replication.high_watermark_checkpoint import HighWatermarkCheckpoint
 from moldau.replication.in_sync_changes import LocalInSyncChanges
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.markers import LocalMarkers
+from moldau.replication.peers import LateFetcher
 from moldau.replication.producer_ids import ProducerIds
 from moldau.server.addresses import endpoints, shown
 from moldau.server.dispatch import Dispatch
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from moldau.coordinator.group.service import GroupCoordinator
     from moldau.coordinator.transaction.service import TransactionCoordinator
     from moldau.peers.broker_peers import BrokerPeers
+    from moldau.replication.following.replica_fetcher import ReplicaFetcher
     from moldau.server.monitoring import Monitoring
 
 log = logging.getLogger("moldau.node")
@@ -243,9 +245,17 @@ class Node:
         self.group_commit = GroupCommit(
             host.loop, host.workers, lambda partition, error: self.logs.storage_failed(partition.log, error)
         )
+        self.fetcher = LateFetcher(self._make_fetcher)
+        self._stops.append(("fetches from leaders", self.fetcher.close))
         in_sync_changes = LocalInSyncChanges(self.node_id, self.controller, lambda: self.metadata.image)
         self.replicas = ReplicaManager(
-            self.node_id, self.static.broker, self.logs, host.clock, self.group_commit, in_sync_changes
+            self.node_id,
+            self.static.broker,
+            self.logs,
+            host.clock,
+            self.group_commit,
+            in_sync_changes,
+            self.fetcher,
         )
         self._stops.append(("in-sync changes", in_sync_changes.stop))
         self._stops.append(("partitions", self.replicas.close))
@@ -253,6 +263,33 @@ class Node:
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.replicas.serve(self.slow_lane)
         self.replicas.set_strays_aside()
+
+    def _make_fetcher(self) -> "ReplicaFetcher":
+        from moldau.replication.following.follower_session import FetchLimits
+        from moldau.replication.following.leader_fetch import FetchCounts, FetchParts
+        from moldau.replication.following.replica_fetcher import ReplicaFetcher
+
+        def limits() -> FetchLimits:
+            settings = self._settings
+            return FetchLimits(
+                settings.replica_fetch_wait_max_ms,
+                settings.replica_fetch_min_bytes,
+                settings.replica_fetch_response_max_bytes,
+                settings.replica_fetch_max_bytes,
+            )
+
+        parts = FetchParts(
+            node_id=self.node_id,
+            host=self.host,
+            clock=self.host.clock,
+            lane=self.slow_lane,
+            limits=limits,
+            pause_ms_max=lambda: self._settings.replica_fetch_backoff_ms,
+            timeout_ms=lambda: self._settings.replica_socket_timeout_ms,
+            broker_epoch=lambda: self.controller.broker_epoch,
+            counts=FetchCounts(),
+        )
+        return ReplicaFetcher(parts, self._make_peers, lambda: self._settings.num_replica_fetchers)
 
     def _build_housekeeping(self) -> None:
         """Periodic work: retention and flushes, compaction, checkpoints."""
@@ -336,6 +373,7 @@ class Node:
             self.logs.settings = self._settings
             self.listeners.change_limits(self._settings)
         self.peers.follow(new)
+        self.fetcher.follow(new)
         pending = self.replicas.apply(old, new, changes)
         if pending is None:
             self.coordinators.follow(new)
@@ -390,6 +428,7 @@ class Node:
         await self.controller.register(
             found_at, settings.broker_rack, self.logs.previous_broker_epoch, self.logs.directory_ids
         )
+        self.fetcher.begin()
         await self.listeners.serve(settings, Dispatch(self.broker))
 
     async def _close_listeners(self) -> None:

@@ -244,7 +244,10 @@ class OneFetch:
         held = self.lookup.get(target.key)
         partition = None if held is None else held.get(target.index)
         if partition is not None:
-            partition.stats.bytes_out += size_bytes
+            if self.replica_id >= 0:
+                partition.stats.replication_bytes_out += size_bytes
+            else:
+                partition.stats.bytes_out += size_bytes
 
     # Waiting
 

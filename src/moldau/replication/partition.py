@@ -164,6 +164,11 @@ class Partition:
         return self._role.has_timeouts
 
     @property
+    def leader_high_watermark(self) -> int:
+        """As a follower: the high watermark in the leader's last response, or -1."""
+        return self._role.leader_high_watermark
+
+    @property
     def leads_followers(self) -> bool:
         """Whether followers may fall behind this leader."""
         return self._role.leads and self._role.has_followers
@@ -371,6 +376,19 @@ class Partition:
         """
         own_epoch, own_end_offset = self.log.epoch_end_offset(epoch)
         self._carry_out(self._role.diverged(leader_epoch, epoch, end_offset, own_epoch, own_end_offset))
+
+    def restart_at(self, leader_epoch: int, offset: int) -> None:
+        """The leader of `leader_epoch` has nothing of what this log holds, nor its end: drop it, and go on at
+        `offset`.
+        """
+        if self._refusal_as_follower(leader_epoch) is not None:
+            return
+        try:
+            self.log.truncate_fully_and_start_at(offset)
+        except OSError as error:
+            self._shared.storage_failed(self, error)
+            return
+        self._truncated()
 
     def _refusal_as_follower(self, leader_epoch: int) -> Refused | None:
         if not self.online:
@@ -606,6 +624,9 @@ class Partition:
         except OSError as error:
             self._shared.storage_failed(self, error)
             return
+        self._truncated()
+
+    def _truncated(self) -> None:
         outputs = self._role.truncated(self.log.log_end_offset)
         self.high_watermark = self._role.high_watermark
         self._counted_offset = min(self._counted_offset, self.log.log_end_offset)

@@ -12,6 +12,8 @@ class TopicStats:
         "fetches",
         "messages_in",
         "produces",
+        "replication_bytes_in",
+        "replication_bytes_out",
     )
 
     def __init__(self) -> None:
@@ -22,3 +24,5 @@ class TopicStats:
         self.fetches = 0
         self.failed_produces = 0
         self.failed_fetches = 0
+        self.replication_bytes_in = 0  # fetched from leaders
+        self.replication_bytes_out = 0  # fetched by followers; not in bytes_out

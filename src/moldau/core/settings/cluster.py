@@ -61,32 +61,30 @@ class ClusterSettings(SettingsObject):
         30_000, "How long a follower may lag, in milliseconds, before it leaves the in-sync set."
     )
     replica_fetch_max_bytes: int = integer(
-        1_048_576, "How many bytes a follower asks for, for each partition.", at_least(0), effective=False
+        1_048_576, "How many bytes a follower asks for, for each partition.", at_least(0)
     )
-    replica_fetch_min_bytes: int = integer(
-        1, "How many bytes a follower waits for.", at_least(0), effective=False
-    )
-    replica_fetch_wait_max_ms: int = integer(
-        500, "How long a follower's fetch waits, in milliseconds.", effective=False
-    )
+    replica_fetch_min_bytes: int = integer(1, "How many bytes a follower waits for.", at_least(0))
+    replica_fetch_wait_max_ms: int = integer(500, "How long a follower's fetch waits, in milliseconds.")
     replica_fetch_response_max_bytes: int = integer(
         10_485_760, "The most bytes in one response to a follower.", at_least(0)
     )
     replica_fetch_backoff_ms: int = integer(
-        1000, "How long a follower pauses after an error, in milliseconds.", at_least(0), effective=False
+        1000,
+        "How long a follower leaves a partition out after an error, in milliseconds, at most: the first "
+        "pauses are shorter.",
+        at_least(0),
     )
     num_replica_fetchers: int = integer(
         1,
         "How many fetch loops a follower runs against each leader.",
         at_least(1),
         scope=_CLUSTER,
-        effective=False,
     )
     replica_high_watermark_checkpoint_interval_ms: int = long(
         5000, "The interval of high watermark checkpoints, in milliseconds.", at_least(1)
     )
     replica_socket_timeout_ms: int = integer(
-        30_000, "The timeout of a follower's connection, in milliseconds.", at_least(1), effective=False
+        30_000, "How long a follower waits for the response to a fetch, in milliseconds.", at_least(1)
     )
     replica_socket_receive_buffer_bytes: int = integer(
         65_536, "The receive buffer of a follower's connection, in bytes.", at_least(-1), effective=False

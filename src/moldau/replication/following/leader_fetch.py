@@ -1,0 +1,458 @@
+"""Fetches from one leader: one request at a time, for all partitions that are followed there.
+
+    changes since the last one ──> Fetch ──> rows ──> append (raw, crc checked) ──> [fsync] ──> next Fetch
+                                              ├──> diverging epoch ──> the role truncates
+                                              ├──> offset out of range ──> out_of_range.py
+                                              └──> another error: this partition pauses, the others go on
+
+The next request leaves when everything that was appended is safe on this disk, because its offsets tell the
+leader so; partitions that take longer than the others are left out until they are done.
+
+A result counts only if the partition still wants what was asked for; else it is dropped (the leader or its
+epoch changed, or the log was truncated meanwhile). A batch with a wrong crc is never appended: the leader's
+copy is damaged, or the network changed it; the log says which leader, and only this partition pauses.
+
+A response is handled in slices, so that however many partitions and batches it has, the loop goes on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moldau.core.clock import Clock
+from moldau.core.slow_lane import Slices, SlowLane
+from moldau.log.append_result import Refused
+from moldau.peers.broker_peers import BrokerPeers
+from moldau.peers.call import RawResponse
+from moldau.peers.channel import PeerHost
+from moldau.peers.peers import PeerError
+from moldau.protocol.errors import ErrorCode, error_name
+from moldau.protocol.messages.fetch import FetchResponse, FetchTopic, PartitionData, ReplicaState
+from moldau.protocol.wire import MalformedMessage
+from moldau.replication.following.followed import Followed
+from moldau.replication.following.follower_session import FetchLimits, FollowerSession
+from moldau.replication.following.out_of_range import find_start
+
+if TYPE_CHECKING:
+    from moldau.replication.partition import Partition
+    from moldau.replication.role_outputs import FetchFrom
+
+log = logging.getLogger("moldau.replication")
+
+_VERSION_MIN = 15  # with the replica's broker epoch (KIP-903)
+_PAUSE_MS_FIRST = 50.0
+_JITTER = 0.2
+_SAFE_WAIT_MS = 100.0
+_SLICED_BYTES = 64 * 1024
+_ELEMENTS_MAX = 4_000_000
+_ROWS_AT_ONCE = 64
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+_EXPECTED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+"""Errors while one broker's metadata is older than another's."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FetchCounts:
+    """What was fetched, for metrics."""
+
+    requests: int = 0
+    failed_requests: int = 0
+    bytes_fetched: int = 0
+    partition_errors: int = 0
+    corrupt_batches: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchParts:
+    """What all fetches of a broker share."""
+
+    node_id: int
+    host: PeerHost
+    clock: Clock
+    lane: SlowLane
+    limits: Callable[[], FetchLimits]
+    pause_ms_max: Callable[[], int]
+    """replica.fetch.backoff.ms: pauses after errors grow up to this."""
+    timeout_ms: Callable[[], int]
+    """replica.socket.timeout.ms"""
+    broker_epoch: Callable[[], int]
+    """Under which this broker is registered; -1: it is not."""
+    counts: FetchCounts
+
+
+class LeaderFetch:
+    """The partitions that one fetch loop follows at one leader."""
+
+    def __init__(
+        self, leader: int, parts: FetchParts, peers: BrokerPeers, *, incremental: bool = True
+    ) -> None:
+        self.leader = leader
+        self._parts = parts
+        self._peers = peers
+        self._session = FollowerSession(incremental=incremental)
+        self._by_id: dict[bytes, dict[int, Followed]] = {}
+        self._unsafe: dict[Followed, None] = {}  # appended, and not safe on this disk yet
+        self._failures = 0
+        self._searches: dict[asyncio.Task[None], None] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._news: asyncio.Future[None] | None = None
+        self._broker_epoch = -1
+        self._closed = False
+
+    # What to follow
+
+    def follow(self, partition: "Partition", fetch: "FetchFrom") -> None:
+        """Fetch this partition from here on."""
+        held = self._by_id.setdefault(partition.topic_id, {})
+        followed = held.get(partition.index)
+        if followed is None or followed.partition is not partition:
+            if followed is not None:
+                self._forget(followed)
+            held[partition.index] = followed = Followed(partition, fetch)
+        else:
+            followed.wants(fetch)
+            self._unsafe.pop(followed, None)
+        if not followed.paused:
+            self._session.ask_for(followed)
+            self._tell()
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to fetch, if there is something to, and this broker is registered: a fetch without a broker
+        epoch could not be told from one sent before a restart (KIP-903).
+        """
+        self._broker_epoch = max(self._broker_epoch, self._parts.broker_epoch())
+        if self._task is None and self._by_id and self._broker_epoch >= 0 and not self._closed:
+            self._task = self._parts.host.loop.create_task(self._run())
+
+    def stop(self, partition: "Partition") -> None:
+        """Follow this partition no more."""
+        held = self._by_id.get(partition.topic_id, {})
+        followed = held.get(partition.index)
+        if followed is None or followed.partition is not partition:
+            return
+        del held[partition.index]
+        if not held:
+            del self._by_id[partition.topic_id]
+        self._forget(followed)
+
+    def _forget(self, followed: Followed) -> None:
+        self._unsafe.pop(followed, None)
+        self._session.leave_out(followed)
+        self._tell()
+
+    def close(self) -> None:
+        """Fetch nothing more."""
+        self._closed = True
+        self._by_id.clear()
+        for task in [*self._searches, *([] if self._task is None else [self._task])]:
+            task.cancel()
+
+    def all(self) -> Iterator[Followed]:
+        """The partitions that are followed here."""
+        for held in self._by_id.values():
+            yield from held.values()
+
+    def _is_followed(self, followed: Followed) -> bool:
+        held = self._by_id.get(followed.partition.topic_id)
+        return held is not None and held.get(followed.partition.index) is followed
+
+    # The loop
+
+    async def _run(self) -> None:
+        try:
+            while self._by_id and not self._closed:
+                await self._until_ready()
+                if self._session.is_empty:
+                    await self._something_new()
+                    continue
+                try:
+                    await self._fetch_once()
+                except Exception:
+                    log.exception("fetching from broker %d failed: this is a bug", self.leader)
+                    await self._fail("a bug")
+        finally:
+            self._task = None
+
+    async def _until_ready(self) -> None:
+        """Wait until all that was appended is safe, or for too long: then the others go on."""
+        if not self._unsafe:
+            return
+        late = self._parts.host.timers.call_later(_SAFE_WAIT_MS, self._leave_out_unsafe)
+        while self._unsafe:
+            await self._something_new()
+        late.cancel()
+
+    def _leave_out_unsafe(self) -> None:
+        for followed in self._unsafe:
+            self._session.leave_out(followed)
+        self._unsafe.clear()
+        self._tell()
+
+    async def _something_new(self, timeout_ms: float | None = None) -> None:
+        """Wait for a partition that is added, becomes ready, or goes; or for so long."""
+        self._news = self._parts.host.loop.create_future()
+        timer = None if timeout_ms is None else self._parts.host.timers.call_later(timeout_ms, self._tell)
+        try:
+            await self._news
+        finally:
+            self._news = None
+            if timer is not None:
+                timer.cancel()
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    async def _fail(self, reason: str) -> None:
+        """A request failed as a whole: begin a new session after a pause."""
+        self._parts.counts.failed_requests += 1
+        self._begin_anew()
+        pause_ms = self._pause_ms(self._failures)
+        self._failures += 1
+        log.debug("a fetch from broker %d failed: %s; the next in %d ms", self.leader, reason, pause_ms)
+        end_ms = self._parts.clock.monotonic_ms() + pause_ms
+        while not self._closed and (left_ms := end_ms - self._parts.clock.monotonic_ms()) > 0:
+            await self._something_new(left_ms)
+
+    def _begin_anew(self) -> None:
+        self._session.begin_anew(
+            followed for followed in self.all() if followed.ready and not followed.paused
+        )
+
+    def _pause_ms(self, failures: int) -> float:
+        pause_ms_max = float(self._parts.pause_ms_max())
+        pause_ms: float = min(pause_ms_max, _PAUSE_MS_FIRST * 2 ** min(failures, 20))
+        return pause_ms * (1 + _JITTER * (2 * self._parts.host.random.random() - 1))
+
+    # One request
+
+    async def _fetch_once(self) -> None:
+        parts = self._parts
+        session, limits = self._session, parts.limits()
+        request = session.request(limits)
+        # Epochs rise; without a session there is none, and the last one shows who this was.
+        self._broker_epoch = max(self._broker_epoch, parts.broker_epoch())
+        request.replica_state = ReplicaState(replica_id=parts.node_id, replica_epoch=self._broker_epoch)
+        topics: dict[bytes, FetchTopic] = {}
+        changed = session.take_changed()
+        slices = parts.lane.slices() if len(changed) > _ROWS_AT_ONCE else None
+        for count, followed in enumerate(changed, 1):
+            if self._is_followed(followed) and followed.ready and not followed.paused:
+                session.row(followed, topics, limits)
+            if slices is not None and not count % _ROWS_AT_ONCE and slices.spent():
+                await slices.next_slice()
+        if not session.told:
+            return
+        request.topics = list(topics.values())
+        parts.counts.requests += 1
+        try:
+            response = await self._peers.send_raw(
+                self.leader,
+                request,
+                timeout_ms=max(parts.timeout_ms(), 2 * limits.wait_ms_max),
+                version_min=_VERSION_MIN,
+            )
+            answer = await self._decode(response)
+        except PeerError as error:
+            await self._fail(str(error))
+            return
+        except MalformedMessage as error:
+            log.error("broker %d sent a Fetch response that cannot be read: %s", self.leader, error)
+            await self._fail(str(error))
+            return
+        if answer.error_code:
+            await self._refused(answer.error_code)
+            return
+        self._failures = 0
+        await self._take(answer)
+        goes_on = session.answered(answer.session_id)
+        del answer
+        self._peers.give_back(self.leader, response)
+        if not goes_on:
+            self._begin_anew()
+
+    async def _decode(self, response: RawResponse) -> FetchResponse:
+        frame, offset, version = response
+        if len(frame) <= _SLICED_BYTES:
+            return FetchResponse.decode(frame, version, offset)
+        steps = FetchResponse.decode_in_slices(frame, version, offset, _ELEMENTS_MAX)
+        return await self._parts.lane.slices().run(steps)
+
+    async def _refused(self, error_code: int) -> None:
+        if error_code in _SESSION_ERRORS and not self._failures:
+            self._failures += 1  # once more at once, with a new session
+            self._begin_anew()
+        else:
+            await self._fail(f"error {error_name(error_code)}")
+
+    # Rows
+
+    async def _take(self, answer: FetchResponse) -> None:
+        slices = self._parts.lane.slices()
+        for topic in answer.responses:
+            held = self._by_id.get(topic.topic_id)
+            for row in topic.partitions:
+                followed = None if held is None else held.get(row.partition_index)
+                if followed is None:
+                    continue
+                position = self._session.told.get(followed)
+                if position is not None and position == followed.position and not followed.paused:
+                    try:
+                        await self._take_row(followed, row, slices)
+                    except Exception:
+                        log.exception("what was fetched of %s failed: this is a bug", followed.name)
+                        self._pause(followed)
+                if slices.spent():
+                    await slices.next_slice()
+
+    async def _take_row(self, followed: Followed, row: PartitionData, slices: Slices) -> None:
+        partition, position = followed.partition, followed.position
+        if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._session.leave_out(followed)
+            followed.paused += 1
+            task = self._parts.host.loop.create_task(self._find_start(followed, followed.paused))
+            self._searches[task] = None
+            task.add_done_callback(lambda done: self._searches.pop(done, None))
+            return
+        if row.error_code:
+            self._say_error(followed, row.error_code)
+            self._pause(followed)
+            return
+        diverging = row.diverging_epoch
+        if diverging.epoch >= 0 or diverging.end_offset >= 0:
+            followed.ready = False
+            partition.diverged(position.leader_epoch, diverging.epoch, diverging.end_offset)
+            if self._is_followed(followed) and followed.position == position:
+                log.error(
+                    "%s diverges from broker %d at epoch %d, which ended at offset %d there; truncating "
+                    "changed nothing",
+                    followed.name,
+                    self.leader,
+                    diverging.epoch,
+                    diverging.end_offset,
+                )
+                self._pause(followed)
+            return
+        await self._append(followed, row, slices)
+
+    async def _append(self, followed: Followed, row: PartitionData, slices: Slices) -> None:
+        partition = followed.partition
+        rest = memoryview(row.records or b"")
+        while True:
+            position = followed.position
+            followed.ready = False
+            self._unsafe[followed] = None
+            result = partition.append_as_follower(
+                rest,
+                position.leader_epoch,
+                row.high_watermark,
+                self._parts.clock.now_ms(),
+                row.log_start_offset,
+            )
+            if isinstance(result, Refused):
+                self._pause(followed)
+                return
+            self._parts.counts.bytes_fetched += result.size_bytes
+            partition.stats.replication_bytes_in += result.size_bytes
+            if result.error_code:
+                self._append_refused(followed, result.error_code, result.error_message, position.offset)
+                return
+            followed.failures = 0
+            rest = rest[result.size_bytes :]
+            if not result.size_bytes or not len(rest):
+                return
+            if slices.spent():
+                await slices.next_slice()
+                if not self._is_followed(followed) or followed.position.leader_epoch != position.leader_epoch:
+                    return
+                if partition.log.log_end_offset != result.end_offset:
+                    return  # truncated meanwhile
+
+    def _append_refused(self, followed: Followed, error_code: int, message: str | None, offset: int) -> None:
+        if error_code != ErrorCode.KAFKA_STORAGE_ERROR:
+            self._parts.counts.corrupt_batches += 1
+            if not followed.failures:
+                log.error(
+                    "what broker %d sent of %s from offset %d is damaged and was not appended: %s. It is "
+                    "asked again; if this does not end, the copy on that broker's disk is damaged",
+                    self.leader,
+                    followed.name,
+                    offset,
+                    message,
+                )
+        self._pause(followed)
+
+    def _say_error(self, followed: Followed, error_code: int) -> None:
+        self._parts.counts.partition_errors += 1
+        if error_code not in _EXPECTED and not followed.failures:
+            log.error(
+                "broker %d answers the fetch of %s at offset %d with %s",
+                self.leader,
+                followed.name,
+                followed.position.offset,
+                error_name(error_code),
+            )
+
+    # Pauses
+
+    def _pause(self, followed: Followed) -> None:
+        """Leave this partition out for a while."""
+        self._unsafe.pop(followed, None)
+        self._session.leave_out(followed)
+        if not self._is_followed(followed):
+            return
+        followed.paused += 1
+        pause = followed.paused
+        self._parts.host.timers.call_later(
+            self._pause_ms(followed.failures), lambda: self._resume(followed, pause)
+        )
+        followed.failures += 1
+
+    def _resume(self, followed: Followed, pause: int) -> None:
+        if followed.paused != pause or not self._is_followed(followed):
+            return
+        followed.paused = 0
+        # What the role wanted before the error; had it changed, it would have said so.
+        followed.ready = True
+        self._session.ask_for(followed)
+        self._tell()
+
+    async def _find_start(self, followed: Followed, pause: int) -> None:
+        """The leader has nothing at this offset: begin where it has."""
+        position = followed.position
+        try:
+            start = await find_start(
+                self._peers, self.leader, self._parts.node_id, followed, self._parts.timeout_ms()
+            )
+        except PeerError as error:
+            log.debug("where broker %d has %s is not known: %s", self.leader, followed.name, error)
+            start = None
+        if followed.paused != pause or followed.position != position or not self._is_followed(followed):
+            return
+        if start is None:
+            self._pause(followed)
+            return
+        followed.paused = 0
+        followed.ready = False
+        followed.partition.restart_at(position.leader_epoch, start)
+        if self._is_followed(followed) and followed.position == position:
+            self._pause(followed)

@@ -1,0 +1,98 @@
+"""`ReplicaFetcher`: follows every partition whose leader is another broker.
+
+    partition ──> fetch_from(leader, epoch, offset) ──> the fetch of that leader (leader_fetch.py)
+                                                        one of `num.replica.fetchers`, by topic and index
+
+Each fetch has one connection and one request in flight. Not here: when to fetch from whom (role.py).
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from moldau.metadata.image import Image
+from moldau.peers.broker_peers import BrokerPeers
+from moldau.replication.following.leader_fetch import FetchParts, LeaderFetch
+
+if TYPE_CHECKING:
+    from moldau.replication.partition import Partition
+    from moldau.replication.role_outputs import FetchFrom
+
+
+class ReplicaFetcher:
+    """All fetches of this broker; a `FollowerFetcher` (replication/peers.py)."""
+
+    def __init__(
+        self,
+        parts: FetchParts,
+        make_peers: Callable[[str], BrokerPeers],
+        fetcher_count: Callable[[], int],
+    ) -> None:
+        """`make_peers`: connections of their own for the purpose of this name."""
+        self._parts = parts
+        self._make_peers = make_peers
+        self._fetcher_count = fetcher_count
+        self._peers: dict[int, BrokerPeers] = {}
+        self._fetches: dict[tuple[int, int], LeaderFetch] = {}  # by leader and number
+        self._places: dict[Partition, LeaderFetch] = {}
+        self._closed = False
+
+    def fetch_from(self, partition: "Partition", fetch: "FetchFrom") -> None:
+        """As `FollowerFetcher.fetch_from`."""
+        if self._closed:
+            return
+        number = (zlib.crc32(partition.topic.encode()) + partition.index) % max(1, self._fetcher_count())
+        place = self._fetch(fetch.leader, number)
+        before = self._places.get(partition)
+        if before is not place:
+            if before is not None:
+                before.stop(partition)
+            self._places[partition] = place
+        place.follow(partition, fetch)
+
+    def _fetch(self, leader: int, number: int) -> LeaderFetch:
+        found = self._fetches.get((leader, number))
+        if found is None:
+            peers = self._peers.get(number)
+            if peers is None:
+                peers = self._peers[number] = self._make_peers(f"fetcher-{number}")
+            found = self._fetches[leader, number] = LeaderFetch(leader, self._parts, peers)
+        return found
+
+    def stop(self, partition: "Partition") -> None:
+        """As `FollowerFetcher.stop`."""
+        place = self._places.pop(partition, None)
+        if place is not None:
+            place.stop(partition)
+
+    def begin(self) -> None:
+        """This broker is registered: fetch."""
+        for fetch in self._fetches.values():
+            fetch.begin()
+
+    def follow(self, image: Image) -> None:
+        """The metadata changed: connections to brokers that went are closed."""
+        for peers in self._peers.values():
+            peers.follow(image)
+
+    def close(self) -> None:
+        """Fetch nothing more."""
+        self._closed = True
+        for fetch in self._fetches.values():
+            fetch.close()
+        for peers in self._peers.values():
+            peers.close()
+        self._places.clear()
+
+    # For metrics
+
+    def lags(self) -> "Iterator[tuple[Partition, int, int]]":
+        """Each followed partition, its leader, and how many records it is behind the leader's high
+        watermark.
+        """
+        for partition, place in self._places.items():
+            yield (
+                partition,
+                place.leader,
+                max(0, partition.leader_high_watermark - partition.log.log_end_offset),
+            )
