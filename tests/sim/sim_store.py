@@ -237,6 +237,10 @@ class SimStore:
             self._ensemble.end(self._session)
             self.drop()
 
+    def session_over(self, reason: str) -> None:
+        """As `expire`: the same broker has registered from another process (`SharedMemory.register`)."""
+        self.expire()
+
     # Requests, on the broker's side
 
     async def _ask(self, act: Callable[[], T]) -> T:

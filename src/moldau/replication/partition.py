@@ -388,7 +388,7 @@ class Partition:
         except OSError as error:
             self._shared.storage_failed(self, error)
             return
-        self._truncated()
+        self._truncated(self._role.restarted(offset))
 
     def _refusal_as_follower(self, leader_epoch: int) -> Refused | None:
         if not self.online:
@@ -624,10 +624,9 @@ class Partition:
         except OSError as error:
             self._shared.storage_failed(self, error)
             return
-        self._truncated()
+        self._truncated(self._role.truncated(self.log.log_end_offset))
 
-    def _truncated(self) -> None:
-        outputs = self._role.truncated(self.log.log_end_offset)
+    def _truncated(self, outputs: Outputs) -> None:
         self.high_watermark = self._role.high_watermark
         self._counted_offset = min(self._counted_offset, self.log.log_end_offset)
         self._carry_out(outputs)

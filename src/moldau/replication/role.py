@@ -8,7 +8,8 @@ event loop or log in here. partition.py makes the calls and carries the outputs 
           written, flushed, write_failed       the log has written, fsynced or rolled back
           follower_fetched, tick,
           in_sync_change_answered              as leader
-          replicated, diverged, truncated      as follower
+          replicated, diverged, truncated,
+          restarted                            as follower
           configured, closed
     out   Settle, HighWatermark, WakeFetches, AskInSync, FetchFrom, StopFetching, TruncateTo
 
@@ -536,3 +537,12 @@ class Role:
         if self.leads or self.is_closed or self.leader == NO_LEADER:
             return NOTHING
         return self._fetch()
+
+    def restarted(self, offset: int) -> Outputs:
+        """The log was emptied and goes on at `offset`, where the leader's begins (or ends, if that is lower):
+        what lies below is committed, or lost to an unclean election.
+        """
+        before, self.high_watermark = self.high_watermark, offset
+        self.written_end_offset = self.flushed_end_offset = self.progress = offset
+        out = self.truncated(offset)
+        return [HighWatermark(before, offset), *out] if offset > before else out

@@ -52,6 +52,8 @@ class FollowerSession:
     def ask_for(self, followed: Followed) -> None:
         """Fetch this partition from its present position on."""
         self._changed[followed] = None
+        # Named as changed and as forgotten in one request, it would be forgotten.
+        self._forgotten.pop((followed.partition.topic_id, followed.partition.index), None)
 
     def leave_out(self, followed: Followed) -> None:
         """Fetch it no more."""
