@@ -46,20 +46,24 @@ def entry_in_slices(version: int, changes: Sequence[ch.Change]) -> Generator[Non
     """The JSON of `{"version": ..., "changes": [...]}`, a few changes or partitions a step."""
     pieces = []
     for change in changes:
-        kind, encoder, _ = _BY_TYPE[type(change)]
-        fields = [kind, *encoder(change)]
-        partitions = fields[-1]
-        if type(change) in _WITH_PARTITIONS and len(partitions) > _PARTITIONS_AT_ONCE:
-            parts = []
-            for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
-                parts.append(to_json(partitions[start : start + _PARTITIONS_AT_ONCE])[1:-1])
-                yield
-            fields[-1] = []
-            pieces.append(to_json(fields)[:-2] + b",".join(parts) + b"]]")
-        else:
-            pieces.append(to_json(fields))
-        yield
+        pieces.append((yield from change_in_slices(change)))
     return b'{"version":%d,"changes":[%b]}' % (version, b",".join(pieces))
+
+
+def change_in_slices(change: ch.Change) -> Generator[None, None, bytes]:
+    """The JSON of one change, a few partitions a step."""
+    kind, encoder, _ = _BY_TYPE[type(change)]
+    fields = [kind, *encoder(change)]
+    partitions = fields[-1]
+    if type(change) not in _WITH_PARTITIONS or len(partitions) <= _PARTITIONS_AT_ONCE:
+        yield
+        return to_json(fields)
+    parts = []
+    for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+        parts.append(to_json(partitions[start : start + _PARTITIONS_AT_ONCE])[1:-1])
+        yield
+    fields[-1] = []
+    return to_json(fields)[:-2] + b",".join(parts) + b"]]"
 
 
 def decode_changes(values: Sequence[Sequence[Any]]) -> list[ch.Change]:

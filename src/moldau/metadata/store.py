@@ -88,7 +88,11 @@ class SeatVacant(NamedTuple):
 
 
 class SessionEnded(NamedTuple):
-    """The session is over, and with it the registration and the controllership. `reason`: for the log."""
+    """The session is over, and with it the registration and the controllership. `reason`: for the log.
+
+    A broker that cannot reach the store may hear of it only when it reaches it again: a store that was away
+    itself may go on with the session then.
+    """
 
     reason: str
 

@@ -1,0 +1,513 @@
+"""`MetadataStore` on a ZooKeeper ensemble.
+
+Three watches tell that there is something new: on the log's head, on the live brokers, on the controller's
+seat. A watch fires once and tells nothing, so each look sets it again and then reads: what comes between the
+two fires it once more. Looks are made one at a time, by a task that a watch or a new connection wakes, and by
+callers that were promised to have been told (an overtaken append, an election, a registration).
+
+    watch fired, connected  ->  _wake(what)  ->  task: look, deliver  ->  event, event, event
+
+While the connection is away everything waits; the session goes on if it comes back in time. Only ZooKeeper
+can say that it did not, so SessionEnded comes when the ensemble is reached again, or when this broker gives
+the session up. After that `register_broker` begins another one.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import Flag, auto
+from functools import partial
+
+from kazoo import exceptions as zk
+
+from moldau.core.clock import Clock
+from moldau.core.slow_lane import SlowLane, all_steps
+from moldau.core.timers import Timers
+from moldau.metadata.changes import Change
+from moldau.metadata.image import Image
+from moldau.metadata.store import (
+    ControllerFenced,
+    Deliver,
+    Entry,
+    Event,
+    LiveBrokers,
+    MetadataStoreError,
+    NoSession,
+    OutcomeUnknown,
+    Registration,
+    SeatVacant,
+    SessionEnded,
+    Snapshot,
+    VersionConflict,
+)
+from moldau.metadata.zookeeper import foundation
+from moldau.metadata.zookeeper.append import Append, Deposed, Overtaken, Seat
+from moldau.metadata.zookeeper.data_folder import DataFolder
+from moldau.metadata.zookeeper.discovery import read_cluster_id
+from moldau.metadata.zookeeper.layout import Layout
+from moldau.metadata.zookeeper.log_reading import ENTRIES_AT_ONCE, Head, LogReader, Offload
+from moldau.metadata.zookeeper.options import Options
+from moldau.metadata.zookeeper.payload import entry_in_slices, fresh_id, pack
+from moldau.metadata.zookeeper.registrations import Registrations
+from moldau.metadata.zookeeper.seat import Seats
+from moldau.metadata.zookeeper.session import ConnectionAway, Session, SessionOver
+from moldau.metadata.zookeeper.snapshots import Snapshots
+
+log = logging.getLogger("moldau.metadata")
+
+_PACKED_HERE_BYTES_MAX = 65_536
+_RETRY_DELAY_MS = 1_000
+
+
+class Look(Flag):
+    """What there may be something new of."""
+
+    NOTHING = 0
+    LOG = auto()
+    BROKERS = auto()
+    SEAT = auto()
+    ALL = LOG | BROKERS | SEAT
+
+
+class ZooKeeperStore:
+    """One broker's access to the cluster's metadata. `folder`: its data folder, locked and marked."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        clock: Clock,
+        timers: Timers,
+        source: random.Random,
+        seconds: Callable[[], float],
+        offload: Callable[[Callable[[], None]], Awaitable[None]],
+        lane: SlowLane | None = None,
+        folder: DataFolder | None = None,
+    ) -> None:
+        self._options = options
+        self._layout = Layout(options.root)
+        self._clock = clock
+        self._timers = timers
+        self._random = source
+        self._seconds = seconds
+        self._offload = Offload(offload)
+        self._lane = lane
+        self._folder = folder
+        self._registrations = Registrations(self._layout, clock, 0)
+        self._seats = Seats(self._layout, clock)
+        self._session: Session | None = None
+        self._begun = asyncio.Event()
+        """Set while there is a session that was connected once."""
+        self._deliver: Deliver | None = None
+        self._version = 0
+        self._node_version_offset = 0
+        self._live: Mapping[int, Registration] | None = None
+        self._vacant_after: int | None = None
+        """The epoch after which the seat's vacancy was told of; None while it is taken."""
+        self._seat: Seat | None = None
+        self._due = Look.NOTHING
+        self._looking = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._snapshotting: asyncio.Task[None] | None = None
+        self._appending = 0
+        self._appends_done = asyncio.Event()
+        self._closed = False
+
+    @property
+    def session(self) -> Session | None:
+        """The present session, for monitoring: whether the ensemble is reached, since when, how fast."""
+        return self._session
+
+    # Opening and closing
+
+    async def open(self) -> Image:
+        """Begin a session, lay the first nodes on an empty ensemble, and read the image.
+
+        MetadataStoreError: the ensemble does not answer in time (zookeeper.connection.timeout.ms), is another
+        system's or another cluster's, refuses the credentials; or the data folder is in use.
+        """
+        try:
+            if self._folder is not None:
+                await self._folder.open()
+            session = await self._begin(self._options.connection_timeout_ms)
+            image = await self._read(session)
+            self._version = image.version
+            return image
+        except (SessionOver, ConnectionAway) as error:
+            await self.close()
+            raise MetadataStoreError(
+                f"the ZooKeeper session has ended while it was opened: {error}"
+            ) from error
+        except zk.NoAuthError as error:
+            await self.close()
+            raise foundation.not_authorized(self._layout.base) from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _read(self, session: Session) -> Image:
+        layout, folder = self._layout, self._folder
+        found = await foundation.find(session, layout)
+        if found is None:
+            brought = folder.brings() if folder is not None else None
+            if brought is None:
+                await foundation.lay(session, layout, self._random)
+            else:
+                await foundation.lay(session, layout, self._random, brought)
+            found = await foundation.find(session, layout)
+            if found is None:
+                raise MetadataStoreError(f"{layout.base} in ZooKeeper was removed while it was made")
+        self._registrations = Registrations(layout, self._clock, found.broker_epoch_base)
+        reader = LogReader(session, layout, self._offload)
+        while True:
+            try:
+                image = await reader.load()
+                head = await reader.head()
+            except ConnectionAway:
+                continue
+            break
+        self._node_version_offset = head.version - head.node_version
+        if folder is not None:
+            folder.check(image.cluster_id)
+            if image.cluster_id:
+                folder.joined(image.cluster_id)
+        return image
+
+    async def _begin(self, timeout_ms: int | None = None) -> Session:
+        """A new session, connected. MetadataStoreError: not within `timeout_ms`."""
+        session = Session(
+            self._options,
+            asyncio.get_running_loop(),
+            self._timers,
+            self._seconds,
+            connected=self._connected,
+            over=self._session_over,
+        )
+        self._session = session
+        session.start()
+        timer = None
+        if timeout_ms is not None:
+            why = f"no ZooKeeper answered at {self._options.hosts} within {timeout_ms} ms"
+            timer = self._timers.call_later(timeout_ms, partial(session.end_unless_up, why))
+        try:
+            await session.reach()
+        except SessionOver as error:
+            if timer is None or self._closed:
+                raise
+            raise MetadataStoreError(
+                f"{error} (zookeeper.connection.timeout.ms); is it running, and is zookeeper.connect right?"
+            ) from error
+        finally:
+            if timer is not None:
+                timer.cancel()
+        self._begun.set()
+        return session
+
+    async def close(self) -> None:
+        """End the session; an append under way is finished first while the ensemble can be reached."""
+        if self._closed:
+            return
+        self._closed = True
+        session = self._session
+        while self._appending and session is not None and session.up:
+            self._appends_done.clear()
+            timer = self._timers.call_later(50, self._appends_done.set)  # or the connection was lost
+            await self._appends_done.wait()
+            timer.cancel()
+        self._deliver = None
+        for task in (self._task, self._snapshotting):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+        if session is not None:
+            await session.close()
+        self._begun.set()  # whoever waits for a session finds the store closed
+        if self._folder is not None:
+            self._folder.release()
+
+    # The session
+
+    def _connected(self) -> None:
+        self._wake(Look.ALL)
+
+    def _session_over(self, reason: str) -> None:
+        self._session = self._seat = self._live = self._vacant_after = None
+        self._begun.clear()
+        if not self._closed:
+            self._send(SessionEnded(reason))
+
+    async def _reached(self) -> Session:
+        """The session, when the ensemble can be reached. NoSession."""
+        session = self._session
+        if self._closed:
+            raise NoSession("the metadata store is closed")
+        if session is None:
+            raise NoSession("the session with ZooKeeper has ended")
+        try:
+            await session.reach()
+        except SessionOver as error:
+            raise NoSession(str(error)) from error
+        return session
+
+    # Following
+
+    async def follow(self, after_version: int, deliver: Deliver) -> None:
+        """Deliver what there is and all that comes."""
+        if self._deliver is not None:
+            raise ValueError("one broker, one follower")
+        if self._snapshotting is not None:
+            await asyncio.wait([self._snapshotting])
+        self._version, self._deliver = after_version, deliver
+        while True:
+            session = await self._reached()
+            try:
+                await self._look(session, Look.ALL)
+            except (ConnectionAway, SessionOver):
+                continue
+            return
+
+    def _wake(self, what: Look) -> None:
+        """Look soon."""
+        self._due |= what
+        if self._deliver is not None and not self._closed and (self._task is None or self._task.done()):
+            self._task = asyncio.get_running_loop().create_task(self._look_while_due())
+
+    async def _look_while_due(self) -> None:
+        while self._due and (session := self._session) is not None:
+            due, self._due = self._due, Look.NOTHING
+            try:
+                await self._look(session, due)
+            except ConnectionAway:
+                return  # there is a look at everything when the connection is back
+            except SessionOver:
+                return
+            except Exception:
+                log.exception("the metadata in ZooKeeper could not be read; trying again")
+                self._due |= due
+                self._timers.call_later(_RETRY_DELAY_MS, lambda: self._wake(Look.NOTHING))
+                return
+
+    async def _look(self, session: Session, what: Look) -> None:
+        """Read what is new, and deliver it."""
+        async with self._looking:
+            if Look.LOG in what:
+                await self._look_at_log(session)
+            if Look.BROKERS in what:
+                await self._look_at_brokers(session)
+            if Look.SEAT in what:
+                await self._look_at_seat(session)
+
+    async def _look_at_log(self, session: Session) -> Head:
+        reader = LogReader(session, self._layout, self._offload)
+        head = await reader.head(self._log_changed)
+        while self._deliver is not None and self._version < head.version:
+            first = self._version + 1
+            found = await reader.entries(first, min(head.version, first + ENTRIES_AT_ONCE - 1))
+            for version, changes in enumerate(found, start=first):
+                if changes is None:
+                    await self._deliver_snapshot(reader, version)
+                    break
+                self._deliver_entry(version, changes)
+        return head
+
+    async def _deliver_snapshot(self, reader: LogReader, missing: int) -> None:
+        image = await reader.snapshot()
+        if image.version < missing:
+            raise MetadataStoreError(f"{self._layout.entry(missing)} is missing in ZooKeeper")
+        if image.version > self._version:
+            self._version = image.version
+            self._send(Snapshot(image))
+
+    async def _look_at_brokers(self, session: Session) -> None:
+        live = await self._registrations.look(session, self._brokers_changed)
+        if live != self._live and session is self._session:
+            self._live = live
+            self._send(LiveBrokers(live))
+
+    async def _look_at_seat(self, session: Session) -> None:
+        owner, last = await self._seats.look(session, self._seat_changed)
+        if session is not self._session:
+            return
+        if self._seat is not None and owner != session.session_id:
+            self._seat = None  # somebody removed the node by hand, or took it
+        if owner:
+            self._vacant_after = None
+        elif last.epoch and self._vacant_after != last.epoch:
+            self._vacant_after = last.epoch
+            self._send(SeatVacant(last.epoch))
+
+    def _log_changed(self) -> None:
+        self._wake(Look.LOG)
+
+    def _brokers_changed(self) -> None:
+        self._wake(Look.BROKERS)
+
+    def _seat_changed(self) -> None:
+        self._wake(Look.SEAT)
+
+    def _deliver_entry(self, version: int, changes: Sequence[Change]) -> None:
+        if version == self._version + 1:  # else it was delivered by another look, or by its append
+            self._version = version
+            self._send(Entry(version, changes))
+
+    def _send(self, event: Event) -> None:
+        if self._deliver is not None:
+            self._deliver(event)
+
+    # Appending
+
+    async def append_if(
+        self, version: int, changes: Sequence[Change], *, controller_epoch: int | None = None
+    ) -> int:
+        """Append one entry if the log is still at `version`."""
+        session = await self._reached()
+        seat = self._seat if controller_epoch is not None else None
+        if controller_epoch is not None and (seat is None or seat.epoch != controller_epoch):
+            raise ControllerFenced(controller_epoch, await self._last_epoch(controller_epoch))
+        self._appending += 1
+        try:
+            await self._append(session, version, changes, seat)
+        finally:
+            self._appending -= 1
+            self._appends_done.set()
+        if (version + 1) % self._options.snapshot_entries == 0:
+            self._write_snapshot()
+        return version + 1
+
+    async def _append(
+        self, session: Session, version: int, changes: Sequence[Change], seat: Seat | None
+    ) -> None:
+        steps = entry_in_slices(changes)
+        payload = all_steps(steps) if self._lane is None else await self._lane.slices().run(steps)
+        payload_id = fresh_id(self._random)
+        if len(payload) <= _PACKED_HERE_BYTES_MAX:
+            packed = pack(payload_id, payload, version + 1)
+        else:
+            packed = await self._offload(lambda: pack(payload_id, payload, version + 1))
+        append = Append(self._layout, version, changes, packed, seat)
+        try:
+            await append.make(session, version - self._node_version_offset)
+        except SessionOver as error:
+            if not append.in_doubt:
+                raise NoSession(str(error)) from error
+            await self._find_out(append, version, error)
+        except Overtaken:
+            await self._forget(append, session)
+            raise VersionConflict(version, await self._catch_up(version)) from None
+        except Deposed:
+            await self._forget(append, session)
+            self._seat = None
+            held = -1 if seat is None else seat.epoch
+            raise ControllerFenced(held, await self._last_epoch(held)) from None
+        except zk.KazooException as error:
+            raise OSError(f"ZooKeeper refused a metadata entry: {type(error).__name__} {error}") from error
+        self._deliver_entry(version + 1, changes)
+        if self._deliver is not None and self._version <= version:
+            await self._catch_up(version)
+
+    async def _find_out(self, append: Append, version: int, error: SessionOver) -> None:
+        """The session ended while an append was under way: was it made? VersionConflict, OutcomeUnknown."""
+        while not self._closed:
+            await self._begun.wait()
+            session = self._session
+            if session is None or self._closed:
+                continue
+            try:
+                if await append.is_made(session):
+                    return
+                if await append.is_overtaken(session):
+                    raise VersionConflict(version, await self._catch_up(version))
+            except (SessionOver, ConnectionAway):
+                continue
+            break  # the former session's request may still be on its way
+        raise OutcomeUnknown(
+            f"the connection to ZooKeeper was lost while the metadata was written, and {error}"
+        )
+
+    async def _forget(self, append: Append, session: Session) -> None:
+        try:
+            await append.remove_parts(session)
+        except (ConnectionAway, SessionOver):
+            return  # removed later, as a crashed writer's
+
+    async def _catch_up(self, version: int) -> int:
+        """Deliver what there is after `version`; gives the newest version."""
+        while (session := self._session) is not None:
+            try:
+                async with self._looking:
+                    return (await self._look_at_log(session)).version
+            except (ConnectionAway, SessionOver):
+                continue
+        return version + 1  # at least; the rest comes with the next session
+
+    async def _last_epoch(self, held: int) -> int:
+        """The epoch of the last controller."""
+        while (session := self._session) is not None:
+            try:
+                await session.sync(self._layout.controller_epoch)
+                return (await self._seats.epoch(session)).epoch
+            except (ConnectionAway, SessionOver):
+                continue
+        return held
+
+    def _write_snapshot(self) -> None:
+        if self._session is None or (self._snapshotting is not None and not self._snapshotting.done()):
+            return
+        session = self._session
+        reader = LogReader(session, self._layout, self._offload)
+        snapshots = Snapshots(session, self._layout, reader, self._offload, self._random)
+
+        async def write() -> None:
+            try:
+                await snapshots.write(self._options.kept_entries)
+            except (ConnectionAway, SessionOver) as error:
+                log.info("the metadata's snapshot was not finished: %s", error)
+            except Exception:
+                log.exception("the metadata's snapshot failed; the next one comes")
+
+        self._snapshotting = asyncio.get_running_loop().create_task(write())
+
+    # Registration and election
+
+    async def register_broker(self, broker: Registration) -> int:
+        """Register, beginning a new session if the last one has ended."""
+        while True:
+            if self._closed:
+                raise NoSession("the metadata store is closed")
+            try:
+                session = self._session or await self._begin()
+                await self._join(session)
+                epoch = await self._registrations.register(session, broker)
+                await self._look(session, Look.ALL)
+            except (ConnectionAway, SessionOver) as error:
+                if self._closed:
+                    raise NoSession("the metadata store is closed") from error
+                continue
+            except zk.KazooException as error:
+                raise OSError(f"ZooKeeper refused the registration: {type(error).__name__}") from error
+            return epoch
+
+    async def _join(self, session: Session) -> None:
+        if self._folder is None:
+            return
+        found = await session.find(self._layout.cluster_id)
+        if found is not None:
+            self._folder.joined(read_cluster_id(found[0]))
+
+    async def elect_controller(self, node_id: int) -> int | None:
+        """Take the seat if it is vacant, and deliver all that earlier controllers did."""
+        while True:
+            session = await self._reached()
+            try:
+                seat = await self._seats.elect(session, node_id)
+                await self._look(session, Look.ALL)
+            except (ConnectionAway, SessionOver):
+                continue
+            except zk.KazooException as error:
+                raise OSError(f"ZooKeeper refused the election: {type(error).__name__}") from error
+            if seat is None:
+                return None
+            if session is self._session:
+                self._seat = seat
+                return seat.epoch
