@@ -23,8 +23,9 @@ from moldau.core.slow_lane import SlowLane
 from moldau.core.timers import LoopTimers, Timers
 from moldau.core.workers import Pool, thread_pool
 from moldau.metadata.embedded import EmbeddedStore
+from moldau.metadata.folder_owner import refuse_without_zookeeper
 from moldau.metadata.lock import lock_folder
-from moldau.metadata.store import MetadataStore
+from moldau.metadata.store import MetadataStore, MetadataStoreError
 
 if TYPE_CHECKING:
     from moldau.log.compaction.job import CleaningWorker
@@ -33,9 +34,19 @@ if TYPE_CHECKING:
 _WORKER_THREADS = 4
 
 
+def metadata_store(host: "Host", settings: BrokerSettings, lane: SlowLane) -> MetadataStore:
+    """The metadata store that the settings ask for: ZooKeeper's where `zookeeper.connect` is set."""
+    if settings.zookeeper_connect is None:
+        return embedded_store(host, settings, lane)
+    return zookeeper_store(host, settings, lane)
+
+
 def embedded_store(host: "Host", settings: BrokerSettings, lane: SlowLane) -> MetadataStore:
-    """The metadata store of a single broker, in a folder of its own data."""
+    """The metadata store of a single broker, in a folder of its own data. MetadataStoreError: the metadata of
+    this broker is in ZooKeeper.
+    """
     folder = Path(settings.metadata_log_dir or settings.data_directories[0])
+    refuse_without_zookeeper(host.files, str(folder.absolute()))
     return EmbeddedStore(
         folder,
         settings.moldau_metadata_snapshot_min_bytes,
@@ -43,6 +54,37 @@ def embedded_store(host: "Host", settings: BrokerSettings, lane: SlowLane) -> Me
         lock=lambda folder: lock_folder(folder, host.files, host.process_id),
         offload=lambda blocking: host.loop.run_in_executor(host.workers, blocking),
         lane=lane,
+    )
+
+
+def zookeeper_store(host: "Host", settings: BrokerSettings, lane: SlowLane) -> MetadataStore:
+    """The metadata store of a cluster. MetadataStoreError: kazoo is not installed. SettingError."""
+    try:
+        from moldau.metadata.zookeeper.data_folder import DataFolder
+        from moldau.metadata.zookeeper.options import options_of
+        from moldau.metadata.zookeeper.store import ZooKeeperStore
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("kazoo"):
+            raise
+        raise MetadataStoreError(
+            "zookeeper.connect is set, but the package kazoo, with which brokers talk to ZooKeeper, is not "
+            "installed: pip install 'moldau[cluster]'"
+        ) from error
+    folder = Path(settings.metadata_log_dir or settings.data_directories[0])
+    return ZooKeeperStore(
+        options_of(settings),
+        clock=host.clock,
+        timers=host.timers,
+        source=host.random,
+        seconds=host.seconds,
+        offload=lambda blocking: host.loop.run_in_executor(host.workers, blocking),
+        lane=lane,
+        folder=DataFolder(
+            folder,
+            host.files,
+            lambda folder: lock_folder(folder, host.files, host.process_id),
+            settings.zookeeper_connect or "",
+        ),
     )
 
 
@@ -83,7 +125,7 @@ class Host:
     thread_cpu_seconds: Callable[[], float]
     """CPU time of the calling thread."""
     process_facts: "Callable[[], ProcessFacts]" = read_process_facts
-    metadata_store: "Callable[[Host, BrokerSettings, SlowLane], MetadataStore]" = embedded_store
+    metadata_store: "Callable[[Host, BrokerSettings, SlowLane], MetadataStore]" = metadata_store
     cleaning_worker: "Callable[[Host], CleaningWorker]" = compaction_process
 
 

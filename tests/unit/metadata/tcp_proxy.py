@@ -1,9 +1,9 @@
 """A TCP proxy before a ZooKeeper server, which loses connections and answers on command.
 
-    proxy.cut()            connections are closed, and new ones closed at once
-    proxy.hold()           connections stay, but nothing passes
-    proxy.mend()           all passes again
-    proxy.lose_answer()    the next transaction reaches the server; its answer is lost, and the connection
+proxy.cut()            connections are closed, and new ones closed at once
+proxy.hold()           connections stay, but nothing passes
+proxy.mend()           all passes again
+proxy.lose_answer()    the next transaction reaches the server; its answer is lost, and the connection
 """
 
 import contextlib

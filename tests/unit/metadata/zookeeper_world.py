@@ -47,7 +47,9 @@ class ZooKeeperWorld:
     """One cluster, below a chroot of its own."""
 
     shared = True
-    ends_while_away = 0  # only the ensemble can say that it is over: an ensemble that was away goes on with it
+    ends_while_away = (
+        0  # only the ensemble can say that it is over: an ensemble that was away goes on with it
+    )
 
     def __init__(self, server, observer, root=None):
         self.server = server
@@ -151,8 +153,9 @@ class ZooKeeperWorld:
         away = [store.session.session_id for store, proxy in self.stores.items() if proxy.is_cut]
         if not away:
             await asyncio.sleep(SESSION_MS * 1.3 / 1000)
-        for session_id in away:
-            await until(lambda: f"0x{session_id:x}" not in self.server.ask("dump"), "the session's expiry")
+        await until(
+            lambda: not any(f"0x{each:x}" in self.server.ask("dump") for each in away), "the sessions' expiry"
+        )
         await self.settle()
 
     def lose_answer(self, store):

@@ -9,6 +9,7 @@ from moldau.core.settings.storage import StorageSettings
 from moldau.core.settings.table import table
 from moldau.core.settings.tiered_storage import TieredStorageSettings
 from moldau.core.settings.unserved import UnservedSettings
+from moldau.core.settings.zookeeper import ZooKeeperSettings
 
 
 @table
@@ -21,6 +22,7 @@ class BrokerSettings(
     SecuritySettings,
     ShareGroupSettings,
     TieredStorageSettings,
+    ZooKeeperSettings,
     UnservedSettings,
 ):
     """The settings of one broker; attribute = Kafka's name with `_` for `.`."""
@@ -45,7 +47,7 @@ REMOVED_NAMES = frozenset(
         "offsets.commit.required.acks",
     }
 )
-REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
+REMOVED_PREFIXES = ("password.encoder.",)
 """Settings that Kafka 4 no longer has: accepted with a warning, so that an old server.properties still
 starts."""
 
@@ -62,6 +64,7 @@ OPEN_PREFIXES = (
     "group.share.",
     "group.streams.",
     "controller.",
+    "zookeeper.",
 )
 """Families of Kafka settings that Moldau has nothing to do with yet: accepted, and warned of as without
 effect."""

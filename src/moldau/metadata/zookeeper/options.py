@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.listeners import protocol_map
+from moldau.core.settings.rows import SettingError
+
 DEFAULT_PORT = 2181
+PEM_NAMES = ("pem", "crt", "cer", "key")
 
 
 class Tls(NamedTuple):
@@ -37,3 +42,76 @@ class Options(NamedTuple):
     protocols: Mapping[str, str] = MappingProxyType({})
     snapshot_entries: int = 1_000
     kept_entries: int = 1_000
+
+
+def options_of(settings: BrokerSettings) -> Options:
+    """The options that a broker's settings ask for. SettingError: one of them cannot be used."""
+    hosts, root = parse_connect(settings.zookeeper_connect or "")
+    user, password = settings.moldau_zookeeper_user, settings.moldau_zookeeper_password
+    if (user is None) != (password is None):
+        raise SettingError(
+            "moldau.zookeeper.user",
+            "moldau.zookeeper.user and moldau.zookeeper.password belong together: set both or neither",
+        )
+    if settings.zookeeper_set_acl and user is None:
+        raise SettingError(
+            "zookeeper.set.acl",
+            "zookeeper.set.acl needs moldau.zookeeper.user and moldau.zookeeper.password, for which access "
+            "is reserved",
+        )
+    session_timeout_ms = settings.zookeeper_session_timeout_ms
+    return Options(
+        hosts,
+        root,
+        session_timeout_ms=session_timeout_ms,
+        connection_timeout_ms=settings.zookeeper_connection_timeout_ms or session_timeout_ms,
+        in_flight_max=settings.zookeeper_max_in_flight_requests,
+        credentials=None if user is None else f"{user}:{password}",
+        private=settings.zookeeper_set_acl,
+        tls=_tls(settings) if settings.zookeeper_ssl_client_enable else None,
+        protocols=protocol_map(settings),
+    )
+
+
+def parse_connect(text: str) -> tuple[str, str]:
+    """Hosts and chroot of a connect string: "a:1,b/c/" is ("a:1,b:2181", "/c"). SettingError."""
+    hosts, slash, chroot = text.partition("/")
+    names = [name for name in chroot.split("/") if name]
+    found = []
+    for each in hosts.split(","):
+        host, colon, port = each.strip().rpartition(":")
+        if not colon or port.endswith("]"):  # no port; perhaps an IPv6 address
+            host, port = each.strip(), str(DEFAULT_PORT)
+        if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+            raise SettingError(
+                "zookeeper.connect",
+                f"zookeeper.connect={text} is not of the form host:port,host:port/chroot: "
+                f"'{each.strip()}' is no address",
+            )
+        found.append(f"{host}:{port}")
+    if any(name in (".", "..") for name in names):
+        raise SettingError(
+            "zookeeper.connect", f"zookeeper.connect={text} has no usable chroot: {slash}{chroot}"
+        )
+    return ",".join(found), "".join(f"/{name}" for name in names)
+
+
+def _tls(settings: BrokerSettings) -> Tls:
+    identity, trusted = settings.zookeeper_ssl_keystore_location, settings.zookeeper_ssl_truststore_location
+    for location, kind, what in (
+        (identity, settings.zookeeper_ssl_keystore_type, "keystore"),
+        (trusted, settings.zookeeper_ssl_truststore_type, "truststore"),
+    ):
+        form = kind or (location or "pem").rpartition(".")[2]
+        if form.lower() not in PEM_NAMES:
+            raise SettingError(
+                f"zookeeper.ssl.{what}.location",
+                f"zookeeper.ssl.{what}.location={location} must be a PEM file: convert it, and name it .pem "
+                f"or set zookeeper.ssl.{what}.type=PEM",
+            )
+    return Tls(
+        identity,
+        settings.zookeeper_ssl_keystore_password,
+        trusted,
+        bool(settings.zookeeper_ssl_endpoint_identification_algorithm.strip()),
+    )

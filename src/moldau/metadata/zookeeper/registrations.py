@@ -18,7 +18,7 @@ from kazoo.client import TransactionRequest
 
 from moldau.core.clock import Clock
 from moldau.metadata.codec import to_json
-from moldau.metadata.store import NodeIdInUse, Registration
+from moldau.metadata.store import NO_BROKER_EPOCH, NodeIdInUse, Registration
 from moldau.metadata.zookeeper.discovery import broker_json
 from moldau.metadata.zookeeper.layout import Layout
 from moldau.metadata.zookeeper.session import ConnectionAway, Failure, Session
@@ -50,9 +50,7 @@ class Registrations:
         found = await session.find(f"{self._layout.live}/{name}")
         if found is None:
             return None  # it has gone meanwhile, and the watch has fired
-        node_id, endpoints, rack, previous = json.loads(found[0])
-        by_listener = {listener: (host, port) for listener, (host, port) in endpoints.items()}
-        return Registration(node_id, by_listener, rack, previous, self._epoch_base + found[1].czxid)
+        return decode(found[0])._replace(broker_epoch=self._epoch_base + found[1].czxid)
 
     async def register(self, session: Session, broker: Registration) -> int:
         """Register this broker for as long as the session lasts; gives its epoch. NodeIdInUse."""
@@ -60,8 +58,10 @@ class Registrations:
         while True:
             await session.reach()
             try:
-                owned = await self._own_nodes(session, broker.node_id)
-                await session.transaction(partial(self._fill, session=session, broker=broker, owned=owned))
+                replaced = await self._replaced(session, broker)
+                await session.transaction(
+                    partial(self._fill, session=session, broker=broker, replaced=replaced)
+                )
                 stat = await session.stat(layout.broker(broker.node_id))
             except ConnectionAway:
                 continue  # what was made, if it was, is found as one's own
@@ -72,25 +72,33 @@ class Registrations:
             if stat is not None:
                 return self._epoch_base + int(stat.czxid)
 
-    async def _own_nodes(self, session: Session, node_id: int) -> list[str]:
-        """The nodes of this session's registration, if there is one. NodeIdInUse: another session's."""
-        path = self._layout.broker(node_id)
-        stat = await session.stat(path)
+    async def _replaced(self, session: Session, broker: Registration) -> list[str]:
+        """The nodes that this registration replaces: this session's, or an earlier process's, with the seat
+        that it may have. NodeIdInUse: another broker's."""
+        layout, node_id = self._layout, broker.node_id
+        stat = await session.stat(layout.broker(node_id))
         if stat is None:
             return []
-        if stat.ephemeralOwner != session.session_id:
+        names = await session.children(layout.live)
+        live = [f"{layout.live}/{name}" for name in names if name.rpartition("-")[0] == str(node_id)]
+        nodes = [layout.broker(node_id), *live]
+        if stat.ephemeralOwner == session.session_id:
+            return nodes
+        held = await session.find(live[0]) if live else None
+        if held is None or not broker.succeeds(decode(held[0])):
             raise NodeIdInUse(
                 f"a broker with node.id={node_id} is registered in ZooKeeper already: another broker, or "
                 "this one before a crash, until its session has expired"
             )
-        names = await session.children(self._layout.live)
-        live = [f"{self._layout.live}/{name}" for name in names if name.rpartition("-")[0] == str(node_id)]
-        return [path, *live]
+        seat = await session.stat(layout.controller)
+        if seat is not None and seat.ephemeralOwner == stat.ephemeralOwner:
+            nodes.append(layout.controller)
+        return nodes
 
     def _fill(
-        self, request: TransactionRequest, session: Session, broker: Registration, owned: list[str]
+        self, request: TransactionRequest, session: Session, broker: Registration, replaced: list[str]
     ) -> None:
-        for path in owned:
+        for path in replaced:
             request.delete(path)
         now_ms = self._clock.now_ms()
         request.create(
@@ -100,8 +108,20 @@ class Registrations:
             ephemeral=True,
         )
         request.create(
-            f"{self._layout.live}/{broker.node_id}-",
-            to_json([broker.node_id, broker.endpoints, broker.rack, broker.previous_broker_epoch]),
-            ephemeral=True,
-            sequence=True,
+            f"{self._layout.live}/{broker.node_id}-", encode(broker), ephemeral=True, sequence=True
         )
+
+
+def encode(broker: Registration) -> bytes:
+    """A registration, without its epoch."""
+    return to_json(broker._replace(broker_epoch=NO_BROKER_EPOCH)._asdict())
+
+
+def decode(data: bytes) -> Registration:
+    """A registration, without its epoch. Fields of newer versions are left out."""
+    value = {name: each for name, each in json.loads(data).items() if name in Registration._fields}
+    value["endpoints"] = {name: (host, port) for name, (host, port) in value["endpoints"].items()}
+    for name in ("levels", "directories"):
+        if name in value:
+            value[name] = tuple(value[name])
+    return Registration(**value)

@@ -103,6 +103,8 @@ class ZooKeeperStore:
         self._version = 0
         self._node_version_offset = 0
         self._live: Mapping[int, Registration] | None = None
+        self._own: tuple[int, int] | None = None
+        """Node id and epoch of the present registration."""
         self._vacant_after: int | None = None
         """The epoch after which the seat's vacancy was told of; None while it is taken."""
         self._seat: Seat | None = None
@@ -232,7 +234,7 @@ class ZooKeeperStore:
         self._wake(Look.ALL)
 
     def _session_over(self, reason: str) -> None:
-        self._session = self._seat = self._live = self._vacant_after = None
+        self._session = self._seat = self._own = self._live = self._vacant_after = None
         self._begun.clear()
         if not self._closed:
             self._send(SessionEnded(reason))
@@ -324,6 +326,12 @@ class ZooKeeperStore:
         if live != self._live and session is self._session:
             self._live = live
             self._send(LiveBrokers(live))
+        if session is self._session and self._own is not None:
+            node_id, epoch = self._own
+            if node_id not in live or live[node_id].broker_epoch != epoch:
+                session.end(
+                    "the registration was removed from ZooKeeper, or another process has taken it over"
+                )
 
     async def _look_at_seat(self, session: Session) -> None:
         owner, last = await self._seats.look(session, self._seat_changed)
@@ -478,8 +486,10 @@ class ZooKeeperStore:
             try:
                 session = self._session or await self._begin()
                 await self._join(session)
+                self._own = None  # it goes before the next one comes
                 epoch = await self._registrations.register(session, broker)
                 await self._look(session, Look.ALL)
+                self._own = (broker.node_id, epoch)
             except (ConnectionAway, SessionOver) as error:
                 if self._closed:
                     raise NoSession("the metadata store is closed") from error

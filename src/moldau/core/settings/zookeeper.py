@@ -1,0 +1,62 @@
+"""Broker settings about the ZooKeeper ensemble, by the names that Kafka had for them up to 3.9."""
+
+from moldau.core.settings.checks import at_least
+from moldau.core.settings.rows import Kind
+from moldau.core.settings.table import SettingsObject, boolean, integer, part, text
+
+
+@part
+class ZooKeeperSettings(SettingsObject):
+    """The ensemble that holds the metadata of a cluster of several brokers."""
+
+    zookeeper_connect: str | None = text(
+        None,
+        "The ZooKeeper ensemble that holds the cluster's metadata: host:port,host:port/chroot. Brokers with "
+        "the same value form a cluster. Unset: a single broker, with its metadata in its data folder; set "
+        "later, the broker takes its metadata along to an empty ensemble.",
+    )
+    zookeeper_session_timeout_ms: int = integer(
+        18_000,
+        "After how long without a sign of life ZooKeeper counts a broker as gone, in milliseconds; failover "
+        "takes that long. ZooKeeper allows from 2 to 20 of its ticks.",
+        at_least(1),
+    )
+    zookeeper_connection_timeout_ms: int | None = integer(
+        None,
+        "How long a start waits for ZooKeeper, in milliseconds; unset: zookeeper.session.timeout.ms.",
+    )
+    zookeeper_max_in_flight_requests: int = integer(
+        10, "How many requests to ZooKeeper may be unanswered before the next one waits.", at_least(1)
+    )
+    zookeeper_set_acl: bool = boolean(
+        False,
+        "Whether the nodes in ZooKeeper may only be changed, and those with settings only be read, with the "
+        "credentials of moldau.zookeeper.user.",
+    )
+    moldau_zookeeper_user: str | None = text(
+        None, "The user of ZooKeeper's digest scheme; Kafka has it in a JAAS file."
+    )
+    moldau_zookeeper_password: str | None = text(
+        None, "The password of moldau.zookeeper.user.", kind=Kind.PASSWORD
+    )
+    zookeeper_ssl_client_enable: bool = boolean(False, "Whether connections to ZooKeeper use TLS.")
+    zookeeper_ssl_keystore_location: str | None = text(
+        None, "A PEM file with the broker's private key and certificates, where ZooKeeper asks for them."
+    )
+    zookeeper_ssl_keystore_password: str | None = text(
+        None, "The password of the private key.", kind=Kind.PASSWORD
+    )
+    zookeeper_ssl_keystore_type: str | None = text(None, "The format of the key store; Moldau reads PEM.")
+    zookeeper_ssl_truststore_location: str | None = text(
+        None, "A PEM file with the certificates that ZooKeeper's are checked against; unset: the system's."
+    )
+    zookeeper_ssl_truststore_password: str | None = text(
+        None, "The password of the trust store; PEM files have none.", kind=Kind.PASSWORD, effective=False
+    )
+    zookeeper_ssl_truststore_type: str | None = text(None, "The format of the trust store; Moldau reads PEM.")
+    zookeeper_ssl_endpoint_identification_algorithm: str = text(
+        "HTTPS", "HTTPS: ZooKeeper's certificate must be for its host's name; empty: for any."
+    )
+    zookeeper_clientCnxnSocket: str | None = text(
+        None, "The class of Kafka's client; TLS needs none here.", kind=Kind.CLASS, effective=False
+    )
