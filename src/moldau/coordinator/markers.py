@@ -4,7 +4,7 @@ The coordinator decides in `__transaction_state`; every partition of the transac
 record COMMIT or ABORT in its own log. A `MarkerWriter` writes it:
 
     led by this broker    LocalMarkers appends it (replication/markers.py)
-    led by another        a WriteTxnMarkers request to that leader: a `MarkerWriter` still to be written
+    led by any            ClusterMarkers has it appended here, or by WriteTxnMarkers (cluster_markers.py)
 
 Contract: NONE means that the marker is committed; any other outcome is an error code or an exception. A
 partition missing in the result counts as not written.

@@ -4,14 +4,15 @@ The leader of a partition asks before it appends the first batch of a transactio
 a group coordinator asks before it keeps offsets for one (txn_offset_commit.py). The coordinator leads the
 transactional id's partition of __transaction_state:
 
-    on this broker    LocalTransactionVerifier calls it on another        AddPartitionsToTxn, version 4 or
-    higher: a `TransactionVerifier` still to be written
+    on this broker    LocalTransactionVerifier calls it
+    on any            ClusterTransactionVerifier calls it, or sends AddPartitionsToTxn (cluster_verifier.py)
 
-Contract: an error code for each partition that was asked about, within a bounded time. Without an answer it
-is NETWORK_EXCEPTION (disconnected, timed out) or COORDINATOR_NOT_AVAILABLE (no leader known); the partitions
-may or may not have been added then, and asking again is safe.
+Contract: an error code for each partition that was asked about. Without an answer it is NETWORK_EXCEPTION
+(disconnected, timed out) or COORDINATOR_NOT_AVAILABLE (no leader known); the partitions may or may not have
+been added then, and asking again is safe.
 
-Handlers call `ask`, which maps whatever a verifier does to codes that a producer knows.
+Handlers call `ask`, which maps whatever a verifier does to codes that a producer knows, and waits for
+`ASK_TIMEOUT_MS` at most.
 
 Not here: what a coordinator decides (coordinator/transaction/), the guard in the log against a marker that
 comes while it is asked (log/verification.py).
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from moldau.coordinator.transaction.service import TransactionCoordinator
 
 log = logging.getLogger("moldau.handlers")
+
+ASK_TIMEOUT_MS = 10_000
+"""Then the producer is told to come again. Its batches wait all the while, and their bytes with them."""
 
 Codes = dict[TopicPartition, int]
 
@@ -87,8 +91,8 @@ class LocalTransactionVerifier:
 def ask(verifier: TransactionVerifier, question: Question) -> Answer[Codes]:
     """An error code for each partition, in the producer's terms; never an exception.
 
-    A verifier that fails, or leaves a partition out, gives COORDINATOR_NOT_AVAILABLE: without a clear answer
-    nothing may be appended.
+    A verifier that fails, or leaves a partition out, gives COORDINATOR_NOT_AVAILABLE, and one that does not
+    answer in time NETWORK_EXCEPTION: without a clear answer nothing may be appended.
     """
     try:
         answer = verifier.verify(question)
@@ -101,7 +105,9 @@ def ask(verifier: TransactionVerifier, question: Question) -> Answer[Codes]:
 
 async def _wait(answer: Awaitable[Codes], question: Question) -> Codes:
     try:
-        codes = await answer
+        codes = await asyncio.wait_for(answer, ASK_TIMEOUT_MS / 1000)
+    except TimeoutError:
+        codes = dict.fromkeys(question.partitions, int(ErrorCode.NETWORK_EXCEPTION))
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():

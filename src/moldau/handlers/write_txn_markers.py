@@ -3,8 +3,12 @@ broker leads.
 
     v1  flexible    v2  transaction version (KIP-1228)
 Operators abort hanging transactions with it (KIP-664). The partition's log refuses markers of a fenced
-producer or coordinator. A producer id or epoch below 0 is refused (Kafka answers UNKNOWN_SERVER_ERROR). Not
-here: sending markers to other brokers (coordinator/markers.py).
+producer or coordinator. A producer id or epoch below 0 is refused (Kafka answers UNKNOWN_SERVER_ERROR), and
+so is a coordinator epoch that no partition of __transaction_state has reached: it would fence the coordinator
+that there is. (A coordinator whose election this broker has not heard of yet sends its marker again.)
+
+All markers are appended before the first is waited for. Not here: sending markers to other brokers
+(coordinator/cluster_markers.py).
 """
 
 from collections.abc import Awaitable, Generator
@@ -12,7 +16,7 @@ from collections.abc import Awaitable, Generator
 from moldau.coordinator.markers import Marker, TopicPartition
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.protocol.errors import ErrorCode
+from moldau.metadata.image import TRANSACTION_STATE_TOPIC, Image
 from moldau.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -21,6 +25,9 @@ from moldau.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+
+COMMIT_TIMEOUT_MS = 5000
+"""Coordinators wait for a response twice as long (`REQUEST_TIMEOUT_MS`)."""
 
 
 @handles(WriteTxnMarkersRequest)
@@ -31,26 +38,35 @@ def write_txn_markers(
 
 
 async def _write(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    results = []
     slices = broker.slow_lane.slices()
+    coordinator_epoch_max = _coordinator_epoch_max(broker.metadata.image)
+    rows = []
     for row in request.markers:
         if slices.spent():
             await slices.next_slice()
-        marker = Marker(
-            row.producer_id,
-            row.producer_epoch,
-            row.coordinator_epoch,
-            row.transaction_result,
-            row.transaction_version,
-        )
-        partitions = await slices.run(_partitions(row))
-        if row.producer_id < 0 or row.producer_epoch < 0:
-            codes = dict.fromkeys(partitions, int(ErrorCode.INVALID_PRODUCER_EPOCH))
-        else:
-            codes = await broker.markers.write(marker, partitions)
-        topics = await slices.run(_topics(row, codes))
+        rows.append((_marker(row), await slices.run(_partitions(row))))
+    codes = await broker.markers.write_all(rows, COMMIT_TIMEOUT_MS, coordinator_epoch_max)
+    results = []
+    for row, row_codes in zip(request.markers, codes, strict=True):
+        topics = await slices.run(_topics(row, row_codes))
         results.append(WritableTxnMarkerResult(producer_id=row.producer_id, topics=topics))
     return WriteTxnMarkersResponse(markers=results)
+
+
+def _coordinator_epoch_max(image: Image) -> int:
+    """The latest epoch that a coordinator can have."""
+    topic = image.topics.get(TRANSACTION_STATE_TOPIC)
+    return 0 if topic is None else max(each.leader_epoch for each in topic.partitions)
+
+
+def _marker(row: WritableTxnMarker) -> Marker:
+    return Marker(
+        row.producer_id,
+        row.producer_epoch,
+        row.coordinator_epoch,
+        row.transaction_result,
+        row.transaction_version,
+    )
 
 
 def _partitions(row: WritableTxnMarker) -> Generator[None, None, list[TopicPartition]]:

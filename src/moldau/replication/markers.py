@@ -5,7 +5,7 @@ offsets that it writes and applies or drops the pending ones. In every other par
 partition's result is its error code once the marker is committed.
 
 Used by this broker's transaction coordinator, and by WriteTxnMarkers for other brokers' coordinators. Not
-here: partitions that other brokers lead (a second `MarkerWriter`, coordinator/markers.py).
+here: partitions that other brokers lead (coordinator/cluster_markers.py).
 """
 
 import asyncio
@@ -23,6 +23,8 @@ from moldau.replication.partition import Partition
 
 if TYPE_CHECKING:
     from moldau.coordinator.group.service import GroupCoordinator
+
+_ANY_EPOCH = 2**31 - 1
 
 
 class _CommitWaiter:
@@ -57,17 +59,50 @@ class LocalMarkers:
 
     async def write(self, marker: Marker, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Write `marker` to each of `partitions`; an error code for each, NONE once it is committed."""
+        (codes,) = await self.write_all([(marker, partitions)])
+        return codes
+
+    async def write_all(
+        self,
+        rows: Sequence[tuple[Marker, Sequence[TopicPartition]]],
+        timeout_ms: int | None = None,
+        coordinator_epoch_max: int = _ANY_EPOCH,
+    ) -> list[dict[TopicPartition, int]]:
+        """Write several markers, each to partitions of its own, as `write` does.
+
+        What is not committed after `timeout_ms` is answered with an error; it may be committed later. Markers
+        of a coordinator epoch above `coordinator_epoch_max` are refused with UNKNOWN_LEADER_EPOCH, unless the
+        partition knows of such an epoch already.
+        """
         # As many as fit into a slice are appended before anything is awaited, so that one write of the turn
         # carries them together.
         slices = self._lane.slices()
-        outcomes = []
-        for each in dict.fromkeys(partitions):
-            outcomes.append((each, self._append(marker, *each)))
-            if slices.spent():
-                await slices.next_slice()
-        return {each: outcome if isinstance(outcome, int) else await outcome for each, outcome in outcomes}
+        outcomes: list[dict[TopicPartition, Any]] = []
+        for marker, partitions in rows:
+            appended: dict[TopicPartition, Any] = {}
+            for each in dict.fromkeys(partitions):
+                refusal = self._refusal(marker, *each, coordinator_epoch_max)
+                appended[each] = refusal or self._append(marker, *each, timeout_ms)
+                if slices.spent():
+                    await slices.next_slice()
+            outcomes.append(appended)
+        return [
+            {each: outcome if isinstance(outcome, int) else await outcome for each, outcome in row.items()}
+            for row in outcomes
+        ]
 
-    def _append(self, marker: Marker, topic: str, index: int) -> Any:
+    def _refusal(self, marker: Marker, topic: str, index: int, coordinator_epoch_max: int) -> int:
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if marker.coordinator_epoch <= coordinator_epoch_max:
+            return 0
+        partition = self._replicas.partition(topic, index)
+        known = None if partition is None else partition.log.producers.states.get(marker.producer_id)
+        if known is not None and marker.coordinator_epoch <= known.coordinator_epoch:
+            return 0
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def _append(self, marker: Marker, topic: str, index: int, timeout_ms: int | None) -> Any:
         """The error code, or a future of it."""
         if topic == GROUP_OFFSETS_TOPIC:
             return self._groups().end_transaction(
@@ -92,5 +127,5 @@ class LocalMarkers:
         if result.error_code:
             return int(result.error_code)
         waiter = _CommitWaiter()
-        partition.wait_for(result.last_offset + 1, waiter)
+        partition.wait_for(result.last_offset + 1, waiter, timeout_ms=timeout_ms)
         return waiter.future

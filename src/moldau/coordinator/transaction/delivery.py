@@ -54,7 +54,17 @@ _log = logging.getLogger(__name__)
 class Pending:
     """One decided transaction whose markers are being written."""
 
-    __slots__ = ("attempts", "marker", "prepared", "remaining", "since_ms", "stopped", "timer", "writing")
+    __slots__ = (
+        "attempts",
+        "marker",
+        "prepared",
+        "remaining",
+        "since_ms",
+        "stopped",
+        "timer",
+        "woken",
+        "writing",
+    )
 
     def __init__(self, prepared: Transaction, marker: Marker, since_ms: int) -> None:
         self.prepared = prepared
@@ -63,6 +73,7 @@ class Pending:
         self.since_ms = since_ms
         self.attempts = 0
         self.stopped = False
+        self.woken = False
         self.timer: TimerHandle | None = None
         self.writing: asyncio.Future[dict[TopicPartition, int]] | None = None
 
@@ -119,8 +130,10 @@ class Delivery:
             self._attempt_later(pending)
 
     def wake(self) -> None:
-        """The metadata have changed: retry now what waits for its next attempt."""
+        """The metadata have changed: retry now what waits for its next attempt, and at once what fails in the
+        attempt under way."""
         for pending in list(self._pending.values()):
+            pending.woken = True
             if pending.timer is not None:
                 pending.timer.cancel()
                 self._attempt(pending)
@@ -131,6 +144,8 @@ class Delivery:
         for pending in self._pending.values():
             if pending.timer is not None:
                 pending.timer.cancel()
+            if pending.writing is not None:
+                pending.writing.cancel()
         self._pending.clear()
 
     def pending(self) -> list[Pending]:
@@ -151,6 +166,7 @@ class Delivery:
             self._finished(pending.prepared)
             return
         pending.attempts += 1
+        pending.woken = False
         try:
             writing = asyncio.ensure_future(self._writer.write(pending.marker, sorted(pending.remaining)))
         except Exception:
@@ -184,6 +200,8 @@ class Delivery:
             self._finished(pending.prepared)
         elif not DEPOSED.isdisjoint(errors.values()):
             pending.stopped = True
+        elif pending.woken:
+            self._attempt(pending)
         else:
             self._attempt_later(pending)
 

@@ -107,10 +107,13 @@ class PartitionRequests:
     ) -> Answer[ErrorCodes]:
         """Whether the partitions take part, or, with `add`, make them; in the producer's error codes."""
         mapping = producer_error_mapping(supports_abortable=supports_abortable)
-        return self._verify(transactional_id, identity, partitions, add, mapping)
+        return self._verify(transactional_id, identity, partitions, add, mapping, waits=add)
 
     def of_broker(self, request: AddPartitionsToTxnRequest) -> Answer[AddPartitionsToTxnResponse]:
-        """Verify or add, as each of the request's transactions says."""
+        """Verify or add, as each of the request's transactions says. Nothing waits for a transaction that is
+        being completed: the other rows, and the requests behind this one, would wait too. Brokers ask again
+        after CONCURRENT_TRANSACTIONS.
+        """
         answers = [
             self._verify(
                 row.transactional_id,
@@ -118,6 +121,7 @@ class PartitionRequests:
                 [(topic.name, index) for topic in row.topics for index in topic.partitions],
                 not row.verify_only,
                 {},
+                waits=False,
             )
             for row in request.transactions
         ]
@@ -135,6 +139,8 @@ class PartitionRequests:
         partitions: Sequence[TopicPartition],
         add: bool,
         mapping: ErrorMapping,
+        *,
+        waits: bool,
     ) -> Answer[ErrorCodes]:
         def for_all(error_code: int) -> ErrorCodes:
             return dict.fromkeys(partitions, mapping.get(error_code, error_code))
@@ -156,7 +162,7 @@ class PartitionRequests:
             return for_all(ErrorCode.INVALID_REQUEST)
         index = self._partition_for(transactional_id)
         return self._completion_wait.after_completion(
-            self._runtime.state(index) if add else None,
+            self._runtime.state(index) if waits else None,
             transactional_id,
             lambda: self._runtime.decide(index, operation, for_all),
         )
