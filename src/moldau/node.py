@@ -15,7 +15,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.controller.controller import Controller
 from moldau.coordinator.election import ElectedCoordinator, ElectedCoordinators
@@ -27,7 +27,7 @@ from moldau.core.slow_lane import SlowLane
 from moldau.handlers import load_all
 from moldau.handlers.broker import Broker, ResponseRoom
 from moldau.handlers.produce_transactional import Verifications
-from moldau.handlers.transaction_verifier import LocalTransactionVerifier
+from moldau.handlers.transaction_verifier import LocalTransactionVerifier, TransactionVerifier
 from moldau.host import Host, system_host
 from moldau.log.background import LoopBackground
 from moldau.log.checkpoints import stored_cluster_id
@@ -36,6 +36,7 @@ from moldau.log.housekeeping import Housekeeping
 from moldau.log.manager import LogManager
 from moldau.metadata.changes import Change
 from moldau.metadata.configs import effective_broker_settings, topic_settings
+from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.image import EMPTY_IMAGE, Image
 from moldau.metadata.view import MetadataView
 from moldau.monitor.request_times import RequestTimes
@@ -55,6 +56,7 @@ from moldau.server.monitoring_port import MonitoringPort
 
 if TYPE_CHECKING:
     from moldau.coordinator.group.service import GroupCoordinator
+    from moldau.coordinator.markers import MarkerWriter
     from moldau.coordinator.transaction.service import TransactionCoordinator
     from moldau.peers.broker_peers import BrokerPeers
     from moldau.replication.following.replica_fetcher import ReplicaFetcher
@@ -65,6 +67,14 @@ log = logging.getLogger("moldau.node")
 # Late enough not to hold up the first clients with imports.
 _COORDINATORS_DELAY_MS = 500
 _CLEANER_DELAY_MS = 1000
+
+
+class _FollowsImage(Protocol):
+    """A part that sends requests to other brokers."""
+
+    def follow(self, image: Image) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Node:
@@ -84,6 +94,9 @@ class Node:
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._loading: asyncio.Future[None] | None = None
+        self.in_cluster = False
+        """Whether the metadata store may have other brokers; if not, nothing is sent to any."""
+        self._elsewhere: list[_FollowsImage] = []
 
     @property
     def address(self) -> str:
@@ -166,10 +179,12 @@ class Node:
     async def _open_metadata(self) -> None:
         host, broker = self.host, self.static.broker
         store = host.metadata_store(host, broker, self.slow_lane)
+        self.in_cluster = not isinstance(store, EmbeddedStore)
         self.metadata.timers = host.timers
         self.controller = Controller(
             self.node_id, store, self.metadata, self.static, host.random, self.slow_lane, host.timers
         )
+        self.controller.in_cluster = self.in_cluster
         self._stops.append(("metadata", self.controller.close))
         await self.controller.open(stored_cluster_id(host.files, broker.data_directories))
         self._settings = effective_broker_settings(self.metadata.image, broker, self.node_id)
@@ -332,11 +347,37 @@ class Node:
         self.coordinators = ElectedCoordinators(self.groups, self.transactions)
         self.coordinators.follow(self.metadata.image)
         self.producer_ids = ProducerIds(self.controller)
-        self.markers = LocalMarkers(
+        self.local_markers = LocalMarkers(
             self.node_id, self.replicas, self.groups.get, self.host.clock, self.slow_lane
         )
+        self.markers: MarkerWriter = self.local_markers
+        self.transaction_verifier: TransactionVerifier = LocalTransactionVerifier(self.transactions.get)
+        if self.in_cluster:
+            self._reach_other_brokers()
+        self.replicas.on_internal_topic = self.coordinators.follow_topic
         self._stops.append(("coordinators", self.coordinators.stop))
         self._begin_later("coordinators", _COORDINATORS_DELAY_MS, self.coordinators.make_all)
+
+    def _reach_other_brokers(self) -> None:
+        """Markers go to leaders, and questions about transactions to coordinators, on other brokers too.
+
+        Responses on one connection come in order, and a question may wait for a commit, or a marker: so each
+        has connections of its own.
+        """
+        from moldau.coordinator.cluster_markers import ClusterMarkers
+        from moldau.handlers.cluster_verifier import ClusterTransactionVerifier
+
+        def image() -> Image:
+            return self.metadata.image
+
+        marker_peers = LatePeers(lambda: self._make_peers("markers"))
+        question_peers = LatePeers(lambda: self._make_peers("transactions"))
+        markers = ClusterMarkers(self.node_id, image, self.local_markers, marker_peers)
+        verifier = ClusterTransactionVerifier(self.node_id, image, self.transaction_verifier, question_peers)
+        self.markers, self.transaction_verifier = markers, verifier
+        self._elsewhere = [marker_peers, question_peers, markers, verifier]
+        for part in self._elsewhere:
+            self._stops.append(("transactions of other brokers", part.close))
 
     def _make_groups(self) -> "GroupCoordinator":
         from moldau.coordinator.group.service import GroupCoordinator
@@ -374,6 +415,9 @@ class Node:
             self.listeners.change_limits(self._settings)
         self.peers.follow(new)
         self.fetcher.follow(new)
+        self.coordinators.resign(new)  # at once; what they have begun to lead waits for its partition
+        for part in self._elsewhere:
+            part.follow(new)
         pending = self.replicas.apply(old, new, changes)
         if pending is None:
             self.coordinators.follow(new)
@@ -413,8 +457,8 @@ class Node:
             log_manager=self.logs,
             make_groups=self.groups.get,
             make_transactions=self.transactions.get,
-            markers=self.markers,
-            transaction_verifier=LocalTransactionVerifier(self.transactions.get),
+            markers=self.local_markers,
+            transaction_verifier=self.transaction_verifier,
             fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, host.random),
             producer_ids=self.producer_ids,
             request_times=RequestTimes(lambda: int(host.seconds() * 1e6)),
@@ -451,6 +495,7 @@ class Node:
             host=self.host,
             image=lambda: self.metadata.image,
             metadata_behind=self.metadata.behind,
+            uncreated_topics=lambda: self.controller.uncreated,
             settings=self.settings,
             log_manager=self.logs,
             addresses=lambda: {each.name: f"{shown(each.host)}:{each.port}" for each in self.listeners.all},

@@ -84,8 +84,11 @@ class Controller:
         rebalancing = Rebalancing(self._loop, self._rules, lambda: self.settings)
         self._presence.on_seat = lambda epoch: rebalancing.seat_changed(epoch, self._presence.timers)
         self._shutdown: ControlledShutdown | None = None
-        self._uncreated: dict[str, str] = {}
+        self.uncreated: dict[str, str] = {}
         """Internal topics that could not be made, and the cause that was logged."""
+        self.in_cluster = False
+        """Whether there may be other brokers: then internal topics get all the replicas that the settings ask
+        for, or are not created."""
         self.cluster_is_new = False
         """Whether no broker was ever registered: a new cluster, or a data folder that Kafka wrote."""
 
@@ -212,9 +215,9 @@ class Controller:
         failed = outcome.failed and outcome.error_code is not ErrorCode.TOPIC_ALREADY_EXISTS
         cause = f"{outcome.error_code.name}: {outcome.message or 'no details'}" if failed else None
         if cause is None:
-            self._uncreated.pop(name, None)
-        elif self._uncreated.get(name) != cause:
-            self._uncreated[name] = cause
+            self.uncreated.pop(name, None)
+        elif self.uncreated.get(name) != cause:
+            self.uncreated[name] = cause
             kind = "transactions" if name == TRANSACTION_STATE_TOPIC else "consumer groups"
             log.error("%s cannot be created, so %s do not work: %s", name, kind, cause)
 
@@ -222,7 +225,7 @@ class Controller:
         settings = self.settings
         asked = []
         for name in names:
-            asked.append(auto_topic(image, name, settings))
+            asked.append(auto_topic(image, name, settings, in_cluster=self.in_cluster))
             yield
         return (yield from create_topics(image, asked, settings, self._random))
 

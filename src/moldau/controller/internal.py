@@ -5,18 +5,19 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Image
 
 
-def auto_topic(image: Image, name: str, settings: BrokerSettings) -> NewTopic:
+def auto_topic(image: Image, name: str, settings: BrokerSettings, *, in_cluster: bool = False) -> NewTopic:
     """The topic to create when one is missing; internal ones have their own settings.
 
-    Internal topics get at most as many replicas as brokers live, since with their default of three a single
-    broker could never have groups.
+    On a single broker internal topics get at most as many replicas as brokers live: with their default of
+    three it could never have groups. In a cluster, as in Kafka, they wait for the full number: made by the
+    first broker that starts, they would have one replica for ever.
     """
-    live = max(1, len(image.live_brokers()))
+    replicas_max = 2**15 if in_cluster else max(1, len(image.live_brokers()))
     if name == GROUP_OFFSETS_TOPIC:
         return NewTopic(
             name,
             settings.offsets_topic_num_partitions,
-            min(settings.offsets_topic_replication_factor, live),
+            min(settings.offsets_topic_replication_factor, replicas_max),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
@@ -24,7 +25,7 @@ def auto_topic(image: Image, name: str, settings: BrokerSettings) -> NewTopic:
             },
         )
     if name == TRANSACTION_STATE_TOPIC:
-        replication_factor = min(settings.transaction_state_log_replication_factor, live)
+        replication_factor = min(settings.transaction_state_log_replication_factor, replicas_max)
         return NewTopic(
             name,
             settings.transaction_state_log_num_partitions,

@@ -5,6 +5,9 @@ partition that this broker begins or ceases to lead. A partition led in a later 
 and loaded again: another broker may have led it in between. So is one whose topic was deleted and created
 again, where epochs begin anew.
 
+A coordinator resigns as soon as the metadata say so (`resign`). It is elected once the partition is in step
+with the metadata (`follow`), which takes a moment where thousands of them change leaders.
+
 Invariant: a coordinator has been told exactly what the last image given to `follow` says. A partition at
 which it failed counts as not told: the next call of `follow` gives it up and loads it again.
 """
@@ -37,6 +40,8 @@ class ElectedCoordinator(Generic[C]):
         self._make = make
         self._on_made = on_made
         self._image = EMPTY_IMAGE
+        self._newest = EMPTY_IMAGE
+        """What is not led in this one any more is not begun; partitions may not be in step with it yet."""
         self._told: dict[int, Led] = {}
         self._told_topic: TopicState | None = None
         """The topic that the coordinator is in step with; None also where it failed."""
@@ -58,6 +63,15 @@ class ElectedCoordinator(Generic[C]):
                 log.exception("%s: not all partitions are coordinated; tried again", self.made.topic)
             self._on_made()
         return self.made
+
+    def resign(self, image: Image) -> None:
+        """Give up at once what this broker does not lead any more in this image, the newest."""
+        self._newest = image
+        if self.made is None or self._stopped:
+            return
+        topic = image.topics.get(self.made.topic)
+        if topic is None or topic is not self._told_topic:
+            self._give_up(self._led(topic))  # `follow` tells it what it could not be told here
 
     def follow(self, image: Image) -> None:
         """Bring the coordinator in step with this image; the partitions are already.
@@ -87,13 +101,10 @@ class ElectedCoordinator(Generic[C]):
         if topic is self._told_topic and topic is not None:
             return
         led, told = self._led(topic), self._told
-        errors: list[Exception] = []
-        for partition in sorted(each for each in told if led.get(each) != told[each]):
-            try:
-                self.made.resigned(partition)
-                del told[partition]
-            except Exception as error:
-                errors.append(error)
+        if self._newest.version > self._image.version:
+            newest = self._led(self._newest.topics.get(self.made.topic))
+            led = {partition: each for partition, each in led.items() if newest.get(partition) == each}
+        errors = self._give_up(led)
         for partition, (topic_id, leader_epoch) in sorted(led.items()):
             if partition not in told:
                 told[partition] = _FAILED
@@ -105,6 +116,19 @@ class ElectedCoordinator(Generic[C]):
         self._told_topic = None if errors else topic
         if errors:
             raise errors[0]
+
+    def _give_up(self, led: dict[int, Led]) -> list[Exception]:
+        """Tell the coordinator what it does not lead any more; the errors of what it could not be told."""
+        assert self.made is not None
+        told = self._told
+        errors: list[Exception] = []
+        for partition in sorted(each for each in told if led.get(each) != told[each]):
+            try:
+                self.made.resigned(partition)
+                del told[partition]
+            except Exception as error:
+                errors.append(error)
+        return errors
 
     def _led(self, topic: TopicState | None) -> dict[int, Led]:
         """The partitions that this broker leads."""
@@ -130,6 +154,20 @@ class ElectedCoordinators:
         """
         for row in self._rows:
             row.get()
+
+    def resign(self, image: Image) -> None:
+        """Have the coordinators give up at once what this broker does not lead any more."""
+        for row in self._rows:
+            row.resign(image)
+
+    def follow_topic(self, topic: str, image: Image) -> None:
+        """The partitions of this topic are in step with the image; those of others may not be yet."""
+        for row in self._rows:
+            if row.made is not None and row.made.topic == topic:
+                try:
+                    row.follow(image)
+                except Exception:
+                    log.exception("%s: not all partitions are coordinated; tried again", topic)
 
     def follow(self, image: Image) -> None:
         """The partitions are in step with this image. Raises what the first coordinator raised that failed;

@@ -89,6 +89,14 @@ CONDITIONS: dict[str, Kind] = {
         "The message has the cause. On a full disk make room: it is tried again by itself. Of a damaged log "
         "restore the files, or move its folder away if its records may be lost, and restart the broker.",
     ),
+    "internal-topics-missing": Kind(
+        _FAIL,
+        "__consumer_offsets or __transaction_state could not be created: consumer groups or transactions do "
+        "not work.",
+        "The message has the cause. Where there are fewer brokers than the topic shall have replicas, start "
+        "the others, or lower offsets.topic.replication.factor or transaction.state.log.replication.factor; "
+        "clients that wait try again by themselves.",
+    ),
     "metadata-behind": Kind(
         _FAIL,
         "A part of the broker failed to follow a change of the metadata: topics, partitions or settings are "

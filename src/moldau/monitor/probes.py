@@ -5,7 +5,7 @@ condition that lasts a while) is its own. `standard_probes` makes those of a who
 arguments; docs/monitoring.md has their values.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from moldau.core.clock import Clock
 from moldau.metadata.image import NO_LEADER, Image
@@ -244,6 +244,17 @@ def _of_image(image: Image) -> Found:
         yield condition("under-replicated", f"with missing in-sync replicas: {_some(under)}")
 
 
+def internal_topics(image: Callable[[], Image], uncreated: Callable[[], Mapping[str, str]]) -> Probe:
+    """internal-topics-missing. What another broker has created since is not missing."""
+
+    def probe() -> Found:
+        missing = [f"{name} ({why})" for name, why in uncreated().items() if name not in image().topics]
+        if missing:
+            yield condition("internal-topics-missing", f"could not be created: {_some(missing)}")
+
+    return probe
+
+
 def metadata_behind(behind: Callable[[], Sequence[Behind]]) -> Probe:
     """metadata-behind, for each part of the broker that failed to follow the metadata."""
 
@@ -272,6 +283,7 @@ def standard_probes(
         recovery(lambda: sources.log_manager),
         disk_nearly_full(lambda: sources.log_manager, min_free_ratio),
         partitions(sources.image, lambda: sources.replicas),
+        internal_topics(sources.image, sources.uncreated_topics),
         metadata_behind(sources.metadata_behind),
         appends_waiting(lambda: sources.replicas),
         connection_memory(lambda: sources.requests, lambda: sources.responses),

@@ -309,6 +309,8 @@ class Sources:
     version: str = ""
     image: Callable[[], Image] = field(default=lambda: EMPTY_IMAGE)
     metadata_behind: Callable[[], Sequence[Behind]] = tuple
+    uncreated_topics: Callable[[], Mapping[str, str]] = dict
+    """Internal topics that could not be created, and why."""
     log_manager: LogManagerSource | None = None
     process_facts: "Callable[[], ProcessFacts] | None" = None
     replicas: ReplicasSource | None = None

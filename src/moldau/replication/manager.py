@@ -25,7 +25,15 @@ from moldau.log.log import AppendResult, Log, Origin
 from moldau.log.manager import LogManager
 from moldau.metadata.changes import Change
 from moldau.metadata.configs import effective_broker_settings, topic_settings
-from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState, ResourceType, TopicState
+from moldau.metadata.image import (
+    EMPTY_IMAGE,
+    GROUP_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    Image,
+    PartitionState,
+    ResourceType,
+    TopicState,
+)
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import BatchView, iter_batches
 from moldau.records.builder import build_batch
@@ -125,6 +133,9 @@ class ReplicaManager:
         self.flush_before_commit = static_settings.moldau_durability == "group"
         self._topic_ids: dict[str, bytes] = {}
         self._image = EMPTY_IMAGE
+        self.on_internal_topic: Callable[[str, Image], None] = lambda name, image: None
+        """Called when the partitions of an internal topic are in step with the image: its coordinator need
+        not wait for those of other topics."""
         self._work = WorkList(self._bring, self._take, self._not_brought)
         self._change_rates()
 
@@ -183,7 +194,7 @@ class ReplicaManager:
             for name in [name for name in self._by_name if name not in new.topics]:
                 self._delete_topic(name, version)
             known = old.topics
-            for name, topic in new.topics.items():
+            for name, topic in _internal_first(new):
                 if known.get(name) is not topic or name not in self._by_name:
                     if self._topic_ids.get(name, topic.topic_id) != topic.topic_id:
                         self._delete_topic(name, version)  # deleted and created again between two images
@@ -220,6 +231,8 @@ class ReplicaManager:
             yield
             if not self._work.is_current(name, due) or self._by_name.get(name) is not partitions:
                 return  # it changed between two slices, or went
+        if topic.internal:
+            self.on_internal_topic(name, self._image)
 
     def _bring_partition(
         self,
@@ -485,6 +498,15 @@ def _transactional(batch: BatchView, start_offset: int) -> Iterator[Transactiona
         marker = parse_end_transaction_marker(record)
         if marker is not None:
             yield EndedTransaction(batch.producer_id, marker.control_type is ControlType.COMMIT)
+
+
+def _internal_first(image: Image) -> Iterator[tuple[str, TopicState]]:
+    """The topics of coordinators, for which clients of all topics wait, before the others."""
+    topics = image.topics
+    for name in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC):
+        if name in topics:
+            yield name, topics[name]
+    yield from topics.items()
 
 
 def _reconfigured(old: Image, new: Image) -> Iterable[str]:

@@ -175,3 +175,76 @@ def test_a_broker_treats_its_coordinators_alike() -> None:
     both.stop()
     both.follow(image(3))
     assert first == second == ["start", "elected 0 in 0", "image 2", "stop"]
+
+
+def test_it_resigns_at_once_and_is_elected_when_the_partitions_are_in_step() -> None:
+    said: list[str] = []
+    row = ElectedCoordinator(HERE, lambda: Recorder(said))
+    row.get()
+    row.follow(image(1, (HERE, 0), (ELSEWHERE, 0)))
+    said.clear()
+    newest = image(2, (ELSEWHERE, 1), (HERE, 1))
+    row.resign(newest)
+    assert said == ["resigned 0"]
+    row.follow(newest)
+    assert said == ["resigned 0", "elected 1 in 1"]
+    said.clear()
+    row.resign(newest)
+    assert said == []
+
+
+def test_what_an_image_on_its_way_takes_back_is_not_begun() -> None:
+    """Image 2 elects it, image 3 another broker; partitions come in step with 2 when 3 is known already."""
+    said: list[str] = []
+    row = ElectedCoordinator(HERE, lambda: Recorder(said))
+    row.get()
+    elected, deposed = image(2, (HERE, 1), (HERE, 1)), image(3, (ELSEWHERE, 2), (HERE, 1))
+    row.resign(elected)
+    row.resign(deposed)
+    row.follow(elected)
+    row.follow(deposed)
+    assert said == ["start", "elected 1 in 1"]
+
+
+def test_a_coordinator_that_fails_to_resign_is_told_again_and_then_it_is_known() -> None:
+    said: list[str] = []
+    recorder = Recorder(said)
+    row = ElectedCoordinator(HERE, lambda: recorder)
+    row.get()
+    row.follow(image(1, (HERE, 0)))
+    resigned = recorder.resigned
+
+    def fails(index: int) -> None:
+        raise RuntimeError("no")
+
+    recorder.resigned = fails  # type: ignore[method-assign]
+    deposed = image(2, (ELSEWHERE, 1))
+    row.resign(deposed)
+    with pytest.raises(RuntimeError, match="no"):
+        row.follow(deposed)
+    recorder.resigned = resigned  # type: ignore[method-assign]
+    row.follow(deposed)
+    assert said[-1] == "resigned 0"
+
+
+def test_one_topic_s_coordinator_need_not_wait_for_other_topics() -> None:
+    groups: list[str] = []
+    others: list[str] = []
+    failing = {99}
+    first = ElectedCoordinator(HERE, lambda: Recorder(groups, failing))
+    second = ElectedCoordinator(HERE, lambda: Recorder(others))
+    second.get().topic = "__transaction_state"  # type: ignore[misc]
+    rows = ElectedCoordinators(first, second)
+    rows.follow_topic(TOPIC, image(1, (HERE, 0)))
+    assert groups == [], "nobody has needed it yet"
+    first.get()
+    rows.follow_topic(TOPIC, image(2, (HERE, 0)))
+    assert groups == ["start", "elected 0 in 0"]
+    assert others == ["start"]
+    failing.add(1)
+    newest = image(3, (HERE, 0), (HERE, 0))
+    rows.follow_topic(TOPIC, newest)
+    assert groups[-1] == "elected 1 in 0", "which failed; nobody here can do more about it"
+    failing.clear()
+    rows.follow(newest)
+    assert groups[-2:] == ["resigned 1", "elected 1 in 0"]

@@ -239,6 +239,7 @@ class World:
         self.image = image_of(topic_of("orders"))
         self.manager = FakeLogManager([FakeDirectory("/")])
         self.metadata_behind: list[Behind] = []
+        self.uncreated: dict[str, str] = {}
         self.replicas = FakeReplicas([FakePartition("orders", 0)], {"orders": FakeStats()})
         self.groups = FakeGroups()
         self.transactions = FakeTransactions()
@@ -253,6 +254,7 @@ class World:
             version="0.1.0",
             image=lambda: self.image,
             metadata_behind=lambda: self.metadata_behind,
+            uncreated_topics=lambda: self.uncreated,
             log_manager=self.manager,
             replicas=self.replicas,
             groups=self.groups,

@@ -115,6 +115,16 @@ def test_a_part_that_does_not_follow_the_metadata(world: World) -> None:
     assert world.names() == []
 
 
+def test_an_internal_topic_that_cannot_be_created(world: World) -> None:
+    world.uncreated = {"__consumer_offsets": "INVALID_REPLICATION_FACTOR: 1 of 3 brokers"}
+    (cause,) = world.health.verdict().causes
+    assert cause.name == "internal-topics-missing"
+    assert "__consumer_offsets (INVALID_REPLICATION_FACTOR: 1 of 3 brokers)" in cause.message
+    assert "offsets.topic.replication.factor" in cause.remedy
+    world.image = image_of(topic_of("__consumer_offsets"))
+    assert world.names() == [], "another broker has created it"
+
+
 def test_appends_that_pile_up(world: World) -> None:
     world.replicas.all[0].waiting_count = 5001
     assert world.names() == ["appends-waiting"]

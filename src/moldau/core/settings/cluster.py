@@ -204,7 +204,8 @@ class TransactionSettings(SettingsObject):
     )
     transaction_state_log_replication_factor: int = short(
         3,
-        "How many replicas __transaction_state gets; at most as many as there are live brokers.",
+        "How many replicas __transaction_state gets. A cluster with fewer live brokers has no transactions "
+        "before there are enough; a single broker makes it with one.",
         at_least(1),
     )
     transaction_state_log_min_isr: int = integer(

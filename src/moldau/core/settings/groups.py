@@ -26,8 +26,8 @@ class GroupCoordinatorSettings(SettingsObject):
     )
     offsets_topic_replication_factor: int = short(
         3,
-        "How many replicas __consumer_offsets gets; where fewer brokers live, it gets as many as those "
-        "(Kafka's auto-creation waits for the full number).",
+        "How many replicas __consumer_offsets gets. A cluster with fewer live brokers has no groups before "
+        "there are enough; a single broker makes it with one.",
         at_least(1),
     )
     offsets_topic_segment_bytes: int = integer(
