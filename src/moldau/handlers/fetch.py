@@ -14,8 +14,9 @@ or of a session in which something changed, does not. However much is asked for,
 session, partitions that gave records go to the end of the order, so that a busy one does not starve the rest.
 
 A follower's request (replica id of 0 or more) reads up to the log end, and its fetch offsets advance the
-leader's view of it; its checks and diverging epochs are in replication/partition.py. Not here: preferred read
-replicas, and whom a refused row names as leader (current_leader.py).
+leader's view of it; its checks and diverging epochs are in replication/partition.py. A consumer may read from
+an in-sync follower (v11 on). Not here: which follower it is sent to (read_replica.py), and whom a refused row
+names as leader (current_leader.py).
 """
 
 from collections.abc import Awaitable, Iterable
@@ -24,6 +25,7 @@ from moldau.core.timers import TimerHandle
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.current_leader import fetch_endpoints, leader_for_fetch
 from moldau.handlers.exchange import AnswerFrame, Exchange, Slot
+from moldau.handlers.read_replica import preferred_replica
 from moldau.handlers.registry import serves_frames
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_fetch import (
@@ -37,12 +39,13 @@ from moldau.protocol.hot_fetch import (
 from moldau.protocol.hot_wire import frame_answer_parts
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.replication.fetch_session import TARGETS_MAX, FetchTarget, Targets, targets_of, update
-from moldau.replication.partition import Partition
+from moldau.replication.partition import CONSUMER, Partition
 from moldau.replication.waiters import UNKNOWN_BYTES
 
 TARGETS_AT_ONCE = 256
 """More partitions than these are read in slices (fetch_many.py)."""
 _FLEXIBLE_FROM = 12
+_RACK_FROM = 11
 _TOPIC_ID_FROM = 13
 _READ_COMMITTED = 1
 _NO_RECORDS = b""
@@ -53,6 +56,7 @@ class OneFetch:
     """One Fetch request: what it wants, and how its answer is collected."""
 
     __slots__ = (
+        "any_replica",
         "began_us",
         "broker",
         "broker_epoch",
@@ -64,12 +68,15 @@ class OneFetch:
         "max_bytes",
         "min_bytes",
         "missing_bytes",
+        "preferred",
+        "rack",
         "read_committed",
         "replica_id",
         "session_id",
         "slot",
         "tagged",
         "targets",
+        "tells_follower",
         "timer",
         "version",
         "watched",
@@ -87,6 +94,12 @@ class OneFetch:
         self.min_bytes = min(body[2], broker.response_room.fetch_bytes // 2)
         self.max_bytes = min(body[3], broker.settings.fetch_max_bytes)
         self.replica_id, self.broker_epoch = body[0], body[10]
+        selects = broker.settings.replica_selector_class is not None
+        self.tells_follower = selects and self.replica_id >= 0
+        self.any_replica = self.replica_id == CONSUMER and version >= _RACK_FROM
+        self.rack = ""  # where preferred read replicas are chosen by it
+        if selects and self.any_replica and body[9]:
+            self.rack = body[9].decode(errors="replace")
         self.read_committed = body[4] == _READ_COMMITTED
         by_id = version >= _TOPIC_ID_FROM
         self.lookup = broker.replicas.by_topic_id if by_id else broker.replicas.by_name_bytes
@@ -98,14 +111,17 @@ class OneFetch:
         self.watched: list[Partition] = []
         self.tagged: dict[tuple[bytes, int], bytes] | None = None  # of rows with tagged fields
         self.leaders: list[int] | None = None  # which rows name, as they lead and this broker does not
+        self.preferred: dict[tuple[bytes, int], int] | None = (
+            None  # replicas that consumers should rather ask
+        )
         self.missing_bytes = 0
 
     # Collecting
 
     def collect(self) -> tuple[list[tuple[FetchTarget, FetchedPartition]], int, bool]:
-        """The rows of an answer, how many bytes of records they hold, and whether one has an error."""
+        """The rows of an answer, how many bytes of records they hold, and whether it may not wait."""
         rows: list[tuple[FetchTarget, FetchedPartition]] = []
-        self.tagged = self.leaders = None
+        self.tagged = self.leaders = self.preferred = None
         left_bytes = min(self.max_bytes, self.broker.response_room.fetch_bytes)
         total_bytes, failed = self.read(self.targets.values(), rows, left_bytes, 0)
         return rows, total_bytes, failed
@@ -118,14 +134,16 @@ class OneFetch:
         total_bytes: int,
     ) -> tuple[int, bool]:
         """Add the rows of these targets, with `left_bytes` of records at most; the bytes of all rows so far,
-        and whether one of these has an error."""
+        and whether one of these must be answered at once: an error, say."""
         failed = False
         for target in targets:
             row = self._read(target, left_bytes, total_bytes == 0)
             size_bytes = len(row[6])
             total_bytes += size_bytes
             left_bytes -= size_bytes
-            failed = failed or row[1] != 0 or self.tagged is not None
+            failed = failed or row[1] != 0 or self.tagged is not None or self.preferred is not None
+            if self.tells_follower and self.session_id and row[2] != target.told_high_watermark:
+                failed = True
             rows.append((target, row))
         return total_bytes, failed
 
@@ -137,6 +155,10 @@ class OneFetch:
             self._refused(target, error_code)
             return (target.index, error_code, -1, -1, -1, None, _NO_RECORDS)
         partition.stats.fetches += 1
+        if self.rack:
+            elsewhere = self._elsewhere(target, partition)
+            if elsewhere is not None:
+                return elsewhere
         read = partition.read(
             target.offset,
             min(target.limit_bytes, left_bytes),
@@ -146,6 +168,8 @@ class OneFetch:
             target.last_fetched_epoch,
             self.replica_id,
             self.broker_epoch,
+            target.log_start_offset,
+            self.any_replica,
         )
         if read[7] is not None:
             self._tag(target, diverging_field(*read[7]))
@@ -153,6 +177,22 @@ class OneFetch:
             partition.stats.failed_fetches += 1
             self._refused(target, read[1])
         return read[:7]
+
+    def _elsewhere(self, target: FetchTarget, partition: Partition) -> FetchedPartition | None:
+        """A row without records that names the replica in the consumer's rack; None: read here."""
+        if partition.refusal(target.leader_epoch):
+            return None
+        image = self.broker.metadata.image
+        replica = preferred_replica(image, self.listener, partition, self.rack, target.offset)
+        if replica is None:
+            return None
+        if self.preferred is None:
+            self.preferred = {}
+        self.preferred[target.key, target.index] = replica
+        aborted = () if self.read_committed else None
+        start_offset = partition.log.log_start_offset
+        stable = partition.last_stable_offset
+        return (target.index, 0, partition.high_watermark, stable, start_offset, aborted, _NO_RECORDS)
 
     def _refused(self, target: FetchTarget, error_code: int) -> None:
         """Name the partition's leader, if the client is refused because it does not know it."""
@@ -186,6 +226,7 @@ class OneFetch:
             topics,
             session_id=self.session_id,
             tagged=self.tagged,
+            preferred=self.preferred,
             last_fields=self.last_fields(),
         )
         return self.framed(parts)
@@ -217,6 +258,7 @@ class OneFetch:
                     or row[2] != target.told_high_watermark
                     or row[4] != target.told_start_offset
                     or (self.tagged is not None and (target.key, target.index) in self.tagged)
+                    or (self.preferred is not None and (target.key, target.index) in self.preferred)
                 )
                 if self.incremental and not news and not target.told_error:
                     continue

@@ -166,6 +166,7 @@ class ManyFetch(OneFetch):
             topics,
             session_id=self.session_id,
             tagged=self.tagged,
+            preferred=self.preferred,
             last_fields=self.last_fields(),
         )
         return self.framed(await slices.run(steps))
@@ -188,7 +189,7 @@ class ManyFetch(OneFetch):
         rows: list[Row] = []
         room_bytes = min(self.max_bytes, self.broker.response_room.fetch_bytes)
         total_bytes, failed = 0, False
-        self.tagged = self.leaders = None
+        self.tagged = self.leaders = self.preferred = None
         targets = list(self.targets.values())
         for start in range(0, len(targets), _AT_ONCE):
             chunk = targets[start : start + _AT_ONCE]
@@ -212,7 +213,8 @@ class ManyFetch(OneFetch):
                     partition.park(self, self.replica_id)
                     self.watched.append(partition)
                 stable = self.read_committed and partition.last_stable_offset != row[3]
-                moved = moved or stable or partition.high_watermark != row[2] or not partition.leads
+                serves = partition.serves_consumers if self.any_replica else partition.leads
+                moved = moved or stable or partition.high_watermark != row[2] or not serves
                 if self.replica_id >= 0 and nothing_read and not partition.withholds_from(self.replica_id):
                     moved = moved or partition.log.written_end_offset != target.offset
             yield

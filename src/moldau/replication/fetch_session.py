@@ -37,6 +37,7 @@ class FetchTarget:
         "last_fetched_epoch",
         "leader_epoch",
         "limit_bytes",
+        "log_start_offset",
         "offset",
         "told_error",
         "told_high_watermark",
@@ -51,6 +52,7 @@ class FetchTarget:
         offset: int,
         limit_bytes: int,
         last_fetched_epoch: int = -1,
+        log_start_offset: int = -1,
     ) -> None:
         self.key = key
         self.index = index
@@ -58,6 +60,7 @@ class FetchTarget:
         self.offset = offset
         self.limit_bytes = limit_bytes
         self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset  # a follower's own; -1 of a consumer
         self.told_high_watermark = -1
         self.told_start_offset = -1
         self.told_error = 0
@@ -129,9 +132,9 @@ class FetchSessions:
 def targets_of(topics: Iterable[FetchTopic]) -> Targets:
     """The partitions that a full request names."""
     return {
-        (key, index): FetchTarget(key, index, leader_epoch, offset, limit_bytes, last_fetched_epoch)
+        (key, index): FetchTarget(key, index, leader_epoch, offset, limit_bytes, last_epoch, start_offset)
         for key, partitions in topics
-        for index, leader_epoch, offset, last_fetched_epoch, _, limit_bytes in partitions
+        for index, leader_epoch, offset, last_epoch, start_offset, limit_bytes in partitions
     }
 
 
@@ -140,17 +143,18 @@ def update(
 ) -> None:
     """Take over what an incremental request changes; a partition keeps its place in the order."""
     for key, partitions in topics:
-        for index, leader_epoch, offset, last_fetched_epoch, _, limit_bytes in partitions:
+        for index, leader_epoch, offset, last_fetched_epoch, start_offset, limit_bytes in partitions:
             target = targets.get((key, index))
             if target is None:
                 targets[key, index] = FetchTarget(
-                    key, index, leader_epoch, offset, limit_bytes, last_fetched_epoch
+                    key, index, leader_epoch, offset, limit_bytes, last_fetched_epoch, start_offset
                 )
             else:
                 target.leader_epoch = leader_epoch
                 target.offset = offset
                 target.limit_bytes = limit_bytes
                 target.last_fetched_epoch = last_fetched_epoch
+                target.log_start_offset = start_offset
     for key, indexes in forgotten:
         for index in indexes:
             targets.pop((key, index), None)

@@ -16,11 +16,21 @@ _NEVER_MS = float("-inf")
 class FollowerProgress:
     """One follower in one leader epoch."""
 
-    __slots__ = ("_fetch_ms", "_leader_end_then", "broker_epoch", "caught_up_ms", "eligible", "end_offset")
+    __slots__ = (
+        "_fetch_ms",
+        "_leader_end_then",
+        "broker_epoch",
+        "caught_up_ms",
+        "eligible",
+        "end_offset",
+        "log_start_offset",
+    )
 
     def __init__(self, in_sync: bool, now_ms: float) -> None:
         """A follower that starts in sync has `lag_max_ms` to send its first fetch."""
         self.end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        """Its log start offset, as its last fetch told it."""
         self.broker_epoch = ANY_BROKER_EPOCH
         self.eligible = False
         """Whether it may join the in-sync set: neither fenced nor shutting down, and under its registered

@@ -120,6 +120,7 @@ class ReplicaManager:
             storage_failed=self.storage_failed,
             lag_max_ms=lag_max_ms,
             leader_quota=self.leader_quota,
+            tells_followers=static_settings.replica_selector_class is not None,
         )
         self._log_manager = log_manager
         self._clock = clock

@@ -14,7 +14,7 @@ the connection: bench/hot_path.py. Not here: the log (log/), one write for a who
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from moldau.log.follower_append import FollowerAppended
@@ -22,6 +22,7 @@ from moldau.log.log import AppendResult, Log, Origin, Refused
 from moldau.metadata.image import INTERNAL_TOPICS, PartitionState
 from moldau.protocol.errors import ErrorCode
 from moldau.records.control import MARKER_BYTES, EndTransactionMarker
+from moldau.replication.follower_progress import FollowerProgress
 from moldau.replication.reading import NO_RECORDS, Read, epoch_end, read_batches
 from moldau.replication.role import Role
 from moldau.replication.role_outputs import (
@@ -172,6 +173,15 @@ class Partition:
     def leads_followers(self) -> bool:
         """Whether followers may fall behind this leader."""
         return self._role.leads and self._role.has_followers
+
+    @property
+    def serves_consumers(self) -> bool:
+        """Whether consumers may read here: from the leader, or an in-sync follower (KIP-392)."""
+        return self.leads or (self.online and self._shared.node_id in self._role.in_sync)
+
+    def in_sync_followers(self) -> Iterator[tuple[int, FollowerProgress]]:
+        """As leader: the followers that are in sync, and how far each is."""
+        return self._role.in_sync_followers()
 
     @property
     def last_stable_offset(self) -> int:
@@ -356,7 +366,11 @@ class Partition:
         source, role = self.log, self._role
         result = source.append_as_follower(batches, leader_epoch, now_ms, leader_log_start_offset)
         self._counted_offset = source.written_end_offset  # the leader's statistics count it
+        # The high watermark is that of before these batches, which consumers here can read only later.
         self._carry_out(role.replicated(source.log_end_offset, leader_high_watermark))
+        if isinstance(result, FollowerAppended):
+            self.unseen_bytes += result.size_bytes
+            self._counted_bytes = self.unseen_bytes
         self._carry_out(role.written(source.written_end_offset))
         self._fsync_rest()
         return result
@@ -415,16 +429,25 @@ class Partition:
         last_fetched_epoch: int = -1,
         replica_id: int = CONSUMER,
         broker_epoch: int = -1,
+        replica_start_offset: int = -1,
+        any_replica: bool = False,
     ) -> Read:
-        """Whole batches from the one that contains `offset`, read as leader.
+        """Whole batches from the one that contains `offset`, read as leader, or where `any_replica` is so
+        (for consumers, KIP-392) as in-sync follower.
 
         `committed`: only below the last stable offset. `first`: the first batch is returned whole, however
         large. A reader whose `last_fetched_epoch` shows a diverged history is told the diverging epoch and
         where it ends here. A follower (`replica_id` >= 0) reads up to the log end; its `offset` advances its
-        progress.
+        progress, and `replica_start_offset` is its log start offset. What an in-sync follower gives ends at
+        its own high watermark; it refuses with OFFSET_NOT_AVAILABLE what it does not have yet.
         """
         if not self.leads or (leader_epoch != self.leader_epoch and leader_epoch >= 0):
-            return Read(self.index, self.refusal(leader_epoch))
+            error_code = self.refusal(leader_epoch)
+            if not any_replica or error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or not self.serves_consumers:
+                return Read(self.index, error_code)
+            if offset > self.log.written_end_offset:
+                return Read(self.index, ErrorCode.OFFSET_NOT_AVAILABLE)
+            last_fetched_epoch = -1  # only the leader knows the whole history
         source, high_watermark = self.log, self.high_watermark
         stable = source.last_stable_offset(high_watermark)
         end_offset = stable if committed else high_watermark
@@ -459,7 +482,9 @@ class Partition:
         if replica_id >= 0 and not read.error_code:
             if self.leader_throttled and read.records:
                 self._shared.leader_quota.record(len(read.records))
-            self._follower_fetched(replica_id, offset, broker_epoch)
+            self._follower_fetched(replica_id, offset, broker_epoch, replica_start_offset)
+            if self.high_watermark != high_watermark:
+                return read._replace(high_watermark=self.high_watermark)
         return read
 
     def withholds_from(self, replica_id: int) -> bool:
@@ -481,12 +506,12 @@ class Partition:
         epoch, end_offset = self.epoch_end(last_fetched_epoch)
         return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
 
-    def _follower_fetched(self, replica_id: int, offset: int, broker_epoch: int) -> None:
+    def _follower_fetched(self, replica_id: int, offset: int, broker_epoch: int, start_offset: int) -> None:
         shared = self._shared
         registered = shared.broker_epoch(replica_id)
         eligible = registered is not None and broker_epoch in (-1, registered)
         outputs = self._role.follower_fetched(
-            replica_id, offset, broker_epoch, eligible, shared.monotonic_ms()
+            replica_id, offset, broker_epoch, eligible, shared.monotonic_ms(), start_offset
         )
         if outputs:
             self._carry_out(outputs)
@@ -579,6 +604,8 @@ class Partition:
                 self._ask(output)
         if self.fetch_waiters and seen_bytes:
             self._wake(self.fetch_waiters, seen_bytes, stable_bytes)
+        if self.follower_waiters and seen_bytes and self._shared.tells_followers:
+            self._wake(self.follower_waiters, 0, 0)
         if woken:
             self.changed()
 

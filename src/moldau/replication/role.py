@@ -42,6 +42,7 @@ acks=all is settled with 0 only at or below it; each append is settled once; not
 Hot: `appended` and `written` run for every Produce.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from moldau.metadata.image import NO_LEADER, PartitionState
@@ -396,17 +397,29 @@ class Role:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # sent before the follower restarted (KIP-903)
         return 0
 
+    def in_sync_followers(self) -> Iterator[tuple[int, FollowerProgress]]:
+        """The followers that are in sync, as the metadata has them, and how far each is."""
+        return ((node, follower) for node, follower in self._followers.items() if node in self.in_sync)
+
     def follower_fetched(
-        self, replica: int, offset: int, broker_epoch: int, eligible: bool, now_ms: float
+        self,
+        replica: int,
+        offset: int,
+        broker_epoch: int,
+        eligible: bool,
+        now_ms: float,
+        log_start_offset: int = UNKNOWN_OFFSET,
     ) -> Outputs:
         """A follower without divergence fetches from `offset`: it has everything before it. `eligible`: the
         broker is registered with this broker epoch, neither fenced nor shutting down (KIP-841).
+        `log_start_offset`: its own, if it told it.
         """
         follower = self._followers.get(replica)
         if not self.leads or follower is None:
             return NOTHING
         self.now_ms = now_ms
         follower.fetched(offset, self.written_end_offset, broker_epoch, eligible, now_ms)
+        follower.log_start_offset = log_start_offset
         out: list[Output] = []
         if self.asked is None:
             if (

@@ -32,3 +32,7 @@ class SharedParts(NamedTuple):
     lag_max_ms: float = 30_000
     leader_quota: ReplicationQuota = ReplicationQuota(lambda: 0.0)
     """Of what this broker sends to throttled followers."""
+    tells_followers: bool = False
+    """Whether followers' parked fetches are answered as soon as the high watermark moves: consumers there
+    wait for it (KIP-392). Else they hear of it with the next records, or after replica.fetch.wait.max.ms.
+    """

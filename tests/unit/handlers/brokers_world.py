@@ -6,17 +6,19 @@ clients here do without them.
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from data_plane_world import Client
 
+from moldau.controller.decision import Decision
 from moldau.controller.topics import NewTopic
 from moldau.core.settings.sources import from_texts
 from moldau.handlers.registry import TABLE
 from moldau.host import system_host
+from moldau.metadata.changes import Change
 from moldau.metadata.shared_memory import SharedMemory
 from moldau.node import Node
 from moldau.protocol.frames import frame_request
@@ -29,11 +31,29 @@ async def until(true: Callable[[], object]) -> None:
         await asyncio.sleep(0.002)
 
 
-class Brokers:
-    """Brokers 1, 2, ... of one cluster."""
+class NoFetches:
+    """Stands for a broker's fetches: none. A test that uses it appends to followers itself."""
 
-    def __init__(self, folder: Path, **texts: str) -> None:
+    def fetch_from(self, partition: Partition, fetch: object) -> None: ...
+
+    def stop(self, partition: Partition) -> None: ...
+
+    def begin(self) -> None: ...
+
+    def follow(self, image: object) -> None: ...
+
+    def close(self) -> None: ...
+
+    def lags(self) -> Iterator[tuple[Partition, int, int]]:
+        return iter(())
+
+
+class Brokers:
+    """Brokers 1, 2, ... of one cluster. `replicates`: whether followers fetch by themselves."""
+
+    def __init__(self, folder: Path, *, replicates: bool = True, **texts: str) -> None:
         self._folder = folder
+        self._replicates = replicates
         self._texts = {name.replace("_", "."): value for name, value in texts.items()}
         self.nodes: dict[int, Node] = {}
 
@@ -59,6 +79,8 @@ class Brokers:
             ensemble = self.ensemble
             host = replace(host, metadata_store=lambda *_, ensemble=ensemble: ensemble.store())
             node = Node(from_texts(self.settings(node_id, **texts)), host)
+            if not self._replicates:
+                node._make_fetcher = NoFetches  # type: ignore[assignment, method-assign]
             await node.start()
             self.nodes[node_id] = node
         await self.in_step()
@@ -75,6 +97,12 @@ class Brokers:
                 {node.metadata.image.version for node in self.nodes.values()} == {self.ensemble.image.version}
             )
         )
+
+    async def decided(self, *changes: Change) -> None:
+        """Append these changes, whatever they are; every broker follows."""
+        node = next(iter(self.nodes.values()))
+        await node.controller._loop.decide(lambda image: Decision(list(changes), None))
+        await self.in_step()
 
     async def topic(self, name: str, *assignments: tuple[int, ...], **configs: str) -> None:
         """Create a topic whose partitions have these replicas; every broker follows."""
@@ -101,14 +129,20 @@ class Brokers:
 
 
 def with_brokers(
-    folder: Path, node_ids: tuple[int, ...], scene: Callable[[Brokers], Awaitable[None]], **texts: str
+    folder: Path,
+    node_ids: tuple[int, ...],
+    scene: Callable[[Brokers], Awaitable[None]],
+    *,
+    replicates: bool = True,
+    **texts: str,
 ) -> None:
-    """Run the scene with these brokers."""
+    """Run the scene with these brokers; with none, it starts them itself."""
 
     async def main() -> None:
-        brokers = Brokers(folder, **texts)
+        brokers = Brokers(folder, replicates=replicates, **texts)
         try:
-            await brokers.start(*node_ids)
+            if node_ids:
+                await brokers.start(*node_ids)
             await scene(brokers)
         finally:
             await brokers.stop()

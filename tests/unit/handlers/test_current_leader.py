@@ -91,8 +91,7 @@ async def moved(brokers: Brokers, leader: int, index: int = 0) -> None:
     changed = state._replace(
         leader=leader, leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1
     )
-    await node.controller._loop.append([PartitionChanged("t", index, changed)])
-    await brokers.in_step()
+    await brokers.decided(PartitionChanged("t", index, changed))
 
 
 @pytest.mark.parametrize("repeated", [False, True], ids=["decoded", "repeated"])
@@ -166,7 +165,7 @@ def test_a_leader_that_cannot_be_reached_has_no_endpoint(tmp_path: Path) -> None
         answer = await ask(node, produce(node, 0, 1))
         rows = answer.responses[0].partition_responses
         assert [row.current_leader.leader_id for row in rows] == [2, -1]
-        await node.controller._loop.append([BrokerFenced(2, True)])
+        await brokers.decided(BrokerFenced(2, True))
         answer = await ask(node, produce(node, 0))
         assert answer.responses[0].partition_responses[0].error_code == NOT_LEADER
         assert told(answer) == []

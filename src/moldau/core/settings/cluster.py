@@ -1,6 +1,6 @@
 """Broker settings of identity, topic creation, replication, election and features."""
 
-from moldau.core.settings.checks import at_least
+from moldau.core.settings.checks import at_least, one_of
 from moldau.core.settings.rows import MAX_LONG, SEGMENT_BYTES_MIN, Kind, Scope
 from moldau.core.settings.table import (
     SettingsObject,
@@ -44,7 +44,11 @@ class ClusterSettings(SettingsObject):
         None, "A class that may refuse changes of settings.", kind=Kind.CLASS, effective=False
     )
     replica_selector_class: str | None = text(
-        None, "The class that chooses the replica a consumer reads from (KIP-392).", effective=False
+        None,
+        "How the replica is chosen that a consumer reads from (KIP-392): with "
+        "org.apache.kafka.common.replica.RackAwareReplicaSelector an in-sync one in the consumer's rack "
+        "(client.rack), if there is one; else the leader. There are no other selectors.",
+        one_of("org.apache.kafka.common.replica.RackAwareReplicaSelector", "RackAwareReplicaSelector"),
     )
     controlled_shutdown_enable: bool = boolean(
         True, "Whether leadership moves to other brokers before a shutdown."
