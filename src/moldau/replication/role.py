@@ -210,6 +210,10 @@ class Role:
         if state.partition_epoch != self.partition_epoch or is_news:
             self.asked, self._ask_again = None, False
         followed = self.leader not in (NO_LEADER, self.node_id)
+        for node in self.in_sync:
+            # Who left may be gone, and is then not waited for; who is not says so with its next fetch.
+            if node not in state.isr and node in self._followers:
+                self._followers[node].eligible = False
         self.leader, self.leader_epoch, self.partition_epoch = state[:3]
         self.replicas, self.in_sync = state.replicas, state.isr
         self._replication_factor = state.replication_factor
