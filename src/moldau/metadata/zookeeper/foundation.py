@@ -43,10 +43,14 @@ async def find(session: Session, layout: Layout) -> Foundation | None:
         try:
             found = await session.find(layout.base)
             if found is None and await session.stat(layout.brokers) is not None:
-                raise MetadataStoreError(
-                    f"another system (Apache Kafka?) keeps its metadata at {layout.brokers} in ZooKeeper; "
-                    f"give this cluster a chroot of its own: zookeeper.connect={session.options.hosts}/moldau"
-                )
+                # Another broker of this cluster may have made both since the first look.
+                found = await session.find(layout.base)
+                if found is None:
+                    raise MetadataStoreError(
+                        f"another system (Apache Kafka?) keeps its metadata at {layout.brokers} in "
+                        "ZooKeeper; give this cluster a chroot of its own: "
+                        f"zookeeper.connect={session.options.hosts}/moldau"
+                    )
         except ConnectionAway:
             continue
         except zk.NoAuthError as error:
