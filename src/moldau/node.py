@@ -32,7 +32,9 @@ from moldau.host import Host, system_host
 from moldau.log.background import LoopBackground
 from moldau.log.checkpoints import stored_cluster_id
 from moldau.log.descriptors import segment_descriptors
+from moldau.log.directory import LogDirectory
 from moldau.log.housekeeping import Housekeeping
+from moldau.log.log import Log
 from moldau.log.manager import LogManager
 from moldau.metadata.changes import Change
 from moldau.metadata.configs import effective_broker_settings, topic_settings
@@ -219,6 +221,7 @@ class Node:
                 image.cluster_id,
                 self.node_id,
                 lambda topic: topic_settings(image, self.static.broker, topic),
+                lambda topic, index: image.is_sole_copy(topic, index, self.node_id),
             ),
         )
         await asyncio.shield(self._loading)
@@ -255,6 +258,16 @@ class Node:
             frame_bytes_max=settings.socket_request_max_bytes + settings.replica_fetch_response_max_bytes,
         )
 
+    async def _report_losses(self) -> None:
+        """Before this broker counts as back: replicas that are less than the cluster takes them for."""
+        if len(self.metadata.image.brokers) < 2:
+            return
+        from moldau.replication.losses import find_losses
+
+        found = await self.slow_lane.slices().run(find_losses(self.metadata.image, self.node_id, self.logs))
+        self.logs.withhold(sorted(found.withheld))
+        await self.controller.replicas_lost(found.lost, found.offline)
+
     def _build_replication(self) -> None:
         host = self.host
         self.group_commit = GroupCommit(
@@ -274,7 +287,7 @@ class Node:
         )
         self._stops.append(("in-sync changes", in_sync_changes.stop))
         self._stops.append(("partitions", self.replicas.close))
-        self.logs.on_offline = lambda directory, logs: self.replicas.close_offline()
+        self.logs.on_offline = self._directory_failed
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.replicas.serve(self.slow_lane)
         self.replicas.set_strays_aside()
@@ -305,6 +318,11 @@ class Node:
             counts=FetchCounts(),
         )
         return ReplicaFetcher(parts, self._make_peers, lambda: self._settings.num_replica_fetchers)
+
+    def _directory_failed(self, directory: LogDirectory, logs: Sequence[Log]) -> None:
+        """Its partitions answer KAFKA_STORAGE_ERROR here, and get other leaders."""
+        self.replicas.close_offline()
+        self.controller.replicas_offline([(each.topic, each.partition) for each in logs])
 
     def _build_housekeeping(self) -> None:
         """Periodic work: retention and flushes, compaction, checkpoints."""

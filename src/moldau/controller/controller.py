@@ -24,6 +24,7 @@ from moldau.controller.partitions import AlterPartition, MorePartitions, alter_p
 from moldau.controller.presence import Presence
 from moldau.controller.reassignment import Move, reassign
 from moldau.controller.rebalancing import Rebalancing
+from moldau.controller.replica_losses import LossReports, Replicas, replicas_lost
 from moldau.controller.topics import DeletedTopic, NewTopic, TopicResult, create_topics, delete_topics
 from moldau.core.ids import random_uuid, uuid_to_text
 from moldau.core.settings.broker import BrokerSettings
@@ -84,6 +85,7 @@ class Controller:
         rebalancing = Rebalancing(self._loop, self._rules, lambda: self.settings)
         self._presence.on_seat = lambda epoch: rebalancing.seat_changed(epoch, self._presence.timers)
         self._shutdown: ControlledShutdown | None = None
+        self._losses = LossReports(node_id, self._loop, self._rules, lambda: self._presence.timers)
         self.uncreated: dict[str, str] = {}
         """Internal topics that could not be made, and the cause that was logged."""
         self.in_cluster = False
@@ -158,6 +160,29 @@ class Controller:
         limit_ms = self.static_settings.broker.initial_broker_registration_timeout_ms
         return await self._presence.join(self._loop, broker, limit_ms)
 
+    async def replicas_lost(self, lost: Replicas, offline: Replicas) -> None:
+        """Before this broker registers: take replicas that have lost records out of their in-sync sets, and
+        say which are offline. OSError, NoSession or OutcomeUnknown when that cannot be written.
+        """
+        known = self.view.image.brokers.get(self.node_id)
+        if known is None or not (lost or offline or known.offline):
+            return
+        count = await self._decide(
+            lambda image: replicas_lost(image, self.node_id, lost, offline, self._rules, complete=True)
+        )
+        if count:
+            log.warning(
+                "%d replicas here have lost records, and %d are offline: %d partitions changed for it",
+                len(lost),
+                len(offline),
+                count,
+            )
+
+    def replicas_offline(self, offline: Replicas) -> None:
+        """These replicas of this broker went offline while it runs: others lead them from now on."""
+        if len(self.view.image.brokers) > 1:
+            self._losses.report(offline)
+
     async def shut_down(self) -> None:
         """Hand this broker's leaderships over before it stops (controlled.shutdown.enable), as far as that is
         possible in limited time.
@@ -181,6 +206,7 @@ class Controller:
 
     async def close(self) -> None:
         """Finish the append in flight, and close the store."""
+        self._losses.stop()
         await self._presence.close()
         self.view.close()
         await self._store.close()

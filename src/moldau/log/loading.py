@@ -96,6 +96,8 @@ class Job(NamedTuple):
     topic: str
     partition: int
     saved: Saved
+    sole_copy: bool = True
+    """Whether no other replica has every committed record."""
 
 
 class Loaded(NamedTuple):
@@ -103,6 +105,8 @@ class Loaded(NamedTuple):
 
     directory: LogDirectory
     recovered: Recovered
+    is_short: bool = False
+    """Whether it ends before the offset that its checkpoints promise; others may have what is missing."""
 
 
 class Unopened(NamedTuple):
@@ -143,8 +147,11 @@ def load_directories(
     now_ms: int,
     seed: int,
     pool: Pool = inline_pool,
+    sole_copy: Callable[[str, int], bool] = lambda topic, partition: True,
 ) -> Opened:
-    """Open every partition in these directories. One whose disk fails is marked offline and skipped."""
+    """Open every partition in these directories. One whose disk fails is marked offline and skipped.
+    `sole_copy`: whether no other replica has every committed record.
+    """
     work: list[Job] = []
     leftovers: list[str] = []
     deleted: dict[LogDirectory, set[tuple[str, int]]] = {}
@@ -155,7 +162,8 @@ def load_directories(
             gone = _on_their_way_out(directory, names, leftovers)
             if gone:
                 deleted[directory] = gone
-            work += _jobs(directory, names, gone, saved_ends)
+            for job in _jobs(directory, names, gone, saved_ends):
+                work.append(job._replace(sole_copy=sole_copy(job.topic, job.partition)))
         except OSError as error:
             directory.report(error)
             continue
@@ -269,7 +277,7 @@ def open_job(job: Job, settings: TopicSettings, now_ms: int, seed: int) -> Loade
                 log_start_offset=job.saved.log_start_offset,
                 high_watermark=job.saved.high_watermark,
                 aborts=job.saved.aborts,
-                sole_copy=True,
+                sole_copy=job.sole_copy,
                 now_ms=now_ms,
                 source=random.Random(f"{seed}/{name}"),
             )
@@ -287,7 +295,8 @@ def open_job(job: Job, settings: TopicSettings, now_ms: int, seed: int) -> Loade
         except Exception as error:
             logger.exception("%s: opening it failed unexpectedly", name)
             return _given_up(job, f"{type(error).__name__}: {error}")
-        return Loaded(directory, recovered)
+        promised = max(job.saved.recovery_point, job.saved.high_watermark)
+        return Loaded(directory, recovered, recovered.log.log_end_offset < promised)
     return _given_up(job, "too many of its files cannot be read")
 
 

@@ -17,7 +17,7 @@ import errno
 import logging
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.core.clock import Clock
@@ -137,13 +137,24 @@ class LogManager:
         """Until the start is over: the logs that were opened by it."""
         self._saved_ends: dict[tuple[str, int], int] = {}
         """Until the start is over: where logs ended that have no folder any more."""
+        self.short: set[tuple[str, int]] = set()
+        """Logs that ended, at the start, before the offset that their checkpoints promise."""
+        self._withheld: dict[tuple[str, int], str] = {}
+        """Missing logs that must not be made again, and why."""
         self._start_offsets: dict[tuple[bytes, int], int] = {}
         """By topic id and partition: where logs begin that could not be made yet."""
 
     # -- starting and stopping ---------------------------------------------------------------------
 
-    def load(self, cluster_id: str, node_id: int, topic_settings: Callable[[str], TopicSettings]) -> None:
-        """Take the directories and open every partition in them; may take long after a crash.
+    def load(
+        self,
+        cluster_id: str,
+        node_id: int,
+        topic_settings: Callable[[str], TopicSettings],
+        sole_copy: Callable[[str, int], bool] = lambda topic, partition: True,
+    ) -> None:
+        """Take the directories and open every partition in them; may take long after a crash. `sole_copy`:
+        whether no other replica has every committed record of a partition.
 
         DirectoryUnusable when a directory is another broker's; NoUsableDirectory when none is left.
         """
@@ -161,13 +172,15 @@ class LogManager:
             now_ms=self.clock.now_ms(),
             seed=self._random.getrandbits(32),
             pool=self._pool,
+            sole_copy=sole_copy,
         )
         self._saved_ends = opened.saved
         self._unread = [directory.path for directory in self._directories if directory.offline]
         for each in opened.unopened:
             self.unopened.add(each)
         self._adopt_loaded(opened.loaded)
-        lossy = {directory for directory, recovered in opened.loaded if recovered.offsets_lost}
+        lossy = {each.directory for each in opened.loaded if each.recovered.offsets_lost}
+        self.short = {(o.recovered.log.topic, o.recovered.log.partition) for o in opened.loaded if o.is_short}
         watermarks: dict[tuple[str, int], int] = {}
         for directory in usable:
             try:
@@ -208,6 +221,25 @@ class LogManager:
                 each.recovered.log.close(clean=False)
                 job = Job(each.directory, each.recovered.log.directory, *key, Saved())
                 self.unopened.add(Unopened(job, cause, False, each.recovered.log.topic_id))
+
+    @property
+    def unread_directories(self) -> Sequence[str]:
+        """The log directories that were offline when the others were read."""
+        return self._unread
+
+    def had_folder(self, topic: str, partition: int) -> bool:
+        """At the start: whether checkpoints tell of a log that has no folder any more."""
+        return (topic, partition) in self._saved_ends
+
+    def withhold(self, keys: Iterable[tuple[str, int]]) -> None:
+        """At the start: do not make these missing logs again; their partitions are offline."""
+        cause = (
+            "its folder is missing, and no other replica has all of its records: put the folder back and "
+            "restart the broker, or elect another replica (kafka-leader-election --election-type unclean)"
+        )
+        for key in keys:
+            logger.error("%s-%d is offline: %s", *key, cause)
+            self._withheld[key] = cause
 
     def start_is_over(self) -> None:
         """All partitions in the metadata have their logs: logs created from now on are new."""
@@ -347,13 +379,17 @@ class LogManager:
 
     # -- creating and deleting ---------------------------------------------------------------------
 
-    def create(self, topic: str, partition: int, topic_id: bytes, settings: TopicSettings) -> Log:
+    def create(
+        self, topic: str, partition: int, topic_id: bytes, settings: TopicSettings, *, sole_copy: bool = True
+    ) -> Log:
         """The partition's log: the existing one, or a new one in the usable directory with the fewest
         partitions.
 
         An existing log of another topic id is set aside as `-stray`, and a new one made: only a deletion in
         the metadata removes files. For a log that could not be opened at the start, an offline stand-in is
-        returned. OSError when the disk refuses; NoUsableDirectory when all are offline.
+        returned. OSError when the disk refuses; NoUsableDirectory when all are offline. `sole_copy`: no other
+        broker has a replica; then a lost log goes on at its former end offset, else it begins at 0 and gets
+        everything from the leader.
         """
         key = (topic, partition)
         start_offset = 0
@@ -373,13 +409,18 @@ class LogManager:
                 if found.recovered.offsets_lost:
                     # As in `load`, so that the next recovery does not take the gap for a loss.
                     self.checkpoints.save_recovery_points(found.directory, lambda worked: None)
-                return self.create(topic, partition, topic_id, settings)
+                return self.create(topic, partition, topic_id, settings, sole_copy=sole_copy)
         elif self._starting:
             if self._unread:
                 # It may be there. Made anew elsewhere, there would be two when the disk is back.
                 cause = f"the log directory {', '.join(self._unread)} is offline, and may hold it"
                 return offline_log(self._files, topic, partition, topic_id, settings, cause)
-            start_offset = self._end_of_missing(key)
+            if key not in self._withheld:
+                start_offset = self._end_of_missing(key, sole_copy=sole_copy)
+        if key in self._withheld:
+            return offline_log(self._files, topic, partition, topic_id, settings, self._withheld[key])
+        if not sole_copy:
+            start_offset = 0
         # The disk may refuse now what it takes later.
         start_offset = self._start_offsets.setdefault((topic_id, partition), start_offset)
         directory = self._emptiest()
@@ -454,11 +495,18 @@ class LogManager:
         """Set aside the logs that could not be opened and belong to no partition in the metadata."""
         self.unopened.set_aside_unless(exists)
 
-    def _end_of_missing(self, key: tuple[str, int]) -> int:
+    def _end_of_missing(self, key: tuple[str, int], *, sole_copy: bool) -> int:
         """A partition in the metadata has no folder at the start: the end offset that its log had reached."""
         known = key in self._saved_ends
         end_offset = self._saved_ends.pop(key, 0)
-        if end_offset:
+        if end_offset and not sole_copy:
+            logger.error(
+                "%s-%d has no folder, and had one with records up to offset %d: it is made again, and gets "
+                "them from its leader",
+                *key,
+                end_offset,
+            )
+        elif end_offset:
             logger.error(
                 "%s-%d has no folder, and had one with records up to offset %d: they are lost. It goes on "
                 "empty "

@@ -144,6 +144,15 @@ class Image(NamedTuple):
         name = self.topic_names.get(topic_id)
         return None if name is None else self.topics[name]
 
+    def is_sole_copy(self, topic: str, index: int, node_id: int) -> bool:
+        """Whether no other replica than this broker's has every committed record; also of a partition that is
+        not known."""
+        known = self.topics.get(topic)
+        if known is None or index >= len(known.partitions):
+            return True
+        state = known.partitions[index]
+        return all(node == node_id for node in (*state.isr, *state.elr))
+
     def live_brokers(self) -> list[BrokerState]:
         """The brokers that are registered now, by node id."""
         return [self.brokers[node] for node in sorted(self.brokers) if not self.brokers[node].fenced]

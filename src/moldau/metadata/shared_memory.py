@@ -116,7 +116,7 @@ class SharedMemory:
             if holder is session or held is None or held.node_id != broker.node_id:
                 continue
             if broker.succeeds(held):
-                holder.store.session_over("this broker has registered from another process")
+                self.end(holder)
                 continue
             raise NodeIdInUse(f"a broker with node.id={broker.node_id} is registered already")
         self._broker_epoch += 1
@@ -183,7 +183,7 @@ class SharedMemoryStore:
     ) -> int:
         await self._reach()
         ensemble = self._ensemble
-        if self._session is None:
+        if self._held() is None:
             raise NoSession("the session with the metadata store has ended")
         if controller_epoch is not None and (
             controller_epoch != ensemble.controller_epoch or ensemble.controller is not self._session
@@ -205,7 +205,7 @@ class SharedMemoryStore:
 
     async def register_broker(self, broker: Registration) -> int:
         await self._reach()
-        session = self._session or self._begin()
+        session = self._held() or self._begin()
         epoch = self._ensemble.register(session, broker)
         self._hear()
         return epoch
@@ -213,9 +213,10 @@ class SharedMemoryStore:
     async def elect_controller(self, node_id: int) -> int | None:
         del node_id
         await self._reach()
-        if self._session is None:
+        session = self._held()
+        if session is None:
             raise NoSession("the session with the metadata store has ended")
-        epoch = self._ensemble.elect(self._session)
+        epoch = self._ensemble.elect(session)
         self._hear()
         return epoch
 
@@ -259,6 +260,12 @@ class SharedMemoryStore:
         if self._deliver is not None:
             self._deliver(SessionEnded(reason))
         self._ensemble.end(session)
+
+    def _held(self) -> _Session | None:
+        """The session, if the ensemble has not given this broker's registration to another process."""
+        if self._session is not None and self._session not in self._ensemble.sessions:
+            self.session_over("another process of this broker has registered")
+        return self._session
 
     async def _reach(self) -> None:
         """A way to the ensemble and, where that is wanted, its delay."""

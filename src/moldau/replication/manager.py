@@ -275,7 +275,10 @@ class ReplicaManager:
 
     def _open(self, topic: TopicState, index: int, settings: TopicSettings) -> Log | None:
         try:
-            opened = self._log_manager.create(topic.name, index, topic.topic_id, settings)
+            sole_copy = len(topic.partitions[index].replicas) == 1
+            opened = self._log_manager.create(
+                topic.name, index, topic.topic_id, settings, sole_copy=sole_copy
+            )
         except OSError as error:
             if topic.name not in self.unopened:  # fifty partitions have one cause
                 log.error(

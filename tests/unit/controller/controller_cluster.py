@@ -80,8 +80,10 @@ class Cluster:
         state = self.image.topics[name].partitions[0]
         return state.leader, state.isr, state.elr
 
-    async def topic(self, name="a", replicas=(1, 2, 3)):
-        (result,) = await self.brokers[2].create_topics([NewTopic(name, assignments=[(0, replicas)])])
+    async def topic(self, name="a", replicas=(1, 2, 3), **configs):
+        configs = {key.replace("_", "."): value for key, value in configs.items()}
+        asked = NewTopic(name, assignments=[(0, replicas)], configs=configs)
+        (result,) = await self.brokers[2].create_topics([asked])
         assert result.outcome.error_code is ErrorCode.NONE
         await self.settle()
 

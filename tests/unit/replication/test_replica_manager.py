@@ -221,7 +221,7 @@ def test_a_partition_that_found_no_room_is_opened_when_there_is_some(
         world = World(tmp_path)
         (directory,) = world.logs.directories
 
-        def refuse(*_: object) -> None:
+        def refuse(*_: object, **__: object) -> None:
             error = OSError(errno.ENOSPC, "no space left on device")
             directory.report(error)
             raise error
@@ -276,7 +276,7 @@ def test_a_full_disk_is_told_once_for_a_topic(
     async def scene() -> None:
         world = World(tmp_path)
 
-        def refuse(*_: object) -> None:
+        def refuse(*_: object, **__: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(world.logs, "create", refuse)

@@ -211,12 +211,12 @@ def test_a_disk_that_fills_in_the_middle_leaves_the_rest_for_later(
         (directory,) = world.logs.directories
         create = world.logs.create
 
-        def until_full(topic: str, index: int, *rest: object) -> object:
+        def until_full(topic: str, index: int, *rest: object, **named: object) -> object:
             if index >= 7:
                 error = OSError(errno.ENOSPC, "no space left on device")
                 directory.report(error)
                 raise error
-            return create(topic, index, *rest)  # type: ignore[arg-type]
+            return create(topic, index, *rest, **named)  # type: ignore[arg-type]
 
         with monkeypatch.context() as full:
             full.setattr(world.logs, "create", until_full)
