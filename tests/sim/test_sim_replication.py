@@ -279,3 +279,59 @@ def test_many_partitions_follow_over_one_connection_a_leader() -> None:
         await trio.whole()
 
     tell(story)
+
+
+def flip(trio: Trio, node_id: int, position: int) -> None:
+    """One bit of a replica's log file."""
+    files = trio.machine(node_id).disk
+    fd = files.open(f"{DATA}/t-0/00000000000000000000.log")
+    byte = files.pread(fd, 1, position)[0]
+    files.pwrite(fd, bytes([byte ^ 4]), position)
+    files.close(fd)
+
+
+def test_a_leaders_damaged_batch_is_never_copied_and_stops_no_other_partition() -> None:
+    async def story(trio: Trio) -> None:
+        trio.do_without_invariants()  # they read the damaged batch
+        await trio.create(partitions=6)
+        producer = await trio.begin("p")
+        await trio.produce(producer, 3)
+        leader = trio.leader(("t", 0))
+        away = trio.followers()[0]
+        trio.machine(away).kill()
+        await trio.world.until(lambda: away not in trio.in_sync(("t", 0)))
+        await trio.produce(producer, 3)
+        size_bytes = trio.held(leader).log.size_bytes
+        flip(trio, leader, size_bytes // 6 * 4 + 70)
+        await trio.heal()
+        others = [index for index in range(1, 6) if trio.leader(("t", index)) == leader]
+        await trio.world.until(lambda: all(trio.in_sync(("t", index)).count(away) for index in others))
+        await trio.world.sleep_ms(3000)
+        assert trio.held(away).log.log_end_offset == 3, "what came with the damaged batch was copied"
+        assert away not in trio.in_sync(("t", 0))
+        # Another replica with an undamaged copy leads: the one that lacked the batch gets it there.
+        trio.machine(leader).kill()
+        await trio.world.until(lambda: away in trio.in_sync(("t", 0)))
+        assert trio.held(away).log.log_end_offset == 6
+
+    tell(story)
+
+
+def test_a_replica_damaged_while_it_was_stopped_in_order_is_not_in_sync_until_it_is_whole() -> None:
+    async def story(trio: Trio) -> None:
+        await trio.create(min_insync_replicas="2")
+        producer = await trio.begin("p")
+        await trio.produce(producer, 6)
+        await trio.world.until(lambda: trio.ends() == [(6, 6)] * 3)
+        stopped = trio.followers()[0]
+        await trio.machine(stopped).stop()
+        path = f"{DATA}/t-0/00000000000000000000.log"
+        files = trio.machine(stopped).disk
+        fd = files.open(path)
+        files.truncate(fd, files.size_bytes(fd) // 2)
+        files.close(fd)
+        await trio.whole()
+        assert trio.ends() == [(6, 6)] * 3
+        trio.must_be_alike()
+
+    tell(story)

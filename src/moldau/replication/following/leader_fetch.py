@@ -453,6 +453,15 @@ class LeaderFetch:
             return
         followed.paused = 0
         followed.ready = False
-        followed.partition.restart_at(position.leader_epoch, start)
+        if start.anew:
+            log.warning(
+                "%s has nothing in common with its leader, broker %d: it is emptied and goes on at %d",
+                followed.name,
+                self.leader,
+                start.offset,
+            )
+            followed.partition.restart_at(position.leader_epoch, start.offset)
+        else:
+            followed.partition.diverged(position.leader_epoch, 0, start.offset)
         if self._is_followed(followed) and followed.position == position:
             self._pause(followed)

@@ -1,10 +1,14 @@
 """Where a follower goes on when its leader has nothing at the offset that it asked for.
 
-    leader's log starts above our end      its older records were deleted: drop ours, begin at its start
-    leader's log ends below our end        our log is empty and begins too high: begin at its end
+    leader's log starts above our end    its older records were deleted: drop ours, begin at its start
+    leader's log ends below our end      our log is empty and begins too high: begin at its start
+                                         our records are older than leader epochs: cut at its end
 
-In the second case a log with records would have been told a diverging epoch instead. (As in Kafka.)
+In the last case a log with leader epochs would have been told a diverging epoch instead. Kafka begins at the
+leader's end also with an empty log, and never gets the records before it.
 """
+
+from typing import NamedTuple
 
 from moldau.peers.peers import Peers
 from moldau.protocol.messages.list_offsets import (
@@ -19,16 +23,29 @@ _LATEST, _EARLIEST = -1, -2
 _VERSION_MIN = 4  # with leader epochs
 
 
+class NewStart(NamedTuple):
+    """Where to go on: cut the log there, or (`anew`) drop all of it."""
+
+    offset: int
+    anew: bool
+
+
 async def find_start(
     peers: Peers, leader: int, node_id: int, followed: Followed, timeout_ms: int
-) -> int | None:
-    """The offset from which the leader has the partition, and at which the log is to begin anew; None: it
-    refuses to say. PeerError.
+) -> NewStart | None:
+    """Where this partition's log goes on; None: the leader refuses to say, or has records at its position by
+    now. PeerError.
     """
+    log, position = followed.partition.log, followed.position
     end_offset = await _offset(peers, leader, node_id, followed, _LATEST, timeout_ms)
-    if end_offset is None or end_offset < followed.position.offset:
-        return end_offset
-    return await _offset(peers, leader, node_id, followed, _EARLIEST, timeout_ms)
+    if end_offset is None:
+        return None
+    if end_offset < position.offset and log.log_start_offset < log.log_end_offset:
+        return NewStart(end_offset, anew=False)
+    start_offset = await _offset(peers, leader, node_id, followed, _EARLIEST, timeout_ms)
+    if start_offset is None or start_offset <= position.offset <= end_offset:
+        return None
+    return NewStart(start_offset, anew=True)
 
 
 async def _offset(
