@@ -617,6 +617,7 @@ MUST_BE_ADVERTISED = {
     "alter_user_scram_credentials": (0, 0),
     "describe_quorum": (0, 2),
     "update_features": (0, 2),
+    "unregister_broker": (0, 0),
 }
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.controller.adoption import FoundTopic, adopt_topics
+from moldau.controller.brokers import raise_level, unregister_broker
 from moldau.controller.configs import AlterResource, alter_configs
 from moldau.controller.decision import Decision, Outcome, Steps
 from moldau.controller.election import ElectionType, Results, elect_leaders
@@ -298,6 +299,24 @@ class Controller:
                 topic: [(index, failure) for index in indexes] for topic, indexes in (asked or {}).items()
             },
         )
+
+    async def unregister_broker(self, node_id: int) -> Outcome:
+        """Remove a broker that is gone for good."""
+        return await self._decide(
+            lambda image: unregister_broker(image, node_id, self._presence.live), lambda failure: failure
+        )
+
+    async def raise_level(self, level: int, *, validate_only: bool = False) -> Outcome:
+        """Raise the cluster's metadata level (metadata/levels.py)."""
+        before = self.view.image.level
+        outcome = await self._decide(
+            lambda image: raise_level(image, level, self._presence.live),
+            lambda failure: failure,
+            validate_only=validate_only,
+        )
+        if not (outcome.failed or validate_only or level == before):
+            log.info("the metadata level is %d, it was %d", level, before)
+        return outcome
 
     async def reassign(
         self, asked: Sequence[Move], *, allow_factor_change: bool = True

@@ -14,6 +14,7 @@ import re
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import TABLE, handles
+from moldau.metadata.levels import FEATURE, LEVEL_MAX, LEVEL_MIN
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.api_versions import (
     ApiVersion,
@@ -25,7 +26,8 @@ from moldau.protocol.messages.api_versions import (
 
 FEATURES = {"group.version": 1, "transaction.version": 2}
 """What this broker can do beyond single APIs (KIP-584): group.version 1 is KIP-848's consumer protocol,
-transaction.version 2 an epoch for every transaction (KIP-890)."""
+transaction.version 2 an epoch for every transaction (KIP-890). Their levels are fixed; that of the metadata
+(metadata/levels.py) is the cluster's."""
 
 _PRODUCE = 0
 _SOFTWARE_FROM = 3
@@ -58,9 +60,13 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
             SupportedFeatureKey(name=name, min_version=0, max_version=level)
             for name, level in FEATURES.items()
         ]
+        response.supported_features.append(
+            SupportedFeatureKey(name=FEATURE, min_version=LEVEL_MIN, max_version=LEVEL_MAX)
+        )
+        image = broker.metadata.image
         response.finalized_features = [
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in FEATURES.items()
+            for name, level in {**FEATURES, FEATURE: image.level}.items()
         ]
-        response.finalized_features_epoch = broker.metadata.image.version
+        response.finalized_features_epoch = image.version
     return response

@@ -4,14 +4,17 @@
 
 A new cluster has each feature at its highest level, and no level can be lowered in this version. Updates are
 checked as in Kafka; one to the present level succeeds, and a downgrade that Kafka would make is refused with
-a message. All updates are made or none.
+a message. All updates are made or none. The one level that may be below its highest, and so be raised, is
+that of the metadata, in a cluster whose brokers were upgraded (metadata/levels.py).
 """
 
 from collections.abc import Generator
 
 from moldau.handlers.api_versions import FEATURES
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.registry import handles
+from moldau.handlers.registry import Reply, handles
+from moldau.metadata.image import Image
+from moldau.metadata.levels import FEATURE, LEVEL_MAX, LEVEL_MIN
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -28,28 +31,61 @@ ROWS_UNTIL = 1
 @handles(UpdateFeaturesRequest)
 def update_features(
     broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
+) -> Reply[UpdateFeaturesResponse]:
+    if any(update.feature == FEATURE for update in request.feature_updates):
+        return _with_level(broker, context.api_version, request)
+    return _without_level(broker, context.api_version, request)
+
+
+def _without_level(
+    broker: Broker, version: int, request: UpdateFeaturesRequest
 ) -> Generator[None, None, UpdateFeaturesResponse]:
-    version = context.api_version
-    for update in request.feature_updates:
-        yield
-        wrong = _complaint(update, version, broker.metadata.image.controller_id)
-        if wrong is not None:
-            message = (
-                "The update failed for all features since the following feature had an error: "
-                f"Invalid update version {update.max_version_level} for feature {update.feature}. {wrong}"
-            )
-            return UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message)
-    response = UpdateFeaturesResponse(error_message=None)
-    if version <= ROWS_UNTIL:
-        for update in request.feature_updates:
-            response.results.append(UpdatableFeatureResult(feature=update.feature, error_message="NONE"))
-            yield
+    response, _ = yield from _checked(broker, version, request)
     return response
 
 
-def _complaint(update: FeatureUpdateKey, version: int, controller_id: int) -> str | None:
-    """What is wrong with an update; None if it names the present level."""
-    level = update.max_version_level
+async def _with_level(broker: Broker, version: int, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    response, level = await broker.slow_lane.slices().run(_checked(broker, version, request))
+    if level is None:
+        return response
+    outcome = await broker.controller.raise_level(level, validate_only=request.validate_only)
+    if not outcome.failed:
+        return response
+    message = _FAILED.format(level=level, feature=FEATURE, complaint=outcome.message or "")
+    return UpdateFeaturesResponse(error_code=outcome.error_code, error_message=message)
+
+
+_FAILED = (
+    "The update failed for all features since the following feature had an error: "
+    "Invalid update version {level} for feature {feature}. {complaint}"
+)
+
+
+def _checked(
+    broker: Broker, version: int, request: UpdateFeaturesRequest
+) -> Generator[None, None, tuple[UpdateFeaturesResponse, int | None]]:
+    """The response if all goes well, and the metadata level to raise the cluster to, if that is asked for."""
+    image, wanted = broker.metadata.image, None
+    response = UpdateFeaturesResponse(error_message=None)
+    for update in request.feature_updates:
+        yield
+        wrong = _complaint(update, version, image)
+        if wrong is not None:
+            message = _FAILED.format(level=update.max_version_level, feature=update.feature, complaint=wrong)
+            refused = UpdateFeaturesResponse(
+                error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message
+            )
+            return refused, None
+        if update.feature == FEATURE:
+            wanted = update.max_version_level
+        if version <= ROWS_UNTIL:
+            response.results.append(UpdatableFeatureResult(feature=update.feature, error_message="NONE"))
+    return response, wanted
+
+
+def _complaint(update: FeatureUpdateKey, version: int, image: Image) -> str | None:
+    """What is wrong with an update; None if it names the present level, or a higher one that may be."""
+    level, controller_id = update.max_version_level, image.controller_id
     if version < TYPES_SINCE:
         kind = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
     else:
@@ -58,14 +94,17 @@ def _complaint(update: FeatureUpdateKey, version: int, controller_id: int) -> st
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    highest = FEATURES.get(update.feature)
+    lowest, highest = 0, FEATURES.get(update.feature)
+    present = highest
+    if update.feature == FEATURE:
+        lowest, highest, present = LEVEL_MIN, LEVEL_MAX, image.level
     if highest is None:
         if level == 0:
             return f"Feature {update.feature} not found."
         return f"Local controller {controller_id} does not support this feature."
-    if level > highest:
-        return f"Local controller {controller_id} only supports versions 0-{highest}"
-    if level == highest:
+    if not lowest <= level <= highest:
+        return f"Local controller {controller_id} only supports versions {lowest}-{highest}"
+    if present is not None and level >= present:
         return None
     if kind == UPGRADE:
         return (
