@@ -40,15 +40,37 @@ def endpoint_of(image: Image, node_id: int, listener: str) -> tuple[str, int] | 
     return None if broker is None or broker.fenced else broker.endpoints.get(listener)
 
 
-def leader_of(state: PartitionState, reachable: frozenset[int]) -> tuple[ErrorCode, int]:
-    """The leader to tell a client, and the error that goes with it."""
-    if state.leader == NO_LEADER:
-        return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
-    if state.leader not in reachable:
+class ClusterView:
+    """What clients of one listener are told of an image."""
+
+    def __init__(self, image: Image, listener: str) -> None:
+        self.brokers = reachable_brokers(image, listener)
+        self._image = image
+        self._reachable = frozenset(broker.node_id for broker, _, _ in self.brokers)
+        self._damaged = [broker for broker, _, _ in self.brokers if broker.offline]
+
+    def controller_id(self, node_id: int) -> int:
+        """The controller, if it can be reached, else `node_id`, the broker that answers, if that can: clients
+        send administrators' requests there, and any broker decides them.
+        """
+        controller_id = self._image.controller_id
+        return (
+            node_id if controller_id not in self._reachable and node_id in self._reachable else controller_id
+        )
+
+    def leader_of(self, state: PartitionState) -> tuple[ErrorCode, int]:
+        """The leader to tell a client, and the error that goes with it."""
+        if state.leader in self._reachable:
+            return ErrorCode.NONE, state.leader
+        broker = self._image.brokers.get(state.leader)
+        if broker is None or broker.fenced:  # it is gone, and the next one is not elected yet
+            return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
         return ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
-    return ErrorCode.NONE, state.leader
 
-
-def offline_replicas(state: PartitionState, reachable: frozenset[int]) -> list[int]:
-    """The replicas on brokers that cannot be reached."""
-    return [node for node in state.replicas if node not in reachable]
+    def offline_replicas(self, topic_id: bytes, index: int, state: PartitionState) -> list[int]:
+        """The replicas on brokers that cannot be reached, and those whose log directory is offline."""
+        offline = [node for node in state.replicas if node not in self._reachable]
+        for broker in self._damaged:
+            if broker.has_offline(topic_id, index) and broker.node_id in state.replicas:
+                offline.append(broker.node_id)
+        return offline

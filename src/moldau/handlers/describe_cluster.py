@@ -5,7 +5,12 @@ v2  fenced brokers on request (KIP-1073)
 """
 
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.cluster_view import CLUSTER_OPERATIONS, UNKNOWN_OPERATIONS, reachable_brokers
+from moldau.handlers.cluster_view import (
+    CLUSTER_OPERATIONS,
+    UNKNOWN_OPERATIONS,
+    ClusterView,
+    reachable_brokers,
+)
 from moldau.handlers.registry import handles
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_cluster import (
@@ -34,7 +39,7 @@ def describe_cluster(
     image = broker.metadata.image
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=ClusterView(image, context.session.listener).controller_id(broker.node_id),
         brokers=[
             DescribeClusterBroker(
                 broker_id=one.node_id, host=host, port=port, rack=one.rack, is_fenced=one.fenced

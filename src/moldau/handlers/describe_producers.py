@@ -1,11 +1,12 @@
 """DescribeProducers, version 0: the active producers of a partition (KIP-664); a partition that is named
-twice is answered once."""
+twice is answered once. Any replica answers for itself, as an administrator may ask a follower.
+"""
 
 from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.list_offsets import refusal
 from moldau.handlers.registry import handles
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -35,8 +36,12 @@ def describe_producers(
 
 def _answer(broker: Broker, topic: str, index: int) -> Generator[None, None, PartitionResponse]:
     partition = broker.replicas.partition(topic, index)
-    answer = PartitionResponse(partition_index=index, error_code=refusal(broker, topic, index))
-    if partition is not None and not answer.error_code:
+    answer = PartitionResponse(partition_index=index)
+    if partition is None:
+        answer.error_code = broker.replicas.absence(topic, index)
+    elif not partition.online:
+        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    else:
         for producer_id, state in list(partition.log.producers.states.items()):
             answer.active_producers.append(
                 ProducerState(

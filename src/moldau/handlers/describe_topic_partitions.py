@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 from moldau.controller.names import name_complaint
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.cluster_view import TOPIC_OPERATIONS, leader_of, offline_replicas, reachable_brokers
+from moldau.handlers.cluster_view import TOPIC_OPERATIONS, ClusterView
 from moldau.handlers.registry import handles
 from moldau.metadata.image import INTERNAL_TOPICS, PartitionState, TopicState
 from moldau.protocol.errors import ErrorCode
@@ -37,7 +37,7 @@ def describe_topic_partitions(
         names = names[bisect_left(names, request.cursor.topic_name) :]
         if names and names[0] == request.cursor.topic_name:
             start_index = max(0, request.cursor.partition_index)
-    reachable = frozenset(one.node_id for one, _, _ in reachable_brokers(image, context.session.listener))
+    view = ClusterView(image, context.session.listener)
     room = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
     answer = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
     for name in names:
@@ -50,7 +50,7 @@ def describe_topic_partitions(
             answer.topics.append(_absent(name))
             continue
         end_index = min(len(topic.partitions), start_index + room)
-        answer.topics.append(_described(topic, start_index, end_index, reachable))
+        answer.topics.append(_described(topic, start_index, end_index, view))
         if end_index < len(topic.partitions):
             answer.next_cursor = Cursor(topic_name=name, partition_index=end_index)
             break
@@ -72,23 +72,24 @@ def _absent(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _described(
-    topic: TopicState, start_index: int, end_index: int, reachable: frozenset[int]
+    topic: TopicState, start_index: int, end_index: int, view: ClusterView
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
         partitions=[
-            _partition(index, topic.partitions[index], reachable) for index in range(start_index, end_index)
+            _partition(topic.topic_id, index, topic.partitions[index], view)
+            for index in range(start_index, end_index)
         ],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
 def _partition(
-    index: int, state: PartitionState, reachable: frozenset[int]
+    topic_id: bytes, index: int, state: PartitionState, view: ClusterView
 ) -> DescribeTopicPartitionsResponsePartition:
-    error_code, leader = leader_of(state, reachable)
+    error_code, leader = view.leader_of(state)
     return DescribeTopicPartitionsResponsePartition(
         error_code=error_code,
         partition_index=index,
@@ -98,5 +99,5 @@ def _partition(
         isr_nodes=list(state.isr),
         eligible_leader_replicas=list(state.elr),
         last_known_elr=[],
-        offline_replicas=offline_replicas(state, reachable),
+        offline_replicas=view.offline_replicas(topic_id, index, state),
     )

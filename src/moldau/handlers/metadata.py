@@ -22,9 +22,7 @@ from moldau.handlers.cluster_view import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
     UNKNOWN_OPERATIONS,
-    leader_of,
-    offline_replicas,
-    reachable_brokers,
+    ClusterView,
 )
 from moldau.handlers.registry import Reply, handles
 from moldau.metadata.image import INTERNAL_TOPICS, Image, TopicState
@@ -82,8 +80,9 @@ def _all_topics(broker: Broker, context: RequestContext, request: MetadataReques
     known: EncodedResponse | None = view.derived.get(key)
     if known is None:
         image = view.image
-        answer = _answer(image, context, request)
-        describe = _Describer(image, context, request)
+        cluster = ClusterView(image, context.session.listener)
+        answer = _answer(broker, image, cluster, request)
+        describe = _Describer(cluster, context, request)
         for topic in image.topics.values():
             described = yield from describe(topic)
             answer.topics.append(described)
@@ -125,8 +124,9 @@ def _some_topics(
     errors: dict[str, ErrorCode],
 ) -> Steps:
     image = broker.metadata.image
-    answer = _answer(image, context, request)
-    describe = _Describer(image, context, request)
+    cluster = ClusterView(image, context.session.listener)
+    answer = _answer(broker, image, cluster, request)
+    describe = _Describer(cluster, context, request)
     seen: set[str | bytes] = set()
     for topic in asked:
         yield
@@ -163,14 +163,14 @@ def _absent(error_code: ErrorCode, name: str | None, topic_id: bytes) -> Metadat
     )
 
 
-def _answer(image: Image, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+def _answer(broker: Broker, image: Image, cluster: ClusterView, request: MetadataRequest) -> MetadataResponse:
     return MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)
-            for broker, host, port in reachable_brokers(image, context.session.listener)
+            MetadataResponseBroker(node_id=one.node_id, host=host, port=port, rack=one.rack)
+            for one, host, port in cluster.brokers
         ],
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=cluster.controller_id(broker.node_id),
         topics=[],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN_OPERATIONS
@@ -181,10 +181,8 @@ def _answer(image: Image, context: RequestContext, request: MetadataRequest) -> 
 class _Describer:
     """Describes topics of one image to one client."""
 
-    def __init__(self, image: Image, context: RequestContext, request: MetadataRequest) -> None:
-        self._reachable = frozenset(
-            broker.node_id for broker, _, _ in reachable_brokers(image, context.session.listener)
-        )
+    def __init__(self, cluster: ClusterView, context: RequestContext, request: MetadataRequest) -> None:
+        self._cluster = cluster
         self._knows_listener_errors = context.api_version >= 6
         self._operations = (
             TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN_OPERATIONS
@@ -204,7 +202,7 @@ class _Describer:
     def _partitions(self, topic: TopicState) -> Generator[None, None, list[MetadataResponsePartition]]:
         partitions = []
         for index, state in enumerate(topic.partitions):
-            error_code, leader = leader_of(state, self._reachable)
+            error_code, leader = self._cluster.leader_of(state)
             if error_code is ErrorCode.LISTENER_NOT_FOUND and not self._knows_listener_errors:
                 error_code = ErrorCode.LEADER_NOT_AVAILABLE
             partitions.append(
@@ -215,7 +213,7 @@ class _Describer:
                     leader_epoch=state.leader_epoch,
                     replica_nodes=list(state.replicas),
                     isr_nodes=list(state.isr),
-                    offline_replicas=offline_replicas(state, self._reachable),
+                    offline_replicas=self._cluster.offline_replicas(topic.topic_id, index, state),
                 )
             )
             yield

@@ -39,6 +39,7 @@ from moldau.records.batch import BatchView, iter_batches
 from moldau.records.builder import build_batch
 from moldau.records.control import ControlType, EndTransactionMarker, parse_end_transaction_marker
 from moldau.records.record import Record
+from moldau.replication.follower_progress import ANY_BROKER_EPOCH
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.partition import Partition
 from moldau.replication.peers import FollowerFetcher, InSyncChanges, NoPeers
@@ -117,6 +118,7 @@ class ReplicaManager:
             in_sync_changes=in_sync_changes or NoPeers(),
             fetcher=fetcher or NoPeers(),
             broker_epoch=self._broker_epoch,
+            is_stranger=self._is_stranger,
             storage_failed=self.storage_failed,
             lag_max_ms=lag_max_ms,
             leader_quota=self.leader_quota,
@@ -311,6 +313,13 @@ class ReplicaManager:
         """The registered epoch of a broker that may join in-sync sets; None: it may not."""
         broker = self._image.brokers.get(node_id)
         return broker.broker_epoch if broker is not None and broker.active else None
+
+    def _is_stranger(self, node_id: int, broker_epoch: int) -> bool:
+        """Whether no broker is registered with this id and epoch. (One that has just registered anew is a
+        stranger until its registration has come here.)
+        """
+        broker = self._image.brokers.get(node_id)
+        return broker_epoch != ANY_BROKER_EPOCH and (broker is None or broker.broker_epoch != broker_epoch)
 
     def set_strays_aside(self) -> None:
         """Rename the folders of logs that belong to no topic in the image to `-stray`: the topic was deleted

@@ -508,6 +508,8 @@ class Partition:
 
     def _follower_fetched(self, replica_id: int, offset: int, broker_epoch: int, start_offset: int) -> None:
         shared = self._shared
+        if shared.is_stranger(replica_id, broker_epoch):
+            return
         registered = shared.broker_epoch(replica_id)
         eligible = registered is not None and broker_epoch in (-1, registered)
         outputs = self._role.follower_fetched(

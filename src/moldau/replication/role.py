@@ -419,8 +419,8 @@ class Role:
         `log_start_offset`: its own, if it told it.
         """
         follower = self._followers.get(replica)
-        if not self.leads or follower is None:
-            return NOTHING
+        if not self.leads or follower is None or broker_epoch < follower.broker_epoch:
+            return NOTHING  # (an epoch less than known, or none where it has told one, is not the replica's)
         self.now_ms = now_ms
         follower.fetched(offset, self.written_end_offset, broker_epoch, eligible, now_ms)
         follower.log_start_offset = log_start_offset

@@ -28,6 +28,10 @@ class SharedParts(NamedTuple):
     fetcher: FollowerFetcher = NoPeers()
     broker_epoch: Callable[[int], int | None] = lambda node_id: None
     """A broker's registered epoch; None: not registered, fenced, or shutting down."""
+    is_stranger: Callable[[int, int], bool] = lambda node_id, broker_epoch: False
+    """Whether a fetch of this replica with this broker epoch (-1: none) is not of a broker that is registered
+    so. It may read, but its offset says nothing about the replica.
+    """
     storage_failed: "Callable[[Partition, OSError], None]" = _NO_FAILURE
     lag_max_ms: float = 30_000
     leader_quota: ReplicationQuota = ReplicationQuota(lambda: 0.0)
