@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from moldau.controller.controller import Controller
 from moldau.coordinator.election import ElectedCoordinator, ElectedCoordinators
+from moldau.coordinator.leadership_doubt import never
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.listeners import listeners
 from moldau.core.settings.sources import StaticSettings
@@ -99,6 +100,8 @@ class Node:
         self.in_cluster = False
         """Whether the metadata store may have other brokers; if not, nothing is sent to any."""
         self._elsewhere: list[_FollowsImage] = []
+        self._in_doubt: Callable[[], bool] = never
+        """Whether the leadership of coordinators is in doubt; a single broker's never is."""
 
     @property
     def address(self) -> str:
@@ -383,6 +386,7 @@ class Node:
         has connections of its own.
         """
         from moldau.coordinator.cluster_markers import ClusterMarkers
+        from moldau.coordinator.leadership_doubt import LeadershipDoubt
         from moldau.handlers.cluster_verifier import ClusterTransactionVerifier
 
         def image() -> Image:
@@ -393,6 +397,11 @@ class Node:
         markers = ClusterMarkers(self.node_id, image, self.local_markers, marker_peers)
         verifier = ClusterTransactionVerifier(self.node_id, image, self.transaction_verifier, question_peers)
         self.markers, self.transaction_verifier = markers, verifier
+        stall_ms = self._settings.zookeeper_session_timeout_ms / 2
+        doubt = LeadershipDoubt(self.host.clock, self.host.timers, stall_ms, self.controller.confirm)
+        doubt.start()
+        self._in_doubt = doubt
+        self._stops.append(("doubt about leadership", doubt.stop))
         self._elsewhere = [marker_peers, question_peers, markers, verifier]
         for part in self._elsewhere:
             self._stops.append(("transactions of other brokers", part.close))
@@ -407,6 +416,7 @@ class Node:
             clock=self.host.clock,
             timers=self.host.timers,
             random_source=self.host.random,
+            in_doubt=self._in_doubt,
         )
 
     def _make_transactions(self) -> "TransactionCoordinator":
@@ -420,6 +430,7 @@ class Node:
             timers=self.host.timers,
             producer_ids=self.producer_ids,
             markers=self.markers,
+            in_doubt=self._in_doubt,
         )
 
     # Metadata

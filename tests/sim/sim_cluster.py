@@ -18,7 +18,7 @@ from sim_cluster_reader import ClusterReader, read_everything, settled_everywher
 from sim_machine import Machine
 from sim_network import Endpoint
 from sim_routes import ClusterClient
-from sim_store import ENSEMBLE, SimEnsemble
+from sim_store import ENSEMBLE, SESSION_TIMEOUT_MS, SimEnsemble
 from sim_world import World
 from torture.reading import Place
 
@@ -32,6 +32,7 @@ _SETTINGS = {
     "log.retention.ms": "-1",  # a skewed clock deletes nothing
     "auto.leader.rebalance.enable": "false",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
 }
 
 

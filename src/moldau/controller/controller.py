@@ -212,6 +212,12 @@ class Controller:
         self.view.close()
         await self._store.close()
 
+    async def confirm(self) -> bool:
+        """Find out what has been decided up to now; true once this broker knows, false if its session is over
+        or the store could not be asked.
+        """
+        return await self._loop.confirm()
+
     # What handlers ask for
 
     async def create_topics(

@@ -118,6 +118,19 @@ class DecisionLoop:
             await asyncio.wait(pending)
         return decision.answer
 
+    async def confirm(self) -> bool:
+        """Append an entry without changes: it succeeds only at the newest version, and what is newer has been
+        delivered by the time it fails. False: the session is over, or the store could not be asked.
+        """
+        async with self._deciding:
+            try:
+                await self._store.append_if(self._view.image.version, ())
+            except VersionConflict:
+                pass
+            except (NoSession, OutcomeUnknown, OSError):
+                return False
+        return True
+
     def _delivered(self, event: Event) -> None:
         old = self._view.image
         if isinstance(event, Entry):

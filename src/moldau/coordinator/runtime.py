@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
+from moldau.coordinator.leadership_doubt import never
 from moldau.coordinator.loading import Loader
 from moldau.coordinator.machine import CoordinatorLog, Machine
 from moldau.coordinator.result import Parked, Result
@@ -40,7 +41,9 @@ class CoordinatorRuntime(Generic[M]):
         clock: Clock,
         timers: Timers,
         commit_timeout_ms: Callable[[], int] = lambda: COMMIT_TIMEOUT_MS,
+        in_doubt: Callable[[], bool] = never,
     ) -> None:
+        self._in_doubt = in_doubt
         self._commit_timeout_ms = commit_timeout_ms
         self.topic = topic
         self._coordinator_log = log
@@ -135,6 +138,8 @@ class CoordinatorRuntime(Generic[M]):
             return refuse(ErrorCode.NOT_COORDINATOR)
         if shard.loading:
             return refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if self._in_doubt():
+            return refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         response: R | asyncio.Future[R] = shard.decide(operation, refuse, parked)
         return response
 

@@ -7,6 +7,7 @@ import logging
 import pytest
 from controller_cluster import Cluster
 
+from moldau.controller.topics import NewTopic
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.producer_ids import ProducerIds
@@ -82,5 +83,31 @@ def test_no_two_brokers_give_the_same_producer_id() -> None:
         finally:
             for broker in brokers:
                 await broker.close()
+
+    asyncio.run(scene())
+
+
+def test_a_broker_can_find_out_what_was_decided_while_it_stood_still() -> None:
+    async def scene() -> None:
+        cluster = Cluster()
+        first, second = await cluster.start(1, 2)
+        try:
+            store = cluster.stores[1]
+            hears = store._hear
+            store._hear = lambda: None  # what it is sent waits in its sockets
+            await second.create_topics([NewTopic("late", 1, 1)])
+            await cluster.settle()
+            assert "late" not in first.view.image.topics
+            store._hear = hears
+            assert await first.confirm()
+            assert "late" in first.view.image.topics
+            assert await first.confirm(), "nothing new: an entry of its own"
+            await cluster.settle()
+            assert second.view.image == first.view.image
+            cluster.ensemble.expire(store)
+            assert not await first.confirm(), "its session is over"
+        finally:
+            for controller in cluster.brokers.values():
+                await controller.close()
 
     asyncio.run(scene())

@@ -21,6 +21,7 @@ from moldau.coordinator.group.offsets import refuse_commit
 from moldau.coordinator.group.removals import Removals
 from moldau.coordinator.group.shard import GroupShard
 from moldau.coordinator.group.transactional_offsets import CommitGuard
+from moldau.coordinator.leadership_doubt import never
 from moldau.coordinator.machine import CoordinatorLog
 from moldau.coordinator.markers import Marker
 from moldau.coordinator.result import Parked, Result
@@ -101,6 +102,7 @@ class GroupCoordinator:
         clock: Clock,
         timers: Timers,
         random_source: random.Random,
+        in_doubt: Callable[[], bool] = never,
     ) -> None:
         self._image = image
         self._settings = settings
@@ -125,6 +127,7 @@ class GroupCoordinator:
             clock=clock,
             timers=timers,
             commit_timeout_ms=lambda: settings().offsets_commit_timeout_ms,
+            in_doubt=in_doubt,
         )
 
     # Life.

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from moldau.coordinator.coordinator import partition_of
 from moldau.coordinator.group.regex import InvalidPattern
+from moldau.coordinator.leadership_doubt import never
 from moldau.coordinator.machine import CoordinatorLog
 from moldau.coordinator.markers import MarkerWriter, TopicPartition
 from moldau.coordinator.result import Result
@@ -78,6 +79,7 @@ class TransactionCoordinator:
         markers: MarkerWriter,
         transaction_version: Callable[[], int] = lambda: EPOCH_BUMPING_VERSION,
         completion_wait_ms: int = COMPLETION_WAIT_MS,
+        in_doubt: Callable[[], bool] = never,
     ) -> None:
         self._image = image
         self._settings = settings
@@ -90,7 +92,12 @@ class TransactionCoordinator:
         self.ended: Counter[str] = Counter()
         """Transactions decided here since the start, by how: committed, aborted, fenced, timed-out."""
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
-            TRANSACTION_STATE_TOPIC, log=log, make_state=self._make_state, clock=clock, timers=timers
+            TRANSACTION_STATE_TOPIC,
+            log=log,
+            make_state=self._make_state,
+            clock=clock,
+            timers=timers,
+            in_doubt=in_doubt,
         )
         self._ids = ProducerIdAllocation(self.runtime, producer_ids, timers)
         self._partitions = PartitionRequests(self.runtime, self._completion_wait, self.partition_for)

@@ -1,0 +1,82 @@
+"""A process that stood still answers nothing before it knows what was decided meanwhile."""
+
+import asyncio
+
+from fake_peers import turns
+
+from moldau.coordinator.leadership_doubt import RETRY_MS, LeadershipDoubt
+from moldau.core.clock import ManualClock
+from moldau.core.timers import ManualTimers
+
+STALL_MS = 1000
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.timers = ManualTimers(self.clock)
+        self.asked: list[asyncio.Future[bool]] = []
+        self.doubt = LeadershipDoubt(self.clock, self.timers, STALL_MS, self.confirm)
+        self.doubt.start()
+
+    def confirm(self) -> "asyncio.Future[bool]":
+        self.asked.append(asyncio.get_running_loop().create_future())
+        return self.asked[-1]
+
+    async def answer(self, *, confirmed: bool) -> None:
+        self.asked[-1].set_result(confirmed)
+        await turns()
+
+
+def test_who_never_stands_still_asks_nobody() -> None:
+    async def main() -> None:
+        world = World()
+        for _ in range(20):
+            world.timers.advance(STALL_MS - 1)
+            assert not world.doubt()
+        assert world.asked == []
+        world.doubt.stop()
+        assert world.timers._due == [] or all(each[2].callback is None for each in world.timers._due)
+
+    asyncio.run(main())
+
+
+def test_after_standing_still_it_is_in_doubt_until_the_store_has_confirmed() -> None:
+    async def main() -> None:
+        world = World()
+        world.clock.advance(STALL_MS + 1)  # no timer runs: the loop does not turn
+        assert world.doubt(), "a request is handled before the timer"
+        await turns()
+        world.timers.advance(10 * STALL_MS)
+        assert world.doubt(), "time alone does not settle it"
+        assert len(world.asked) == 1
+        await world.answer(confirmed=True)
+        assert world.doubt(), "it has taken so long that it is doubtful again"
+        world.timers.advance(RETRY_MS)
+        await turns()
+        await world.answer(confirmed=False)  # the session is over
+        assert world.doubt()
+        world.timers.advance(RETRY_MS)
+        await turns()
+        await world.answer(confirmed=True)
+        assert not world.doubt()
+        world.timers.advance(STALL_MS)
+        assert not world.doubt()
+        assert len(world.asked) == 3
+        world.doubt.stop()
+
+    asyncio.run(main())
+
+
+def test_it_notices_without_any_request() -> None:
+    async def main() -> None:
+        world = World()
+        world.clock.advance(STALL_MS + 1)
+        world.timers.advance(0)
+        await turns()
+        assert len(world.asked) == 1
+        world.doubt.stop()
+        await turns()
+        assert world.asked[0].cancelled()
+
+    asyncio.run(main())
