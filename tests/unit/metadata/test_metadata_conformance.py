@@ -232,6 +232,24 @@ def test_an_append_on_an_old_version_is_refused_and_leaves_nothing(world):
     asyncio.run(scenario())
 
 
+def test_an_entry_without_changes_is_one_like_any_other(world):
+    """A broker that stood still appends one to find out whether its version is the newest."""
+
+    async def scenario():
+        async with opened(world) as (store, follower):
+            await store.append_if(0, [topic("a")])
+            assert await store.append_if(1, ()) == 2
+            with pytest.raises(VersionConflict):
+                await store.append_if(1, ())
+            assert await store.append_if(2, [topic("b", 2)]) == 3
+            assert follower.image.version == 3
+        again = world.make()
+        assert await again.open() == follower.image
+        await again.close()
+
+    asyncio.run(scenario())
+
+
 def test_of_several_appends_at_once_on_one_version_one_wins(world):
     async def scenario():
         async with opened(world) as (store, _):
