@@ -369,6 +369,17 @@ def _log_dirs_described(world: World, version: int, answer: Any) -> None:
     assert sizes[0] >= len(world.batch)
 
 
+@asked("alter_replica_log_dirs")
+def _alter_replica_log_dirs(world: World, version: int) -> dict[str, Any]:
+    return {"dirs": [{"path": "/nowhere", "topics": [{"name": world.topic, "partitions": [0]}]}]}
+
+
+@checked("alter_replica_log_dirs")
+def _log_dirs_altered(world: World, version: int, answer: Any) -> None:
+    codes = [int(p.error_code) for result in answer.results for p in result.partitions]
+    assert codes == [57], "LOG_DIR_NOT_FOUND"
+
+
 @asked("create_partitions")
 def _create_partitions(world: World, version: int) -> dict[str, Any]:
     return {"topics": [{"name": world.topic, "count": 1}], "timeout": 5000}
@@ -593,6 +604,7 @@ MUST_BE_ADVERTISED = {
     "list_transactions": (0, 2),
     "describe_configs": (1, 4),
     "alter_configs": (0, 2),
+    "alter_replica_log_dirs": (1, 2),
     "describe_log_dirs": (1, 5),
     "create_partitions": (0, 3),
     "delete_groups": (0, 2),

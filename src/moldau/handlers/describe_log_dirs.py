@@ -2,7 +2,8 @@
 
     v2  flexible    v3  top-level error    v4  total and usable bytes    v5  cordoned dirs (never, here)
 
-The topics asked for limit what is listed; null asks for all.
+The topics asked for limit what is listed; null asks for all. A log that is moving (KIP-113) is in both
+directories, as a future one in the new, with how many offsets it is behind.
 """
 
 from collections import defaultdict
@@ -60,5 +61,16 @@ def _result(
                 partition_index=log.partition, partition_size=log.size_bytes, offset_lag=lag
             )
         )
+    for log, lag in described.futures:
+        if wanted is None or (log.topic, log.partition) in wanted:
+            topics[log.topic].append(
+                DescribeLogDirsPartition(
+                    partition_index=log.partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=lag,
+                    is_future_key=True,
+                )
+            )
+        yield
     result.topics = [DescribeLogDirsTopic(name=name, partitions=rows) for name, rows in topics.items()]
     return result

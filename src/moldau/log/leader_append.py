@@ -65,12 +65,12 @@ class LeaderAppend:
         self.reconfigure(settings)
 
     def reconfigure(self, settings: TopicSettings) -> None:
-        """From now on these settings hold, or the writer has gone offline."""
+        """From now on these settings hold, or the writer takes nothing (or takes something again)."""
         self._rules = rules = Rules(settings)
         marks = self._writer.marks
         marks.attributes = attribute_mask(rules.plain_attributes)
         marks.after_max_ms = rules.after_max_ms
-        marks.size_bytes_max = -1 if self._writer.offline else rules.size_bytes_max
+        marks.size_bytes_max = -1 if self._writer.offline or self._writer.held else rules.size_bytes_max
 
     # -- appending ---------------------------------------------------------------------------------
 
@@ -251,7 +251,8 @@ class LeaderAppend:
         )
 
     def _takes_nothing(self) -> bool:
-        return self._writer.offline or self._writer.failure is not None
+        writer = self._writer
+        return writer.offline or writer.held or writer.failure is not None
 
     def _refuse_all(self) -> Refused:
         return self._refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))

@@ -216,6 +216,16 @@ class Log:
         self._writer.offline = True
         self._leader.reconfigure(self.settings)
 
+    def hold(self) -> None:
+        """Append nothing more, until `release`: appends are refused with a retriable error."""
+        self._writer.held = True
+        self._leader.reconfigure(self.settings)
+
+    def release(self) -> None:
+        """Append again."""
+        self._writer.held = False
+        self._leader.reconfigure(self.settings)
+
     def reconfigure(self, settings: TopicSettings) -> None:
         """From now on these settings hold."""
         self.settings = settings
@@ -420,6 +430,25 @@ class Log:
         if not self._writer.undo:
             self.producers.expire(now_ms, expiration_ms)
 
+    # -- taking another log's place ----------------------------------------------------------------
+
+    def take_over(self, other: "Log", now_ms: int) -> None:
+        """This log has all batches of `other`, which is held: take over what batches do not say. OSError.
+
+        A gap at the end (of records lost in a crash), epochs without records, producers of whom no batch is
+        left, and guards of transactions that are about to begin.
+        """
+        if self.log_end_offset < other.written_end_offset:
+            self._writer.roll(now_ms)
+            self._writer.begin_at(other.written_end_offset, now_ms)
+        self.epochs.replace(other.epochs.entries())
+        self._files.write_epochs(self.epochs)
+        self._writer.leader_epoch = self.epochs.latest()
+        for producer_id, state in other.producers.states.items():
+            self.producers.states.setdefault(producer_id, state)
+        self.producers.verifications = other.producers.verifications
+        self.increment_log_start_offset(other.log_start_offset)
+
     # -- the end -----------------------------------------------------------------------------------
 
     def prepare_close(self) -> FsyncJob | None:
@@ -456,6 +485,7 @@ class Log:
 
     def moved_to(self, directory: str) -> None:
         """The log's directory has been renamed."""
+        self._files.changes += 1  # its new name is not on the disk yet
         self.epochs.moved_to(directory)
         self._files.moved_to(directory)
 

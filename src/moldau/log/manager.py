@@ -31,6 +31,7 @@ from moldau.log.background import Background, InlineBackground
 from moldau.log.checkpoints import (
     ABORTED_TRANSACTIONS_NAME,
     PARTITION_METADATA_NAME,
+    read_topic_id,
     write_topic_id,
 )
 from moldau.log.creation import create_log
@@ -41,6 +42,12 @@ from moldau.log.directory import (
     LogDirectory,
 )
 from moldau.log.directory_checkpoints import DirectoryCheckpoints
+from moldau.log.directory_moves import (
+    DirectoryMoves,
+    Interrupted,
+    finish_interrupted,
+    moved_copy,
+)
 from moldau.log.flushing import FsyncJob
 from moldau.log.flushing_many import flush_many
 from moldau.log.loading import (
@@ -64,18 +71,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+_PREFERRED_MAX = 10_000
+
+
 class NoUsableDirectory(OSError):
     """Every log directory is offline."""
 
 
 class DirectoryDescription(NamedTuple):
-    """A log directory as DescribeLogDirs shows it; sizes in bytes, -1 when unknown."""
+    """A log directory as DescribeLogDirs shows it; sizes in bytes, -1 when unknown. `futures`: the logs that
+    are moving there, and how many offsets they are behind.
+    """
 
     path: str
     offline: bool
     total_bytes: int
     usable_bytes: int
     logs: tuple[Log, ...]
+    futures: tuple[tuple[Log, int], ...] = ()
 
 
 class LogManager:
@@ -121,15 +134,20 @@ class LogManager:
             self._logs,
             self._homes,
             self.being_cleaned,
-            self._report,
+            self.report,
         )
         self.on_removed: Callable[[Log], None] = lambda log: None
         """Called with each log that is removed, before its files are."""
         self._removal = Removal(
             self._files, clock, timers, self.background, self.checkpoints.write_without_deleted
         )
-        self.unopened = UnopenedLogs(self._files, clock, self._random, self._report)
+        self.unopened = UnopenedLogs(self._files, clock, self._random, self.report)
         """Logs that could not be opened, and why."""
+        self.moves = DirectoryMoves(self, self._files, self._random)
+        """Logs on their way to another directory."""
+        self._interrupted: list[Interrupted] = []
+        self._preferred: dict[tuple[str, int], LogDirectory] = {}
+        """Where partitions are to be made that are not here yet."""
         self._starting = True
         self._unread: list[str] = []
         """Log directories that were offline when the others were read."""
@@ -164,6 +182,7 @@ class LogManager:
             except OSError as error:
                 directory.report(error)
         usable = self._usable()
+        self._interrupted = finish_interrupted(self._files, usable)
         opened = load_directories(
             usable,
             topic_settings,
@@ -193,11 +212,12 @@ class LogManager:
                     self.checkpoints.write_now(directory)
                 directory.clear_clean_mark()
             except OSError as error:
-                self._report(directory, error)
+                self.report(directory, error)
         self.checkpoints.high_watermarks = watermarks
         self._force_recovered()
-        for path in opened.leftovers:
-            self._removal.folder(path, 0)
+        if not self._unread:  # else one may belong to a move that the absent directory has to finish
+            for path in opened.leftovers:
+                self._removal.folder(path, 0)
 
     def _adopt_loaded(self, loaded: Sequence[Loaded]) -> None:
         """Register the logs; one that is in two directories stays offline, since which copy is newer cannot
@@ -213,6 +233,10 @@ class LogManager:
                 self._found.add(found[0].recovered.log)
                 continue
             paths = [each.recovered.log.directory for each in found]
+            moved = None if key in self.unopened else moved_copy(self._files, paths)
+            if moved is not None:
+                self._adopt_moved(key, found, moved)
+                continue
             if key in self.unopened:
                 paths.append(self.unopened[key].job.path)
             cause = f"it is in several log directories ({', '.join(paths)}); move all but one away"
@@ -241,8 +265,36 @@ class LogManager:
             logger.error("%s-%d is offline: %s", *key, cause)
             self._withheld[key] = cause
 
+    def _adopt_moved(self, key: tuple[str, int], found: Sequence[Loaded], moved: str) -> None:
+        """A power cut has left the log in both directories of a move; the one at `moved` is newer."""
+        for each in found:
+            log = each.recovered.log
+            if log.directory == moved:
+                self._adopt(log, each.directory)
+                self._found.add(log)
+                continue
+            log.close(clean=False)
+            target = moved_name(self._random, each.directory, *key, DELETE_SUFFIX)
+            self._files.rename(log.directory, target)
+            self._removal.folder(target, 0, each.directory)
+
+    def _begin_interrupted_moves(self) -> None:
+        interrupted, self._interrupted = self._interrupted, []
+        for key, directory, path in interrupted:
+            log = self.get(*key)
+            try:
+                wanted = log is not None and log.topic_id == read_topic_id(self._files, path)
+                target = moved_name(self._random, directory, *key, DELETE_SUFFIX)
+                self._files.rename(path, target)
+                self._removal.folder(target, 0)
+                if log is not None and wanted and not log.offline:
+                    self.moves.ask(log, directory)
+            except OSError as error:
+                self.report(directory, error)
+
     def start_is_over(self) -> None:
         """All partitions in the metadata have their logs: logs created from now on are new."""
+        self._begin_interrupted_moves()
         self._starting = False
         self._saved_ends.clear()
         self._found.clear()
@@ -287,6 +339,7 @@ class LogManager:
         """Close every log; after a clean close the next start recovers nothing. `broker_epoch` goes into the
         clean-shutdown marker.
         """
+        self.moves.stop()
         failed: set[LogDirectory] = {directory for directory in self._directories if directory.offline}
         if clean:
             failed |= self._bring_to_disk()
@@ -304,7 +357,7 @@ class LogManager:
                     if directory not in unopened:
                         directory.set_clean_mark(broker_epoch)
                 except OSError as error:
-                    self._report(directory, error)
+                    self.report(directory, error)
             directory.release()
         self._logs.clear()
         self._homes.clear()
@@ -317,7 +370,7 @@ class LogManager:
             return None if self.directory_of(log).offline else log.prepare_close()
 
         def report(log: Log, error: OSError) -> None:
-            self._report(self.directory_of(log), error)
+            self.report(self.directory_of(log), error)
             failed.add(self.directory_of(log))
 
         flush_many(list(self._logs.values()), prepare, report, self._pool)
@@ -350,13 +403,18 @@ class LogManager:
         usable = [directory for directory in self._directories if not directory.offline]
         return [uuid_to_text(directory.directory_id) for directory in usable]
 
-    def directory_id(self, path: str) -> bytes:
-        """The id of the log directory at `path`; zeros if there is none, or it has none yet."""
+    def directory_at(self, path: str) -> LogDirectory | None:
+        """The log directory at `path`, if it is one."""
         wanted = os.path.abspath(path)
         for directory in self._directories:
             if os.path.abspath(directory.path) == wanted:
-                return directory.directory_id
-        return bytes(16)
+                return directory
+        return None
+
+    def directory_id(self, path: str) -> bytes:
+        """The id of the log directory at `path`; zeros if there is none, or it has none yet."""
+        directory = self.directory_at(path)
+        return bytes(16) if directory is None else directory.directory_id
 
     @property
     def offline_dirs(self) -> list[str]:
@@ -373,8 +431,11 @@ class LogManager:
         descriptions: list[DirectoryDescription] = []
         for directory in self._directories:
             logs = tuple(log for key, log in self._logs.items() if self._homes[key] is directory)
+            futures = tuple((log, lag) for home, log, lag in self.moves.futures() if home is directory)
             total, usable = (-1, -1) if directory.offline else directory.free_bytes()
-            descriptions.append(DirectoryDescription(directory.path, directory.offline, total, usable, logs))
+            descriptions.append(
+                DirectoryDescription(directory.path, directory.offline, total, usable, logs, futures)
+            )
         return descriptions
 
     # -- creating and deleting ---------------------------------------------------------------------
@@ -423,7 +484,9 @@ class LogManager:
             start_offset = 0
         # The disk may refuse now what it takes later.
         start_offset = self._start_offsets.setdefault((topic_id, partition), start_offset)
-        directory = self._emptiest()
+        directory = self._preferred.pop(key, None)
+        if directory is None or directory.offline:
+            directory = self._emptiest()
         path = f"{directory.path}/{topic}-{partition}"
         try:
             if not self._files.exists(path):
@@ -455,7 +518,7 @@ class LogManager:
                 source=self._random,
             ).log
         except OSError as error:
-            self._report(directory, error)
+            self.report(directory, error)
             raise
         self._start_offsets.pop((topic_id, partition), None)
         self._adopt(log, directory)
@@ -524,6 +587,33 @@ class LogManager:
     def _emptiest(self) -> LogDirectory:
         return min(self._usable(), key=lambda directory: (directory.full, directory.log_count))
 
+    def prefer(self, topic: str, partition: int, directory: LogDirectory) -> None:
+        """If this partition is made here, make it in this directory (KIP-113). Until the broker stops."""
+        self._preferred.pop((topic, partition), None)
+        self._preferred[topic, partition] = directory
+        if len(self._preferred) > _PREFERRED_MAX:
+            del self._preferred[next(iter(self._preferred))]
+
+    def put_in_place(
+        self, current: Log, future: Log, directory: LogDirectory, cleaned_offset: int | None
+    ) -> None:
+        """A move is complete: `future` is the partition's log from now on, in `directory`."""
+        key = (current.topic, current.partition)
+        home = self._homes[key]
+        self.on_removed(current)
+        home.log_count -= 1
+        self._adopt(future, directory)
+        future.reconfigure(current.settings)
+        if self.checkpoints.cleaned_offsets.pop(key, None) is not None:
+            # Compaction's work on what had been copied before it is done again.
+            self.checkpoints.cleaned_offsets[key] = cleaned_offset or 0
+            self.checkpoints.save_cleaned_offsets(directory)
+        self.checkpoints.save_recovery_points(directory, lambda worked: None)
+
+    def remove_folder_later(self, path: str, directory: LogDirectory) -> None:
+        """Remove this folder, whose partition is gone from the directory."""
+        self._removal.folder(path, self.settings.log_segment_delete_delay_ms, directory)
+
     def delete_async(self, topic: str, partition: int) -> bool:
         """Remove the log at once, and its files after file.delete.delay.ms; False when there is none."""
         log = self.get(topic, partition)
@@ -550,6 +640,7 @@ class LogManager:
     def _take_out(self, log: Log, kind: str) -> str | None:
         """Close the log and rename its directory; the new path, or None when the disk refused."""
         key = (log.topic, log.partition)
+        self.moves.cancel(key)
         del self._logs[key]
         directory = self._homes.pop(key)
         directory.log_count -= 1
@@ -564,7 +655,7 @@ class LogManager:
             self._files.rename(log.directory, target)
             log.moved_to(target)
         except OSError as error:
-            self._report(directory, error)
+            self.report(directory, error)
             return None
         return target
 
@@ -618,16 +709,18 @@ class LogManager:
     def _log_failed(self, log: Log, error: OSError) -> None:
         key = (log.topic, log.partition)
         if self._logs.get(key) is log:
-            self._report(self._homes[key], error)
+            self.report(self._homes[key], error)
 
     def storage_failed(self, log: Log, error: OSError) -> None:
         """A read or a sync of this log has failed (its writes report by themselves)."""
         self._log_failed(log, error)
 
-    def _report(self, directory: LogDirectory, error: OSError) -> None:
+    def report(self, directory: LogDirectory, error: OSError) -> None:
+        """A disk error of this directory: it may be offline from now on."""
         if not directory.report(error):
             return
         logs = [log for key, log in self._logs.items() if self._homes[key] is directory]
         for log in logs:
             log.go_offline()
+        self.moves.went_offline(directory)
         self.on_offline(directory, logs)

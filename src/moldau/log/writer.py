@@ -69,6 +69,7 @@ class Writer:
         "_since_index_written",
         "active",
         "failure",
+        "held",
         "index_due",
         "index_interval_bytes",
         "leader_epoch",
@@ -108,6 +109,8 @@ class Writer:
         """Called when a segment is full: a good moment to sync it."""
         self.offline = False
         """Nothing more is written."""
+        self.held = False
+        """Nothing is appended for a moment: the log changes its directory."""
         self.failure: OSError | None = None
         """Why batches staged in this turn are lost already; `flush_staged` raises it."""
         self.log_end_offset = reader.end_offset

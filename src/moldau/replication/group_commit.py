@@ -12,15 +12,18 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from moldau.log.flushing import FsyncJob
+from moldau.log.log import Log
 from moldau.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from moldau.replication.partition import Partition
 
 log = logging.getLogger("moldau.replication")
+
+_Job: TypeAlias = "tuple[Partition, Log, FsyncJob]"
 
 _RETRY_SECONDS = 0.5
 
@@ -103,7 +106,7 @@ class GroupCommit:
 
     def _start_fsync(self) -> None:
         partitions, self._to_fsync = self._to_fsync, {}
-        jobs: list[tuple[Partition, FsyncJob]] = []
+        jobs: list[_Job] = []
         for partition in partitions:
             if not partition.online:
                 continue
@@ -113,7 +116,7 @@ class GroupCommit:
                 self._fsync_failed(partition, error)
                 continue
             if job is not None:
-                jobs.append((partition, job))
+                jobs.append((partition, partition.log, job))
             else:
                 # Somebody else has synced it meanwhile (after a roll, or by flush.ms).
                 self._advance(partition)
@@ -121,12 +124,14 @@ class GroupCommit:
         self._fsync = future = self._loop.run_in_executor(self._executor, _run_fsyncs, jobs)
         future.add_done_callback(lambda done: self._fsynced(done.result(), started))
 
-    def _fsynced(self, results: "list[tuple[Partition, FsyncJob, OSError | None]]", started: float) -> None:
+    def _fsynced(self, results: "list[tuple[_Job, OSError | None]]", started: float) -> None:
         self.fsync_count += len(results)
         self.fsync_last_ms = (self._loop.time() - started) * 1000
-        for partition, job, error in results:
+        for (partition, source, job), error in results:
+            if source is not partition.log:
+                continue  # it has moved to another directory, where all of it is on the disk
             if error is None:
-                partition.log.mark_flushed(job)
+                source.mark_flushed(job)
                 self._advance(partition)
             else:
                 self._fsync_failed(partition, error)
@@ -148,14 +153,12 @@ class GroupCommit:
             self._loop.call_later(_RETRY_SECONDS, self.fsync_soon, partition)
 
 
-def _run_fsyncs(
-    jobs: "list[tuple[Partition, FsyncJob]]",
-) -> "list[tuple[Partition, FsyncJob, OSError | None]]":
-    results: list[tuple[Partition, FsyncJob, OSError | None]] = []
-    for partition, job in jobs:
+def _run_fsyncs(jobs: "list[_Job]") -> "list[tuple[_Job, OSError | None]]":
+    results: list[tuple[_Job, OSError | None]] = []
+    for each in jobs:
         try:
-            job.run()
-            results.append((partition, job, None))
+            each[2].run()
+            results.append((each, None))
         except OSError as error:
-            results.append((partition, job, error))
+            results.append((each, error))
     return results

@@ -125,6 +125,12 @@ class ReplicaManager:
             tells_followers=static_settings.replica_selector_class is not None,
         )
         self._log_manager = log_manager
+        moves = log_manager.moves
+        moves.pace, moves.high_watermark, moves.on_moved = (
+            self.folder_quota,
+            self.high_watermark_of,
+            self.log_moved,
+        )
         self._clock = clock
         self._group_commit = group_commit
         self._by_name: dict[str, dict[int, Partition]] = {}
@@ -374,6 +380,12 @@ class ReplicaManager:
             partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # Errors of the disk
+
+    def log_moved(self, current: Log, future: Log) -> None:
+        """The log of a partition has moved to another directory."""
+        partition = self.partition(current.topic, current.partition)
+        if partition is not None and partition.log is current:
+            partition.replace_log(future)
 
     def storage_failed(self, partition: Partition, error: OSError) -> None:
         """A read failed; the log manager decides whether the whole directory is lost."""

@@ -225,6 +225,11 @@ class Partition:
         """Expire appends and check follower lag; `now_ms` is monotonic."""
         self._carry_out(self._role.tick(now_ms))
 
+    def replace_log(self, log: Log) -> None:
+        """The log has moved to another directory: `log` has all that it had, on the disk."""
+        self.log = log
+        self._carry_out(self._role.flushed(log.flushed_end_offset))
+
     def close(self, error_code: int) -> None:
         """Stop serving the partition: everyone who waits is answered with this error code."""
         self.online = False

@@ -1,0 +1,66 @@
+"""AlterReplicaLogDirs, versions 1-2: move this broker's replicas between its log directories (KIP-113).
+
+    v2  flexible
+
+The response leaves when the copying has begun; DescribeLogDirs tells how far it is. For a partition of the
+metadata that has no replica here yet, the directory is remembered for its creation (REPLICA_NOT_AVAILABLE, as
+in Kafka: tools ask for the directory first, and then for the reassignment). Not here: the move itself
+(log/directory_moves.py).
+"""
+
+from collections.abc import Generator
+
+from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.registry import handles
+from moldau.log.directory import LogDirectory
+from moldau.log.directory_moves import NameTooLong
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+
+@handles(AlterReplicaLogDirsRequest)
+def alter_replica_log_dirs(
+    broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> Generator[None, None, AlterReplicaLogDirsResponse]:
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for asked in request.dirs:
+        directory = broker.log_manager.directory_at(asked.path)
+        for topic in asked.topics:
+            result = results.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name))
+            for index in topic.partitions:
+                result.partitions.append(
+                    AlterReplicaLogDirPartitionResult(
+                        partition_index=index, error_code=_move(broker, topic.name, index, directory)
+                    )
+                )
+                yield
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _move(broker: Broker, topic: str, index: int, directory: LogDirectory | None) -> int:
+    """Begin the move; its error code."""
+    if directory is None:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    known = broker.metadata.image.topics.get(topic)
+    if known is None or not 0 <= index < len(known.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if directory.offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    partition = broker.replicas.partition(topic, index)
+    if partition is None:
+        broker.log_manager.prefer(topic, index, directory)
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    if not partition.online:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    try:
+        broker.log_manager.moves.ask(partition.log, directory)
+    except NameTooLong:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    except OSError:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return 0
