@@ -63,9 +63,8 @@ def _add_run_options(parser: argparse.ArgumentParser) -> None:
 def _measure(figures: list[Figure], arguments: argparse.Namespace) -> int:
     settings = dict(pair.split("=", 1) for pair in arguments.set)
     for figure in figures:
-        kinds = list(figure.subjects) or [
-            kind for kind in arguments.brokers.split(",") if kind in figure.brokers
-        ]
+        named = [kind for kind in arguments.brokers.split(",") if kind in (figure.subjects or figure.brokers)]
+        kinds = named or list(figure.subjects)
         runs: dict[str, list[Values]] = {kind: [] for kind in kinds}
         for number in range(arguments.runs):
             for kind in kinds:

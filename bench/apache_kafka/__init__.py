@@ -114,9 +114,10 @@ def write_properties(data_dir: Path, port: int, controller_port: int, overrides:
     return path
 
 
-def format_storage(properties: Path) -> None:
+def format_storage(properties: Path, *, standalone: bool = True) -> None:
     """What `kafka-storage.sh format --standalone` does; harmless on a folder that is formatted already."""
-    arguments = ["format", "--standalone", "--ignore-formatted", "-t", CLUSTER_ID, "-c", str(properties)]
+    alone = ["--standalone"] if standalone else []
+    arguments = ["format", *alone, "--ignore-formatted", "-t", CLUSTER_ID, "-c", str(properties)]
     subprocess.run(java_command("kafka.tools.StorageTool", arguments), check=True, stdout=subprocess.DEVNULL)
 
 

@@ -63,6 +63,7 @@ def all_figures() -> dict[str, Figure]:
     """By name, in the order of the table."""
     from bench.figures import (
         compaction,
+        failover,
         hostile,
         latency,
         long_log,
@@ -85,6 +86,7 @@ def all_figures() -> dict[str, Figure]:
         long_log,
         transactions,
         compaction,
+        failover,
         pipelines,
     )
     figures = [module.FIGURE for module in modules] + list(hostile.FIGURES)

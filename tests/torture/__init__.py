@@ -16,6 +16,9 @@ a slow machine; what the threads of three processes do in between stays chance, 
     pipeline.py    a Spark driver with two queries, as a program and (pipeline_app.py) as an app;
                    spark_driver.py starts and kills it, spark_checkpoints.py looks at its notes,
                    feeder.py writes its input, ../pipelines/cluster.py is the cluster it may run on
+    round_cluster.py  three brokers and a ZooKeeper, one fault after the other; the clients' histories are
+                   judged by tests/histories
+    cluster_*.py   its clients (each a process), faults, cables between brokers, witness, more judges
     __main__.py    make torture
 
 Not here: a power cut (tests/property/test_log_*, tests/sim), where the disk forgets what was not synced.

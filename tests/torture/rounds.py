@@ -36,14 +36,14 @@ class Round:
         self.kind = kind
         self.draw = generator(seed, "round")
         self.complaints: list[str] = []
-        self._settings = dict(settings or {})
+        self.settings = dict(settings or {})
         self._victim: Victim | None = None
         self._clients: list[ClientProcess] = []
         print(f"torture: seed {seed}, folder {folder}")
 
     def victim(self, settings: Mapping[str, str]) -> Victim:
         """Make the round's broker; the round's own settings (durability) go over the scenario's."""
-        self._victim = Victim(self.folder / "broker", {**settings, **self._settings}, self.kind)
+        self._victim = Victim(self.folder / "broker", {**settings, **self.settings}, self.kind)
         return self._victim
 
     @property

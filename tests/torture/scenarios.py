@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torture import round_compaction, round_fresh, round_loop, round_pipeline, round_transactions
+from torture import (
+    round_cluster,
+    round_compaction,
+    round_fresh,
+    round_loop,
+    round_pipeline,
+    round_transactions,
+)
+from torture.cluster_faults import CUT, DISK, ENSEMBLE, KILL, MEMBER, PAUSE, STOP
+from torture.round_cluster import ROLLING, ClusterSize
 from torture.round_compaction import CompactionSize
 from torture.round_loop import LoopSize
 from torture.round_pipeline import (
@@ -50,6 +59,10 @@ def _pipeline(size: PipelineSize) -> Callable[[Round], str]:
     return lambda torture: round_pipeline.run(torture, size)
 
 
+def _cluster(size: ClusterSize) -> Callable[[Round], str]:
+    return lambda torture: round_cluster.run(torture, size)
+
+
 _SIZES = (Size(2, 20, 3), Size(4, 150, 8))
 _LOOPS = (LoopSize(500, 2, 3), LoopSize(6000, 3, 10))
 _COMPACTIONS = (CompactionSize(40, 20, 800, 3), CompactionSize(200, 60, 6000, 10))
@@ -65,6 +78,11 @@ _CLUSTERS = (
     PipelineSize(30_000, 12, _THERE, app=True, workers=2),
 )
 
+# A leader dies, a broker is stopped in order and comes back.
+_SHORT = ClusterSize(
+    (KILL, STOP), longest_s=3, clients=(("write", 1), ("transact", 1), ("copy", 1), ("read", 1))
+)
+
 SCENARIOS: dict[str, Scenario] = {
     "transactions": Scenario(*(_transactions(size, False) for size in _SIZES)),
     "dying-producers": Scenario(*(_transactions(size, True) for size in _SIZES)),
@@ -75,6 +93,27 @@ SCENARIOS: dict[str, Scenario] = {
     "pipeline": Scenario(*map(_pipeline, _PIPELINES)),
     "pipeline-app": Scenario(*map(_pipeline, _APPS)),
     "pipeline-cluster": Scenario(*map(_pipeline, _CLUSTERS)),
+    "cluster-kills": Scenario(_cluster(_SHORT), _cluster(ClusterSize((KILL,), 12, longest_s=8))),
+    "cluster-pauses": Scenario(
+        _cluster(ClusterSize((PAUSE,), longest_s=6)), _cluster(ClusterSize((PAUSE,), 6, longest_s=40))
+    ),
+    "cluster-zookeeper": Scenario(
+        _cluster(ClusterSize((MEMBER, ENSEMBLE), longest_s=6, zookeepers=3)),
+        _cluster(ClusterSize((MEMBER, MEMBER, ENSEMBLE, MEMBER), longest_s=60, zookeepers=3)),
+    ),
+    "cluster-rolling": Scenario(
+        _cluster(ClusterSize((ROLLING,), longest_s=1)), _cluster(ClusterSize((ROLLING,) * 3, longest_s=1))
+    ),
+    "cluster-cut": Scenario(
+        _cluster(ClusterSize((CUT,), longest_s=6)), _cluster(ClusterSize((CUT,), 6, longest_s=40))
+    ),
+    "cluster-disk": Scenario(
+        _cluster(ClusterSize((DISK,), longest_s=4)), _cluster(ClusterSize((DISK,) * 3, longest_s=20))
+    ),
+    "cluster-all": Scenario(
+        _cluster(ClusterSize((KILL, STOP, PAUSE), 2, longest_s=6)),
+        _cluster(ClusterSize((KILL, STOP, PAUSE, MEMBER, ENSEMBLE), 15, longest_s=20, zookeepers=3)),
+    ),
 }
 DURABILITIES = ("os", "group")
 

@@ -42,6 +42,15 @@ def test_promises_survive_kill_9(scenario: str, choice: str, tmp_path: Path) -> 
 
 @pytest.mark.client
 @pytest.mark.timeout(600)
+@pytest.mark.xdist_group("cluster")
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for child processes in /proc")
+def test_a_cluster_survives_kill_9_and_a_stop(tmp_path: Path) -> None:
+    """Three brokers: a leader is killed, another one stopped in order, both come back."""
+    test_promises_survive_kill_9("cluster-kills", "os", tmp_path)
+
+
+@pytest.mark.client
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 @pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed")
 def test_a_pipeline_survives_kill_9(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from moldau.cli.shared.errors import CommandError, explain_kafka_failure
 
 COMMANDS: dict[str, str] = {
     "serve": "moldau.cli.serve.help",
+    "cluster": "moldau.cli.cluster.command",
     "zookeeper": "moldau.cli.zookeeper.command",
     "topics": "moldau.cli.topics.command",
     "produce": "moldau.cli.records.produce",

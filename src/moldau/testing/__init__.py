@@ -1,15 +1,16 @@
-"""A broker for tests, started in a fraction of a second: `moldau.testing.Broker`, and pytest fixtures in
-`plugin`.
+"""Brokers for tests: `moldau.testing.Broker`, started in a fraction of a second, `moldau.testing.Cluster`
+with several of them, and pytest fixtures in `plugin`.
 
-`Broker` is imported on first use: pytest imports this package in every project that has Moldau installed.
+Both are imported on first use: pytest imports this package in every project that has Moldau installed.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moldau.testing.broker import Broker as Broker
+    from moldau.testing.cluster import Cluster as Cluster
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "Cluster"]
 
 
 def __getattr__(name: str) -> object:
@@ -17,4 +18,8 @@ def __getattr__(name: str) -> object:
         from moldau.testing.broker import Broker
 
         return Broker
+    if name == "Cluster":
+        from moldau.testing.cluster import Cluster
+
+        return Cluster
     raise AttributeError(name)

@@ -52,6 +52,10 @@ class Host(Protocol):
     def pid(self) -> int:
         """The id of the process that the broker runs in."""
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and neither stopped nor killed since."""
+
     def start(self, settings: Mapping[str, str]) -> Addresses:
         """Start a broker with these settings and return once it serves clients."""
 
@@ -66,7 +70,7 @@ class Broker:
     """A broker for the length of the `with` block; start() and stop() do the same explicitly.
 
     Settings have Kafka's names, in `settings` or as keywords with underscores for dots. May be started again
-    after `stop`.
+    after `stop`. `log`: a file that the log of a broker in a process of its own is added to.
     """
 
     def __init__(
@@ -75,24 +79,25 @@ class Broker:
         *,
         process: bool = False,
         data: Path | str | None = None,
+        log: Path | None = None,
         **named_settings: object,
     ) -> None:
         self.settings: dict[str, str] = dict(DEFAULTS)
-        for name, value in {**(settings or {}), **_dotted(named_settings)}.items():
-            self.settings[name] = _as_text(value)
+        for name, value in {**(settings or {}), **dotted(named_settings)}.items():
+            self.settings[name] = as_text(value)
         self.bootstrap_servers = ""
         self.http_address = ""
         self._given_data = Path(data) if data is not None else None
         self._data: Path | None = None
         self._ports: tuple[ReservedPort, ReservedPort] | None = None  # for clients and for HTTP
-        self._host = self._make_host(process)
+        self._host = self._make_host(process, log)
 
     @staticmethod
-    def _make_host(process: bool) -> Host:
+    def _make_host(process: bool, log: Path | None) -> Host:
         if process:
             from moldau.testing.in_process import ProcessHost
 
-            return ProcessHost()
+            return ProcessHost(log)
         from moldau.testing.in_thread import ThreadHost
 
         return ThreadHost()
@@ -127,6 +132,15 @@ class Broker:
         }
         return {**fixed, **self.settings}
 
+    @property
+    def running(self) -> bool:
+        """Whether the broker was started, and neither stopped nor killed since."""
+        return self._host.running
+
+    def halt(self) -> None:
+        """Stop the broker cleanly and keep its data and ports for `restart`."""
+        self._host.stop()
+
     def stop(self) -> None:
         """Stop the broker cleanly and remove its temporary folder."""
         self._host.stop()
@@ -153,7 +167,7 @@ class Broker:
 
         # librdkafka would log that the broker is gone when a test stops it; only what fails is worth a line.
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 3})
-        config = {key: _as_text(value) for key, value in _dotted(settings).items()}
+        config = {key: as_text(value) for key, value in dotted(settings).items()}
         admin.create_topics([NewTopic(name, partitions, config=config)])[name].result(START_TIMEOUT_SECONDS)
 
     def __enter__(self) -> Broker:
@@ -173,11 +187,11 @@ class Broker:
         await asyncio.to_thread(self.stop)
 
 
-def _dotted(settings: Mapping[str, object]) -> dict[str, object]:
+def dotted(settings: Mapping[str, object]) -> dict[str, object]:
     return {name.replace("_", "."): value for name, value in settings.items()}
 
 
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import IO
 
 from moldau.testing.broker import START_TIMEOUT_SECONDS, Addresses
@@ -25,10 +26,11 @@ class BrokerDidNotStart(RuntimeError):
 class ProcessHost:
     """One child process.
 
-    Its standard error goes to a temporary file, whose end is shown when it does not start.
+    Its standard error goes to `log`, or to a temporary file; the end is shown when it does not start.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, log: Path | None = None) -> None:
+        self._log_path = log
         self._child: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
 
@@ -39,11 +41,16 @@ class ProcessHost:
             raise RuntimeError("the broker is not running")
         return self._child.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether a child was started, and neither stopped nor killed since."""
+        return self._child is not None
+
     def start(self, settings: Mapping[str, str]) -> Addresses:
         """Start the broker and wait for its ready line."""
         words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         # Lives as long as the child, which no block here does.
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        self._log = self._log_path.open("a+b") if self._log_path else tempfile.TemporaryFile()  # noqa: SIM115
         self._child = subprocess.Popen(
             [sys.executable, "-m", "moldau", "serve", "--json", *words],
             stdin=subprocess.DEVNULL,

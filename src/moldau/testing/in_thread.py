@@ -27,6 +27,11 @@ class ThreadHost:
         """The id of this process."""
         return os.getpid()
 
+    @property
+    def running(self) -> bool:
+        """Whether its thread was started and not stopped since."""
+        return self._thread is not None
+
     def start(self, settings: Mapping[str, str]) -> Addresses:
         """Start the broker; raises the node's error if it cannot start."""
         static = from_texts(settings)

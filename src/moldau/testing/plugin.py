@@ -3,6 +3,7 @@ needed.
 
     moldau_broker           a fresh broker for one test
     moldau_session_broker   one broker for the whole test session: use topics with names of their own
+    moldau_cluster          three fresh brokers and a ZooKeeper for one test; each broker is a process
 
 The broker's code is imported when a fixture is first used, so a project that merely has Moldau installed
 pays nothing.
@@ -17,6 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from moldau.testing.broker import Broker
+    from moldau.testing.cluster import Cluster
 
 
 @pytest.fixture
@@ -35,3 +37,12 @@ def moldau_session_broker() -> Iterator[Broker]:
 
     with Broker() as broker:
         yield broker
+
+
+@pytest.fixture
+def moldau_cluster() -> Iterator[Cluster]:
+    """A new cluster of three brokers for one test, removed with its data afterwards."""
+    from moldau.testing.cluster import Cluster
+
+    with Cluster() as cluster:
+        yield cluster

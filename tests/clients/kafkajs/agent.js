@@ -13,7 +13,7 @@ const { ZstdCodec } = require("zstd-codec");
 
 const kafka = new Kafka({
   clientId: "kafkajs-agent",
-  brokers: [process.argv[2]],
+  brokers: process.argv[2].split(","),
   logLevel: logLevel.NOTHING,
   retry: { initialRetryTime: 100, retries: 8 },
 });
@@ -206,6 +206,44 @@ const operations = {
     return admin.describeCluster();
   },
 };
+
+// Producers that write numbered records until they are stopped, and are never made anew.
+const steady = new Map();
+
+Object.assign(operations, {
+  async steady_start(request) {
+    const producer = kafka.producer({
+      idempotent: true,
+      maxInFlightRequests: 1,
+      allowAutoTopicCreation: false,
+      retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 1000 },
+    });
+    await producer.connect();
+    const one = { producer, acknowledged: [], stopping: false };
+    one.done = (async () => {
+      for (let number = 0; !one.stopping; number++) {
+        const value = `${request.prefix}${number}`;
+        const messages = [{ value, partition: number % request.partitions }];
+        await producer.send({ topic: request.topic, acks: -1, messages });
+        one.acknowledged.push(value);
+        await sleep(request.pause_ms);
+      }
+    })();
+    one.done.catch(() => {}); // steady_stop tells it
+    steady.set(request.name, one);
+    return true;
+  },
+  async steady_acknowledged(request) {
+    return steady.get(request.name).acknowledged;
+  },
+  async steady_stop(request) {
+    const one = steady.get(request.name);
+    one.stopping = true;
+    await one.done;
+    await one.producer.disconnect();
+    return one.acknowledged;
+  },
+});
 
 // Transactional producers that the test drives call by call.
 const producers = new Map();

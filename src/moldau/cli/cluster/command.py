@@ -156,13 +156,13 @@ def _leave_nothing(folder: Path) -> None:
 
 def _say_next(folder: Path, plan: Plan, started: list[str]) -> None:
     at = "" if folder == DEFAULT_FOLDER else f" --data {folder}"
-    print("everything ran already" if not started else f"started: {', '.join(started)}")
+    print(f"started: {', '.join(started)}" if started else "everything ran already")
     print(f"clients connect to {plan.bootstrap}; settings, data and logs are in {folder}")
     note(
         f"\n  export MOLDAU_BOOTSTRAP={plan.bootstrap}\n"
         "  moldau topics create orders --partitions 6\n"
-        f"  moldau cluster stop{at} --broker {plan.brokers}      the others take over\n"
-        f"  moldau cluster start{at}                it comes back\n"
+        f"  moldau cluster stop{at} --broker {plan.brokers}     the others take over\n"
+        f"  moldau cluster start{at}               it comes back\n"
         f"  moldau cluster status{at}"
     )
 
@@ -243,6 +243,8 @@ def _require_known(plan: Plan, only: list[int] | None) -> None:
 
 
 def _show(picture: Picture) -> None:
+    from moldau.cli.cluster.processes import DEAD
+
     columns = {
         "name": "SERVER",
         "address": "ADDRESS",
@@ -270,11 +272,10 @@ def _show(picture: Picture) -> None:
             more = " ..." if len(names) > PARTITIONS_SHOWN else ""
             shown = ", ".join(names[:PARTITIONS_SHOWN])
             print(f"{len(names)} of {picture.partitions} partitions {words}: {shown}{more}")
-    dead = [each for each in picture.dead if each.kind == "broker" or each.health is None]
-    if dead and len(dead) < len(picture.servers):
-        note(
-            f"`moldau cluster start` starts {', '.join(each.name for each in dead)} again; see {dead[0].log}"
-        )
+    dead = [each for each in picture.servers if each.state == DEAD]
+    if dead:
+        them = ", ".join(each.name for each in dead)
+        note(f"`moldau cluster start` starts {them} again; see {dead[0].log}")
 
 
 class _Report:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 METADATA_TIMEOUT_SECONDS = 3.0
 OK, DEGRADED, FAILING = "ok", "degraded", "failing"
-NEVER_STARTED = "not started"
+STOPPED = "stopped"
 
 
 @dataclass(slots=True)
@@ -36,6 +36,7 @@ class Seen:
     state: str
     log: Path
     health: str | None = None
+    ready: bool = False
     causes: list[str] = field(default_factory=list)
     leaders: int | None = None
     controller: bool = False
@@ -117,6 +118,7 @@ def look(root: Path, plan: Plan, admin: Callable[[str], AdminClient] | None = No
         health = page.result() if state == RUNNING else None
         if health is not None:
             seen.health = str(health.get("verdict"))
+            seen.ready = health.get("state") == "running"
             seen.causes = [str(cause.get("message")) for cause in health.get("causes", ())]
         picture.servers.append(seen)
     if any(each.kind == "broker" and each.state == RUNNING for each in picture.servers):
@@ -127,7 +129,7 @@ def look(root: Path, plan: Plan, admin: Callable[[str], AdminClient] | None = No
 def _process(folder: Path) -> tuple[int | None, str]:
     process: Process | None = recorded(folder)
     if process is None:
-        return None, NEVER_STARTED
+        return None, STOPPED
     state = process.state()
     return (None if state == DEAD else process.pid), state
 

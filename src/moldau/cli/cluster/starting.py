@@ -145,9 +145,9 @@ def _wait_until_whole(
     root: Path, plan: Plan, started: Sequence[Server], deadline: float, report: Callable[[str], None]
 ) -> Picture:
     while True:
-        for server in started:
-            _require_alive(server)
         picture = look(root, plan)
+        for server in started:  # after the look: what has ended by then is not in it
+            _require_alive(server)
         missing = unfinished(picture)
         if not missing:
             return picture
@@ -170,9 +170,9 @@ def unfinished(picture: Picture) -> str:
     unregistered = [each.name for each in running if each.id not in picture.registered]
     if unregistered:
         return f"{', '.join(unregistered)} not registered"
-    silent = [each.name for each in running if each.health is None]
-    if silent:
-        return f"{', '.join(silent)} not ready"
+    starting = [each.name for each in running if not each.ready]
+    if starting:
+        return f"{', '.join(starting)} not ready"
     if picture.offline:
         return f"{len(picture.offline)} of {picture.partitions} partitions without a leader"
     if picture.under_replicated and not picture.dead:

@@ -1,6 +1,6 @@
 """`moldau zookeeper start`: one ZooKeeper server in the foreground, until Ctrl-C or SIGTERM.
 
-For brokers on this machine, or a first try. What an ensemble on three machines needs: docs/cluster.md.
+For brokers on this machine, or a first try. Not here: an ensemble of three (moldau/ensemble).
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ public final class Agent {
         Map<String, Operation> operations = new HashMap<>();
         String bootstrap = arguments[0];
         Records.register(operations, bootstrap);
+        Steady.register(operations, bootstrap);
         Members.register(operations, bootstrap);
         Administration.register(operations, bootstrap);
         Transactions.register(operations, bootstrap);

@@ -1,0 +1,97 @@
+"""`moldau cluster` as a user runs it: started, one broker killed, started again, stopped, deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.ensemble import free_ports
+
+pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(600)]
+WITHIN_S = 60.0
+
+
+def run(*words: str, code: int | None = 0) -> str:
+    command = [sys.executable, "-m", "moldau", "cluster", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert code is None or done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[list[str]]:
+    folder = str(tmp_path / "cluster")
+    yield ["--data", folder]
+    run("purge", "--yes", "--data", folder, code=None)
+
+
+def ports() -> list[str]:
+    """Three bases with room for three servers each."""
+    bases = (free_ports(1)[0] // 10 * 10 for _ in range(100))
+    chosen: list[int] = []
+    for base in bases:
+        if all(abs(base - other) > 3 for other in chosen) and all(_free(base + one) for one in range(3)):
+            chosen.append(base)
+        if len(chosen) == 3:
+            break
+    names = ("--port", "--http-port", "--zookeeper-port")
+    return [word for name, port in zip(names, chosen, strict=True) for word in (name, str(port))]
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def status(at: list[str]) -> dict[str, Any]:
+    return dict(json.loads(run("status", "--json", *at, code=None)))
+
+
+def states(found: dict[str, Any]) -> dict[str, str]:
+    return {f"{each['kind']} {each['id']}": each["state"] for each in found["servers"]}
+
+
+def test_a_cluster_is_started_repaired_stopped_and_deleted(at: list[str], tmp_path: Path) -> None:
+    begun = json.loads(run("start", "--json", *ports(), *at))
+    assert begun["registered_brokers"] == [1, 2, 3]
+    assert begun["status"] == "ok"
+    assert len(begun["started"]) == 4
+    assert json.loads(run("start", "--json", *at))["started"] == []
+    victim = next(each for each in begun["servers"] if each["kind"] == "broker" and each["id"] == 2)
+    os.kill(victim["pid"], signal.SIGKILL)
+    deadline = time.monotonic() + WITHIN_S
+    while states(found := status(at))["broker 2"] != "dead":
+        assert time.monotonic() < deadline
+    assert found["status"] == "degraded"
+    assert json.loads(run("start", "--json", *at))["started"] == ["broker 2"]
+    assert "the cluster has brokers 1 to 3" in run("stop", "--broker", "4", *at, code=2)
+    assert json.loads(run("stop", "--json", "--broker", "3", *at))["stopped"] == ["broker 3"]
+    assert states(status(at))["broker 3"] == "stopped"
+    assert set(json.loads(run("stop", "--json", *at))["stopped"]) == {"broker 1", "broker 2", "ZooKeeper"}
+    assert "nothing ran" in run("stop", *at)
+    run("purge", "--yes", *at)
+    assert not (tmp_path / "cluster").exists()
+    assert "there is no cluster in" in run("status", *at, code=1)
+
+
+def test_a_port_in_use_is_said_and_nothing_is_left(at: list[str]) -> None:
+    words = ports()
+    with socket.create_server(("127.0.0.1", int(words[1]) + 1)):
+        said = run("start", *words, *at, code=1)
+    assert f"port {int(words[1]) + 1}, which broker 2 needs, is in use" in said
+    assert "--port" in said
+    assert set(states(status(at)).values()) == {"stopped"}

@@ -1,0 +1,211 @@
+"""What is done to a cluster of real processes, and healed again; each is noted with whether it was felt.
+
+    kill        kill -9 of a broker that leads something, started again after a while
+    stop        SIGTERM: leadership is handed over, started again
+    pause       SIGSTOP longer than its session: the others take over, and it wakes up believing that it leads
+    member      kill -9 of one of three ZooKeeper servers
+    ensemble    all ZooKeeper servers away: what leads goes on leading
+    cut         a leader's peers cannot reach it, nor it ZooKeeper; clients still can
+    disk        a broker's disk is full
+
+Waiting is for conditions, never for a time that somebody hopes to be enough. How long a fault lasts comes
+from the seed.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewTopic
+from histories.history import Fault
+
+from moldau.testing import Cluster
+from torture.cluster_proxy import Cable
+from torture.cluster_record import Recorder, now_s
+
+KILL, STOP, PAUSE, MEMBER, ENSEMBLE, CUT, DISK = "kill", "stop", "pause", "member", "ensemble", "cut", "disk"
+FELT_WITHIN_S = 60.0
+POLL_S = 0.1
+
+
+class Faults:
+    """Carries faults out, one at a time. `cables`: of each broker, to it and from it to ZooKeeper."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        recorder: Recorder,
+        draw: random.Random,
+        *,
+        longest_s: float,
+        cables: Mapping[int, tuple[Cable, Cable]] | None = None,
+        disk: Path | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.topic = topic
+        self.draw = draw
+        self.longest_s = longest_s
+        self.cables = cables or {}
+        self.disk = disk
+        self.done: list[str] = []
+        self._recorder = recorder
+        self._felt = False
+        self._kinds: dict[str, Callable[[], None]] = {
+            KILL: self.kill,
+            STOP: self.stop,
+            PAUSE: self.pause,
+            MEMBER: self.member,
+            ENSEMBLE: self.ensemble,
+            CUT: self.cut,
+            DISK: self.fill,
+        }
+
+    def strike(self, kind: str) -> None:
+        """Carry one out and heal it."""
+        self._kinds[kind]()
+
+    def kill(self) -> None:
+        node = self._leader()
+        with self._fault(f"kill {node}"):
+            self._felt = True  # it led a partition: its connections are gone
+            self.cluster.kill(node)
+            time.sleep(self._seconds(0.0))
+            self.cluster.restart(node)
+
+    def stop(self, node: int | None = None) -> None:
+        chosen = node or self._leader()
+        with self._fault(f"stop {chosen}"):
+            self._felt = True
+            self.cluster.stop(chosen)
+            time.sleep(self._seconds(0.0) if node is None else 0.0)
+            self.cluster.restart(chosen)
+
+    def rolling(self) -> None:
+        """Every broker, one after the other, as an upgrade does it."""
+        for node in self.cluster.node_ids:
+            self.stop(node)
+            self.cluster.wait_until_in_sync()
+
+    def pause(self) -> None:
+        node = self._leader()
+        with self._fault(f"pause {node}"):
+            self.cluster.pause(node)
+            try:
+                until = time.monotonic() + self._seconds(5.0)
+                self._wait_until_felt(lambda: not self._leads(node))
+                time.sleep(max(0.0, until - time.monotonic()))
+            finally:
+                self.cluster.resume(node)
+
+    def member(self) -> None:
+        server = self.draw.choice(self.cluster.ensemble.servers)
+        name = f"ZooKeeper {server.number} ({server.mode()})"
+        with self._fault(f"kill {name}"):
+            counts = dict(line.split("\t", 1) for line in server.ask("mntr").splitlines() if "\t" in line)
+            self._felt = server.mode() == "leader" or int(counts.get("zk_num_alive_connections", "0")) > 0
+            server.kill()
+            time.sleep(self._seconds(1.0))
+            server.start()
+
+    def ensemble(self) -> None:
+        with self._fault("no ZooKeeper"):
+            self.cluster.ensemble.kill()
+            time.sleep(self._seconds(self.longest_s / 2))
+            self._felt = not self._can_change_metadata()
+            self.cluster.ensemble.start()
+
+    def cut(self) -> None:
+        node = self._leader()
+        with self._fault(f"cut {node} off"):
+            cables = self.cables[node]
+            chosen = cables if self.draw.random() < 0.6 else (self.draw.choice(cables),)
+            for cable in chosen:
+                cable.cut()
+            try:
+                until = time.monotonic() + self._seconds(5.0)
+                if cables[1] in chosen:  # its session ends: another leads
+                    self._wait_until_felt(lambda: not self._leads(node))
+                else:
+                    self._wait_until_felt(lambda: self._alone(node))
+                time.sleep(max(0.0, until - time.monotonic()))
+            finally:
+                for cable in chosen:
+                    cable.heal()
+
+    def fill(self) -> None:
+        """The disk of broker 1 (a small file system of its own) is full, then has room again."""
+        assert self.disk is not None
+        with self._fault("disk of 1 full"):
+            ballast = self.disk / "ballast"
+            with suppress(OSError), ballast.open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(65_536))
+            try:
+                self._wait_until_felt(
+                    lambda: "No space left" in self.cluster.log(1).read_text(errors="replace")
+                )
+                time.sleep(self._seconds(2.0))
+            finally:
+                ballast.unlink()
+            # A broker takes a directory that failed into use again when it starts.
+            self.cluster.restart(1)
+
+    @contextmanager
+    def _fault(self, name: str) -> Iterator[None]:
+        fault = Fault(name, now_s())
+        self._recorder.note(fault)
+        print(f"  {fault.began_s:.1f} {name}", flush=True)
+        self._felt = False
+        try:
+            yield
+        finally:
+            fault.ended_s, fault.bit = now_s(), self._felt
+            self._recorder.note(fault)
+            self.done.append(name)
+            print(f"  {fault.ended_s:.1f} {name}: over{'' if fault.bit else ', nobody felt it'}", flush=True)
+
+    def _seconds(self, least: float) -> float:
+        return self.draw.uniform(least, max(least, self.longest_s))
+
+    def _wait_until_felt(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + FELT_WITHIN_S
+        while not (felt := condition()) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        self._felt = felt
+
+    def _leader(self) -> int:
+        """A broker that leads a partition of the topic."""
+        found = self.cluster.admin().list_topics(self.topic, timeout=30).topics[self.topic]
+        leaders = sorted({each.leader for each in found.partitions.values() if each.leader > 0})
+        return self.draw.choice(leaders) if leaders else self.draw.choice(self.cluster.node_ids)
+
+    def _leads(self, node: int) -> bool:
+        """Whether, as the others see it, this broker leads anything; True while nobody answers."""
+        try:
+            found = self.cluster.admin().list_topics(self.topic, timeout=3).topics[self.topic]
+        except KafkaException:
+            return True
+        # The broker that was cut off may be the one that answered: it still believes in itself.
+        return not found.partitions or any(each.leader in (node, -1) for each in found.partitions.values())
+
+    def _alone(self, node: int) -> bool:
+        """Whether some partition of this leader has lost its followers."""
+        with suppress(KafkaException):
+            found = self.cluster.admin().list_topics(self.topic, timeout=3).topics[self.topic]
+            return any(each.leader == node and len(each.isrs) == 1 for each in found.partitions.values())
+        return False
+
+    def _can_change_metadata(self) -> bool:
+        name = f"try-{now_s()}"
+        admin = self.cluster.admin()
+        try:
+            admin.create_topics([NewTopic(name, 1)], request_timeout=2, operation_timeout=2)[name].result(5)
+        except (KafkaException, TimeoutError):
+            return False
+        return True
