@@ -128,6 +128,26 @@ def test_followers_copy_what_the_leader_has(durability: str) -> None:
     tell(story, moldau_durability=durability)
 
 
+def test_a_new_topic_does_not_wait_for_a_fetch_that_waits_for_records() -> None:
+    async def story(trio: Trio) -> None:
+        await trio.create("idle", partitions=3)
+        await trio.world.sleep_ms(1000)
+        for number in range(10):
+            await trio.create(f"new{number}")
+            producer = await trio.begin(f"p{number}")
+            took = await trio.produce(producer, 1, f"new{number}")
+            assert took[0] < 0.15, "waited for replica.fetch.wait.max.ms"
+        await trio.world.sleep_ms(2000)
+        for node in (1, 2, 3):
+            fetcher = trio.machine(node).node.fetcher.made
+            assert all(
+                fetch._early is None or not list(fetch._early.all()) for fetch in fetcher._fetches.values()
+            )
+        await trio.whole()
+
+    tell(story)
+
+
 def test_an_in_sync_follower_leads_after_a_death_and_knows_the_producers() -> None:
     async def story(trio: Trio) -> None:
         await trio.create(min_insync_replicas="2")

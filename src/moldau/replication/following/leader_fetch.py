@@ -13,6 +13,13 @@ epoch changed, or the log was truncated meanwhile). A batch with a wrong crc is 
 copy is damaged, or the network changed it; the log says which leader, and only this partition pauses.
 
 A response is handled in slices, so that however many partitions and batches it has, the loop goes on.
+
+A partition that comes while a request waits at the leader for records (up to `replica.fetch.wait.max.ms`)
+would wait with it, and with it all producers, for whom this replica is in sync: a new topic, or one whose
+leader died. Such partitions begin on a connection of their own, with short waits, until the request returns.
+
+         main   Fetch ───────── waits ───────── response   Fetch (with the newcomer) ──── ...
+        early            newcomer ──> Fetch  Fetch  Fetch
 """
 
 import asyncio
@@ -34,10 +41,10 @@ from moldau.protocol.wire import MalformedMessage
 from moldau.replication.following.followed import Followed
 from moldau.replication.following.follower_session import FetchLimits, FollowerSession
 from moldau.replication.following.out_of_range import find_start
+from moldau.replication.role_outputs import FetchFrom
 
 if TYPE_CHECKING:
     from moldau.replication.partition import Partition
-    from moldau.replication.role_outputs import FetchFrom
 
 log = logging.getLogger("moldau.replication")
 
@@ -45,6 +52,7 @@ _VERSION_MIN = 15  # with the replica's broker epoch (KIP-903)
 _PAUSE_MS_FIRST = 50.0
 _JITTER = 0.2
 _SAFE_WAIT_MS = 100.0
+_EARLY_WAIT_MS = 20
 _SLICED_BYTES = 64 * 1024
 _ELEMENTS_MAX = 4_000_000
 _ROWS_AT_ONCE = 64
@@ -102,12 +110,20 @@ class LeaderFetch:
     """The partitions that one fetch loop follows at one leader."""
 
     def __init__(
-        self, leader: int, parts: FetchParts, peers: BrokerPeers, *, incremental: bool = True
+        self,
+        leader: int,
+        parts: FetchParts,
+        peers: BrokerPeers,
+        early_peers: Callable[[], BrokerPeers] | None,
     ) -> None:
+        """`early_peers`: connections for partitions that cannot wait; None: these fetches are for such."""
         self.leader = leader
         self._parts = parts
         self._peers = peers
-        self._session = FollowerSession(incremental=incremental)
+        self._early_peers = early_peers
+        self._early: LeaderFetch | None = None
+        self._session = FollowerSession(incremental=early_peers is not None)
+        self._waits = False  # a request is at the leader
         self._by_id: dict[bytes, dict[int, Followed]] = {}
         self._unsafe: dict[Followed, None] = {}  # appended, and not safe on this disk yet
         self._failures = 0
@@ -119,8 +135,44 @@ class LeaderFetch:
 
     # What to follow
 
-    def follow(self, partition: "Partition", fetch: "FetchFrom") -> None:
+    def follow(self, partition: "Partition", fetch: FetchFrom) -> None:
         """Fetch this partition from here on."""
+        if self._comes_early(partition):
+            self._early_fetch().follow(partition, fetch)
+        else:
+            self._follow(partition, fetch)
+
+    def _comes_early(self, partition: "Partition") -> bool:
+        """Whether the partition is fetched over the second connection for now."""
+        if self._holds(partition):
+            return False
+        if self._early is not None and self._early._holds(partition):
+            return True
+        return self._waits and self._early_peers is not None
+
+    def _holds(self, partition: "Partition") -> bool:
+        held = self._by_id.get(partition.topic_id)
+        followed = None if held is None else held.get(partition.index)
+        return followed is not None and followed.partition is partition
+
+    def _early_fetch(self) -> "LeaderFetch":
+        if self._early is None:
+            assert self._early_peers is not None
+            self._early = LeaderFetch(self.leader, self._parts, self._early_peers(), None)
+        return self._early
+
+    def _take_over_early(self) -> None:
+        """Those that began over the second connection go on with all others."""
+        early = self._early
+        if early is None:
+            return
+        for followed in list(early.all()):
+            if followed.ready and not followed.paused:
+                partition, position = followed.partition, followed.position
+                early.stop(partition)
+                self._follow(partition, FetchFrom(self.leader, *position))
+
+    def _follow(self, partition: "Partition", fetch: FetchFrom) -> None:
         held = self._by_id.setdefault(partition.topic_id, {})
         followed = held.get(partition.index)
         if followed is None or followed.partition is not partition:
@@ -145,6 +197,8 @@ class LeaderFetch:
 
     def stop(self, partition: "Partition") -> None:
         """Follow this partition no more."""
+        if self._early is not None:
+            self._early.stop(partition)
         held = self._by_id.get(partition.topic_id, {})
         followed = held.get(partition.index)
         if followed is None or followed.partition is not partition:
@@ -163,6 +217,8 @@ class LeaderFetch:
         """Fetch nothing more."""
         self._closed = True
         self._by_id.clear()
+        if self._early is not None:
+            self._early.close()
         for task in [*self._searches, *([] if self._task is None else [self._task])]:
             task.cancel()
 
@@ -179,10 +235,14 @@ class LeaderFetch:
 
     async def _run(self) -> None:
         try:
-            while self._by_id and not self._closed:
+            while not self._closed:
                 await self._until_ready()
+                self._take_over_early()
+                early_is_busy = self._early is not None and bool(self._early._by_id)
                 if self._session.is_empty:
-                    await self._something_new()
+                    if not (self._by_id or early_is_busy):
+                        break
+                    await self._something_new(_EARLY_WAIT_MS if early_is_busy else None)
                     continue
                 try:
                     await self._fetch_once()
@@ -248,6 +308,8 @@ class LeaderFetch:
     async def _fetch_once(self) -> None:
         parts = self._parts
         session, limits = self._session, parts.limits()
+        if self._early_peers is None:
+            limits = limits._replace(wait_ms_max=min(limits.wait_ms_max, _EARLY_WAIT_MS))
         request = session.request(limits)
         # Epochs rise; without a session there is none, and the last one shows who this was.
         self._broker_epoch = max(self._broker_epoch, parts.broker_epoch())
@@ -264,6 +326,7 @@ class LeaderFetch:
             return
         request.topics = list(topics.values())
         parts.counts.requests += 1
+        self._waits = True
         try:
             response = await self._peers.send_raw(
                 self.leader,
@@ -271,6 +334,7 @@ class LeaderFetch:
                 timeout_ms=max(parts.timeout_ms(), 2 * limits.wait_ms_max),
                 version_min=_VERSION_MIN,
             )
+            self._waits = False
             answer = await self._decode(response)
         except PeerError as error:
             await self._fail(str(error))
@@ -279,6 +343,8 @@ class LeaderFetch:
             log.error("broker %d sent a Fetch response that cannot be read: %s", self.leader, error)
             await self._fail(str(error))
             return
+        finally:
+            self._waits = False
         if answer.error_code:
             await self._refused(answer.error_code)
             return

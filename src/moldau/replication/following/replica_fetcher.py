@@ -3,7 +3,8 @@
     partition ──> fetch_from(leader, epoch, offset) ──> the fetch of that leader (leader_fetch.py)
                                                         one of `num.replica.fetchers`, by topic and index
 
-Each fetch has one connection and one request in flight. Not here: when to fetch from whom (role.py).
+Each fetch has one request in flight, and a second connection only for partitions that cannot wait for it.
+Not here: when to fetch from whom (role.py).
 """
 
 import zlib
@@ -32,7 +33,7 @@ class ReplicaFetcher:
         self._parts = parts
         self._make_peers = make_peers
         self._fetcher_count = fetcher_count
-        self._peers: dict[int, BrokerPeers] = {}
+        self._peers: dict[str, BrokerPeers] = {}
         self._fetches: dict[tuple[int, int], LeaderFetch] = {}  # by leader and number
         self._places: dict[Partition, LeaderFetch] = {}
         self._closed = False
@@ -53,11 +54,19 @@ class ReplicaFetcher:
     def _fetch(self, leader: int, number: int) -> LeaderFetch:
         found = self._fetches.get((leader, number))
         if found is None:
-            peers = self._peers.get(number)
-            if peers is None:
-                peers = self._peers[number] = self._make_peers(f"fetcher-{number}")
-            found = self._fetches[leader, number] = LeaderFetch(leader, self._parts, peers)
+            found = self._fetches[leader, number] = LeaderFetch(
+                leader,
+                self._parts,
+                self._peers_for(f"fetcher-{number}"),
+                lambda: self._peers_for(f"fetcher-{number}-early"),
+            )
         return found
+
+    def _peers_for(self, purpose: str) -> BrokerPeers:
+        peers = self._peers.get(purpose)
+        if peers is None:
+            peers = self._peers[purpose] = self._make_peers(purpose)
+        return peers
 
     def stop(self, partition: "Partition") -> None:
         """As `FollowerFetcher.stop`."""
