@@ -35,6 +35,7 @@ from moldau.metadata.store import (
     SessionEnded,
     VersionConflict,
 )
+from moldau.metadata.zookeeper import turns
 from moldau.metadata.zookeeper.append import Append
 from moldau.metadata.zookeeper.log_reading import LogReader, Offload
 from moldau.metadata.zookeeper.payload import entry_in_slices, pack
@@ -185,6 +186,46 @@ def test_of_two_snapshots_at_once_one_is_kept(zookeeper_world):
             newcomer = world.make()
             assert await newcomer.open() == follower.image
             await newcomer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_was_overtaken_goes_first(zookeeper_world, monkeypatch):
+    world = zookeeper_world
+    monkeypatch.setattr(turns, "GIVE_WAY_MS_MAX", WAIT_SECONDS * 1_000)
+
+    async def scenario():
+        async with opened(world, 2) as ((one, first), (two, second)):
+            await one.append_if(0, [config("0")])
+            with pytest.raises(VersionConflict):
+                await two.append_if(0, [config("two")])
+            assert len(world.children(world.layout.head)) == 1
+            await one.append_if(1, [config("1")])
+            waiting = asyncio.ensure_future(one.append_if(2, [config("2")]))
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+            await world.settle()
+            assert await two.append_if(second.image.version, [config("two")]) == 3
+            with pytest.raises(VersionConflict):
+                await waiting
+            await until(lambda: not world.children(world.layout.head), "the claim's removal")
+            assert await one.append_if(first.image.version, [config("3")]) == 4, "at once"
+            assert await one.append_if(first.image.version, [config("4")]) == 5
+
+    asyncio.run(scenario())
+
+
+def test_nobody_waits_for_long_for_a_broker_that_gave_its_decision_up(zookeeper_world):
+    world = zookeeper_world
+
+    async def scenario():
+        async with opened(world, 2) as ((one, _), (two, _)):
+            await one.append_if(0, [config("0")])
+            with pytest.raises(VersionConflict):
+                await two.append_if(0, [config("two")])
+            for version in range(1, 4):
+                await one.append_if(version, [config(str(version))])
+            await until(lambda: not world.children(world.layout.head), "the claim's removal")
 
     asyncio.run(scenario())
 
