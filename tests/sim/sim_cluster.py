@@ -23,6 +23,8 @@ from sim_world import World
 from torture.reading import Place
 
 LAG_MS = 3000
+EVENTS_MAX = 60_000
+"""Some ten times what a usual run has."""
 _SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -42,6 +44,7 @@ class Cluster:
     def __init__(self, world: World, count: int, *, replicas: int = 0, **settings: str) -> None:
         """`replicas`: of the internal topics, else all brokers. Settings with _ for the dots."""
         self.world = world
+        world.loop.events_max = EVENTS_MAX
         self.ensemble = SimEnsemble(world.loop, world.network, world.draw("ensemble"))
         told = {key.replace("_", "."): value for key, value in settings.items()}
         copies = str(replicas or count)
@@ -72,9 +75,10 @@ class Cluster:
         return [*(machine.name for machine in self.machines), ENSEMBLE]
 
     async def start(self) -> None:
-        """All brokers at once."""
+        """All brokers at once; each knows all of them then."""
         for started in [machine.begin_start() for machine in self.machines]:
             assert await started
+        await self.world.until(lambda: not self.behind())
 
     def client(self, name: str) -> ClusterClient:
         """A client process that knows all brokers."""

@@ -19,6 +19,9 @@ from moldau.protocol.messages.list_offsets import (
 )
 from moldau.protocol.messages.list_transactions import ListTransactionsRequest
 
+STILL_SECONDS_MAX = 20.0
+"""A new leader learns its high watermark by its followers' fetches; so long may a partition stand still."""
+
 
 class ClusterReader:
     """Reads all partitions from the first record on, through every change of their leaders."""
@@ -89,8 +92,14 @@ async def read_everything(client: ClusterClient, history: History, ends: Mapping
     complaints: list[str] = []
     for place, end in ends.items():
         reader = PartitionReader(client.leader(place), place, 20_000)
+        deadline = client.world.loop.time() + STILL_SECONDS_MAX
         while reader.position < end:
-            if not await reader.step():
+            if await reader.step():
+                continue
+            if reader.complaints:
+                break
+            await client.pause()
+            if client.world.loop.time() > deadline:
                 reader.complain(f"Fetch at {reader.position} brings nothing below the end {end}")
                 break
         reader.must_be_closed()

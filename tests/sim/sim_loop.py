@@ -71,6 +71,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             None
         )
         """Asked before a blocking function runs; what it raises is the function's outcome."""
+        self.events_max = STANDSTILL_EVENTS
+        """After so many events a run counts as one that does not end."""
         self._random = source
         self._now = 0.0
         self._order = itertools.count()
@@ -180,7 +182,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def run_until(self, done: Callable[[], bool], seconds_max: float) -> None:
         """Run until `done()`. StandsStill when that cannot come, or has not after so much virtual time."""
         end = self._now + seconds_max
-        events_end = self.trace.count + STANDSTILL_EVENTS
+        events_end = self.trace.count + self.events_max
         asyncio._set_running_loop(self)
         self._running = True
         try:
@@ -190,7 +192,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 if self._now > end:
                     raise StandsStill(f"not done after {seconds_max} s of virtual time")
                 if self.trace.count > events_end:
-                    raise StandsStill(f"not done after {STANDSTILL_EVENTS} events")
+                    raise StandsStill(f"not done after {self.events_max} events")
         finally:
             self._running = False
             asyncio._set_running_loop(None)

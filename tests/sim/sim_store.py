@@ -233,13 +233,15 @@ class SimStore:
 
     def expire(self) -> None:
         """The ensemble ends the session, for reasons of its own."""
-        if self._session in self._ensemble.sessions and self._session is not None:
-            self._ensemble.end(self._session)
-            self.drop()
+        self.session_over("the session was ended")
 
     def session_over(self, reason: str) -> None:
-        """As `expire`: the same broker has registered from another process (`SharedMemory.register`)."""
-        self.expire()
+        """As `expire`. The broker hears of it with its next connection."""
+        del reason
+        session = next((each for each in self._ensemble.sessions if each.store is self), None)  # type: ignore[comparison-overlap]
+        if session is not None:
+            self._ensemble.end(session)
+            self.drop()
 
     # Requests, on the broker's side
 
@@ -342,11 +344,11 @@ class SimStore:
         there = passes and not self.process.paused  # the kernel takes bytes, but nobody answers
         if there or ensemble.away:
             self._heard_at = now
-        if there:
-            if not self._up and not self._closed:
+        if there and not self._up:
+            if not self._closed:
                 self._connect()
-        elif not passes:
-            self.drop()
+        elif not passes or (self._session is not None and self._session not in ensemble.sessions):
+            self.drop()  # or the same broker has registered from another process
         session = next((each for each in ensemble.sessions if each.store is self), None)  # type: ignore[comparison-overlap]
         if session is not None and now - self._heard_at > ensemble.session_timeout_ms / 1000:
             ensemble.end(session)

@@ -80,9 +80,12 @@ class ReplicaFetcher:
             fetch.begin()
 
     def follow(self, image: Image) -> None:
-        """The metadata changed: connections to brokers that went are closed."""
+        """The metadata changed: connections to brokers that went are closed. This broker may be registered
+        again: leaders that it was given in between are fetched from now on.
+        """
         for peers in self._peers.values():
             peers.follow(image)
+        self.begin()
 
     def close(self) -> None:
         """Fetch nothing more."""

@@ -1,0 +1,206 @@
+"""What is done to a cluster, drawn from the seed: one misfortune after another, now and then two at once.
+
+Each is a coroutine that begins, lasts, and ends by itself; `Cluster.heal` ends whatever is left. The list is
+by who is hit: a broker's process, its disk, the network, the metadata store.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from histories.history import Fault, History
+from sim_cluster import Cluster
+from sim_machine import Machine, disk_full
+from sim_store import ENSEMBLE
+
+Misfortune = Callable[[Cluster, random.Random], Coroutine[Any, Any, None]]
+
+
+def _seconds(draw: random.Random) -> float:
+    """Mostly shorter than a session, sometimes much longer than everything."""
+    return draw.choice((0.2, 1.0, 4.0, 4.0, 12.0)) * draw.random()
+
+
+async def _again(cluster: Cluster, machine: Machine, draw: random.Random, *, power: bool = False) -> None:
+    """Start it after a while; it may die on the way."""
+    await cluster.world.sleep_ms(1000 * _seconds(draw))
+    while not machine.runs:
+        if draw.random() < 0.2:
+            machine.die_after(draw.randint(0, 300), power=power)
+        await machine.begin_start()
+    machine.die_after(None)
+
+
+async def _dies(cluster: Cluster, draw: random.Random, *, power: bool) -> None:
+    machine = draw.choice(cluster.machines)
+    machine.die_after(draw.randint(0, draw.choice((20, 500))), power=power)
+    await _wait(cluster, lambda: not machine.runs, 3.0)
+    if machine.runs:
+        machine.power_cut() if power else machine.kill()
+    await _again(cluster, machine, draw, power=power)
+
+
+async def _wait(cluster: Cluster, done: Callable[[], bool], seconds_max: float) -> None:
+    end = cluster.world.loop.time() + seconds_max
+    while not done() and cluster.world.loop.time() < end:
+        await cluster.world.sleep_ms(5)
+
+
+async def kill(cluster: Cluster, draw: random.Random) -> None:
+    """kill -9 at any step."""
+    await _dies(cluster, draw, power=False)
+
+
+async def power_cut(cluster: Cluster, draw: random.Random) -> None:
+    """A machine without power: what was not synced is there by chance. Needs durability `group`."""
+    await _dies(cluster, draw, power=True)
+
+
+async def stop(cluster: Cluster, draw: random.Random) -> None:
+    """An orderly stop, and a start."""
+    machine = draw.choice(cluster.machines)
+    if machine.runs and machine.node is not None and machine.node.phase == "RUNNING":
+        await machine.stop()
+    await _again(cluster, machine, draw)
+
+
+async def pause(cluster: Cluster, draw: random.Random) -> None:
+    """SIGSTOP, for up to 40 seconds."""
+    machine = draw.choice(cluster.machines)
+    machine.pause()
+    await cluster.world.sleep_ms(1000 * draw.choice((1.0, 5.0, 5.0, 40.0)) * draw.random())
+    machine.resume()
+
+
+async def isolate(cluster: Cluster, draw: random.Random) -> None:
+    """One broker is cut off: from the other brokers, from the store, or from both; in one direction or both.
+    Clients still reach it."""
+    one = draw.choice(cluster.machines).name
+    others = [machine.name for machine in cluster.machines if machine.name != one]
+    others = draw.choice((others, [ENSEMBLE], [*others, ENSEMBLE], others[:1]))
+    await _cut(cluster, draw, [one], others)
+
+
+async def halve(cluster: Cluster, draw: random.Random) -> None:
+    """Clients and brokers on two sides, the store on one of them."""
+    hosts = [*cluster.hosts, *(each.host for each in cluster.world.processes if each.alive)]
+    one = [host for host in hosts if draw.random() < 0.3]
+    await _cut(cluster, draw, one, [host for host in hosts if host not in one])
+
+
+async def _cut(cluster: Cluster, draw: random.Random, here: Sequence[str], there: Sequence[str]) -> None:
+    network = cluster.world.network
+    direction = draw.choice(("both", "both", "out", "in"))
+    pairs = [(one, other) for one in here for other in there]
+    for one, other in pairs:
+        if direction == "in":
+            network.separate(other, one, one_way=True)
+        else:
+            network.separate(one, other, one_way=direction == "out")
+    await cluster.world.sleep_ms(1000 * _seconds(draw))
+    for one, other in pairs:
+        network.join(one, other)
+
+
+async def break_connections(cluster: Cluster, draw: random.Random) -> None:
+    """Some connections are reset, or forgotten by one end."""
+    for _ in range(draw.randint(1, 4)):
+        break_them = draw.choice((cluster.world.network.reset, cluster.world.network.half_open))
+        break_them(draw.random())
+        await cluster.world.sleep_ms(300 * draw.random())
+
+
+async def slow_network(cluster: Cluster, draw: random.Random) -> None:
+    """Long ways, small segments."""
+    network = cluster.world.network
+    network.latency_seconds_max = draw.choice((0.02, 0.3))
+    network.segment_bytes_max = draw.choice((1400, 100))
+    await cluster.world.sleep_ms(1000 * _seconds(draw))
+    network.latency_seconds_max, network.segment_bytes_max = 0.002, 64 * 1024
+
+
+async def store_away(cluster: Cluster, draw: random.Random) -> None:
+    """Nobody reaches the metadata store, for up to a minute."""
+    cluster.ensemble.away = True
+    await cluster.world.sleep_ms(1000 * draw.choice((1.0, 5.0, 60.0)) * draw.random())
+    cluster.ensemble.away = False
+
+
+async def store_unreliable(cluster: Cluster, draw: random.Random) -> None:
+    """Answers of the store are lost or late."""
+    cluster.ensemble.loss = draw.choice((0.0, 0.3))
+    cluster.ensemble.latency_seconds_max = draw.choice((0.004, 0.3))
+    for _ in range(draw.randint(1, 5)):
+        await cluster.world.sleep_ms(300 * _seconds(draw))
+        for machine in cluster.machines:
+            store = cluster.ensemble.store_of(machine.process)
+            if store is not None and draw.random() < 0.3:
+                store.drop()
+    cluster.ensemble.loss, cluster.ensemble.latency_seconds_max = 0.0, 0.004
+
+
+async def session_ends(cluster: Cluster, draw: random.Random) -> None:
+    """A broker's session ends, while it serves."""
+    store = cluster.ensemble.store_of(draw.choice(cluster.machines).process)
+    if store is not None:
+        store.expire()
+
+
+async def disk_is_full(cluster: Cluster, draw: random.Random) -> None:
+    """One broker can write nothing for a while."""
+    machine = draw.choice(cluster.machines)
+    machine.disk_fault = disk_full
+    await cluster.world.sleep_ms(1000 * _seconds(draw))
+    machine.disk_fault = lambda operation, path: None
+
+
+async def disk_fails(cluster: Cluster, draw: random.Random) -> None:
+    """Some writes and syncs of one broker fail, and it is started again later."""
+    machine = draw.choice(cluster.machines)
+    chance = draw.choice((0.05, 1.0))
+
+    def fault(operation: str, path: str) -> None:
+        if operation in ("write", "sync") and draw.random() < chance:
+            raise OSError(errno.EIO, "input/output error", path)
+
+    machine.disk_fault = fault
+    await cluster.world.sleep_ms(1000 * _seconds(draw))
+    machine.disk_fault = lambda operation, path: None
+    machine.kill()
+    await _again(cluster, machine, draw)
+
+
+PROCESSES: tuple[Misfortune, ...] = (kill, kill, stop, pause, pause)
+NETWORK: tuple[Misfortune, ...] = (isolate, isolate, halve, break_connections, slow_network)
+STORE: tuple[Misfortune, ...] = (store_away, store_unreliable, session_ends)
+DISKS: tuple[Misfortune, ...] = (disk_is_full, disk_fails)
+ALL = PROCESSES + NETWORK + STORE
+
+
+async def torment_cluster(
+    cluster: Cluster,
+    history: History,
+    is_idle: Callable[[], bool],
+    kinds: Sequence[Misfortune] = ALL,
+    *,
+    count_max: int = 3,
+) -> None:
+    """Up to so many misfortunes; a fault counts as felt when somebody was at work."""
+    world, draw = cluster.world, cluster.world.draw("faults")
+    running: list[Awaitable[None]] = []
+    for _ in range(draw.randint(1, count_max)):
+        await world.sleep_ms(400 * draw.random())
+        misfortune = draw.choice(kinds)
+        fault = Fault(misfortune.__name__, world.loop.time(), bit=not is_idle())
+        history.faults.append(fault)
+        world.loop.trace.add(world.loop.time(), "faults", misfortune.__name__)
+        task = world.loop.create_task(misfortune(cluster, draw))
+        if draw.random() < 0.3:
+            running.append(task)
+        else:
+            await task
+    for each in running:
+        await each
