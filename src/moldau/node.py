@@ -319,6 +319,7 @@ class Node:
             timeout_ms=lambda: self._settings.replica_socket_timeout_ms,
             broker_epoch=lambda: self.controller.broker_epoch,
             counts=FetchCounts(),
+            quota=self.replicas.follower_quota,
         )
         return ReplicaFetcher(parts, self._make_peers, lambda: self._settings.num_replica_fetchers)
 

@@ -49,12 +49,17 @@ class ClusterProducer(SimProducer):
         if self.cluster.world.loop.time() > self._deadline:
             return "given up"
         rounds: dict[Endpoint, list[Sent]] = {}
+        # One leader a partition and round: what is learnt meanwhile must not let a batch overtake another.
+        leaders: dict[Place, Endpoint | None] = {}
         for each in todo:
-            try:
-                leader = await self.cluster.leader_of(each.place)
-            except Disconnected:
-                continue
-            rounds.setdefault(leader, []).append(each)
+            if each.place not in leaders:
+                try:
+                    leaders[each.place] = await self.cluster.leader_of(each.place)
+                except Disconnected:
+                    leaders[each.place] = None
+            leader = leaders[each.place]
+            if leader is not None:
+                rounds.setdefault(leader, []).append(each)
         errors = [await one for one in [self._begin(*each) for each in rounds.items()]]
         return next((error for error in errors if error), None)
 

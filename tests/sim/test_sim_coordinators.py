@@ -285,7 +285,7 @@ def test_a_topic_that_is_deleted_while_its_markers_wait_needs_none() -> None:
 
 @BOTH
 @pytest.mark.parametrize("how", ["hangs", "cut off", "cut off from brokers"])
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_deposed_coordinator_that_does_not_know_it_decides_nothing(
     how: str, transactions: int, seed: int
 ) -> None:
@@ -360,7 +360,7 @@ async def commit_soon(keeper: Any, group: str, offsets: dict[Place, int]) -> int
         await keeper.pause()
 
 
-@pytest.mark.seeds(12)
+@pytest.mark.seeds(6)
 def test_a_group_s_coordinator_dies_between_a_commit_and_its_answer(seed: int) -> None:
     async def story(stage: Stage) -> None:
         keeper = stage.client("keeper").coordinator("g", GROUP)

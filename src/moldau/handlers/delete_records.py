@@ -3,10 +3,12 @@
     v2  flexible
 
 The log start offset moves at once, never back, and never past the high watermark; the segments that lie
-wholly before it go with the next round of retention. Offset -1 means the high watermark. Kafka refuses it for
-topics that are only compacted.
+wholly before it go with the next round of retention. The response waits until all live replicas have moved
+theirs (replication/deletions.py). Offset -1 means the high watermark. Kafka refuses it for topics that are
+only compacted.
 """
 
+import asyncio
 from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
@@ -18,31 +20,51 @@ from moldau.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from moldau.replication.deletions import Deleted
+
+Pending = list[tuple[DeleteRecordsPartitionResult, "asyncio.Future[Deleted]"]]
+"""Rows whose outcome is not known yet."""
 
 
 @handles(DeleteRecordsRequest)
-def delete_records(
+async def delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
-) -> Generator[None, None, DeleteRecordsResponse]:
+) -> DeleteRecordsResponse:
+    response, pending = await broker.slow_lane.slices().run(delete_all(broker, request))
+    for row, future in pending:
+        row.error_code, row.low_watermark = await future
+    return response
+
+
+def delete_all(
+    broker: Broker, request: DeleteRecordsRequest
+) -> Generator[None, None, tuple[DeleteRecordsResponse, Pending]]:
+    """Delete here, in steps; the response, and what must be waited for before it leaves."""
     answer = DeleteRecordsResponse()
+    pending: Pending = []
     for topic in request.topics:
         rows = []
         # Of a partition that is named twice, the last row counts, as in Kafka.
         last = {asked.partition_index: asked for asked in topic.partitions}
         yield
         for asked in last.values():
-            rows.append(_delete(broker, topic.name, asked))
+            rows.append(_delete(broker, topic.name, asked, request.timeout_ms, pending))
             yield
         answer.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
-    return answer
+    return answer, pending
 
 
-def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(
+    broker: Broker, topic: str, asked: DeleteRecordsPartition, timeout_ms: int, pending: Pending
+) -> DeleteRecordsPartitionResult:
+    row = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1)
     partition = broker.replicas.partition(topic, asked.partition_index)
     if partition is None:
-        error_code, low_watermark = broker.replicas.absence(topic, asked.partition_index), -1
+        row.error_code = broker.replicas.absence(topic, asked.partition_index)
+        return row
+    deleted = broker.replicas.deletions.delete(partition, asked.offset, timeout_ms)
+    if isinstance(deleted, Deleted):
+        row.error_code, row.low_watermark = deleted
     else:
-        error_code, low_watermark = partition.delete_records(asked.offset)
-    return DeleteRecordsPartitionResult(
-        partition_index=asked.partition_index, low_watermark=low_watermark, error_code=error_code
-    )
+        pending.append((row, deleted))
+    return row

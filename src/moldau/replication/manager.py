@@ -39,6 +39,7 @@ from moldau.records.batch import BatchView, iter_batches
 from moldau.records.builder import build_batch
 from moldau.records.control import ControlType, EndTransactionMarker, parse_end_transaction_marker
 from moldau.records.record import Record
+from moldau.replication.deletions import Deletions
 from moldau.replication.follower_progress import ANY_BROKER_EPOCH
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.partition import Partition
@@ -107,6 +108,7 @@ class ReplicaManager:
             window_ms=static_settings.alter_log_dirs_replication_quota_window_size_seconds * 1_000,
         )
         """Of what moves between this broker's log directories."""
+        self.deletions = Deletions(timers, lambda node_id: self._broker_epoch(node_id) is not None)
         self._timeouts = Ticker(timers, clock, TIMEOUTS_MS, lambda each: each.has_timeouts)
         self._lags = Ticker(timers, clock, lag_max_ms / 2, lambda each: each.leads_followers)
         self._shared = SharedParts(
@@ -121,6 +123,7 @@ class ReplicaManager:
             is_stranger=self._is_stranger,
             storage_failed=self.storage_failed,
             lag_max_ms=lag_max_ms,
+            deletions=self.deletions,
             leader_quota=self.leader_quota,
             tells_followers=static_settings.replica_selector_class is not None,
         )
@@ -199,6 +202,8 @@ class ReplicaManager:
         version = new.version
         if old.configs is not new.configs:
             self._change_rates()
+        if old.brokers is not new.brokers:
+            self.deletions.brokers_changed()
         if old.topics is not new.topics:
             for name in [name for name in self._by_name if name not in new.topics]:
                 self._delete_topic(name, version)

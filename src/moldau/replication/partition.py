@@ -14,7 +14,7 @@ the connection: bench/hot_path.py. Not here: the log (log/), one write for a who
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from moldau.log.follower_append import FollowerAppended
@@ -59,6 +59,7 @@ class Partition:
         "_counted_offset",
         "_role",
         "_shared",
+        "deletion_waits",
         "dirty",
         "fetch_waiters",
         "flush_before_commit",
@@ -116,6 +117,7 @@ class Partition:
         self.follower_throttled = False
         """Whether this replica is, while it follows and is not in sync."""
         self.is_under_min_in_sync = False
+        self.deletion_waits = False  # DeleteRecords waits for followers
         self.dirty = False  # something was appended in this turn
         self.flush_before_commit = False  # an fsync stands between the write and the answer
         self.high_watermark = self._role.high_watermark
@@ -522,6 +524,8 @@ class Partition:
         )
         if outputs:
             self._carry_out(outputs)
+        if self.deletion_waits and shared.deletions is not None:
+            shared.deletions.look(self)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known leader epoch up to this one, and its end offset; the current one ends at the log
@@ -552,6 +556,12 @@ class Partition:
         self.log.increment_log_start_offset(offset)
         self.changed()
         return 0, self.log.log_start_offset
+
+    def low_watermark(self, is_live: Callable[[int], bool]) -> int:
+        """As leader: the smallest log start offset over the replicas on live brokers; -1 until each of them
+        has told it.
+        """
+        return self._role.low_watermark(self.log.log_start_offset, is_live)
 
     # What becomes of appends
 
@@ -669,6 +679,8 @@ class Partition:
     def changed(self) -> None:
         """The leader or log start offset changed, or the partition is gone: wake the parked fetches."""
         self._wake([*(self.fetch_waiters or ()), *(self.follower_waiters or ())], 0, 0)
+        if self.deletion_waits and self._shared.deletions is not None:
+            self._shared.deletions.look(self)
 
     def park(self, waiter: FetchWaiter, replica_id: int = CONSUMER) -> None:
         """Wake `waiter` when there is more to read, or when `changed` is called. A follower (a replica id of

@@ -42,7 +42,7 @@ acks=all is settled with 0 only at or below it; each append is settled once; not
 Hot: `appended` and `written` run for every Produce.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from moldau.metadata.image import NO_LEADER, PartitionState
@@ -194,6 +194,13 @@ class Role:
     def progress_of(self, replica: int) -> FollowerProgress | None:
         """What is known of this follower; None when the replica is not one of this leader's followers."""
         return self._followers.get(replica)
+
+    def low_watermark(self, log_start_offset: int, is_live: Callable[[int], bool]) -> int:
+        """The smallest log start offset over this replica, which has `log_start_offset`, and the followers on
+        live brokers.
+        """
+        offsets = [each.log_start_offset for node, each in self._followers.items() if is_live(node)]
+        return min(log_start_offset, *offsets) if offsets else log_start_offset
 
     # Roles
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.replication.deletions import Deletions
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.peers import FollowerFetcher, InSyncChanges, NoPeers
 from moldau.replication.replication_quota import ReplicationQuota
@@ -34,6 +35,8 @@ class SharedParts(NamedTuple):
     """
     storage_failed: "Callable[[Partition, OSError], None]" = _NO_FAILURE
     lag_max_ms: float = 30_000
+    deletions: Deletions | None = None
+    """DeleteRecords that wait for followers; None: none does."""
     leader_quota: ReplicationQuota = ReplicationQuota(lambda: 0.0)
     """Of what this broker sends to throttled followers."""
     tells_followers: bool = False

@@ -14,6 +14,7 @@ from data_plane_world import on_a_node, partition_of
 
 from moldau.handlers import describe_configs
 from moldau.handlers.broker import RequestContext
+from moldau.handlers.delete_records import delete_all
 from moldau.handlers.registry import TABLE
 from moldau.handlers.session import Session
 from moldau.node import Node
@@ -66,13 +67,6 @@ MANY = [
     OffsetForLeaderEpochRequest(
         topics=[OffsetForLeaderTopic(topic="a", partitions=[OffsetForLeaderPartition()] * ROWS)]
     ),
-    DeleteRecordsRequest(
-        topics=[
-            DeleteRecordsTopic(
-                name="a", partitions=[DeleteRecordsPartition(partition_index=i) for i in range(ROWS)]
-            )
-        ]
-    ),
     DescribeProducersRequest(topics=[TopicRequest(name="a", partition_indexes=list(range(ROWS)))]),
     DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="a", partitions=list(range(ROWS)))]),
     DescribeTopicPartitionsRequest(topics=[DescribedTopic(name=f"t{i}") for i in range(ROWS)]),
@@ -87,6 +81,19 @@ def test_many_rows_are_answered_in_as_many_steps(request_: Any, tmp_path: Path) 
     async def scene(node: Node) -> None:
         _, steps = counted(begun(node, request_))
         assert steps >= ROWS
+
+    on_a_node(scene, tmp_path)
+
+
+def test_records_of_many_partitions_are_deleted_in_steps(tmp_path: Path) -> None:
+    rows = [DeleteRecordsPartition(partition_index=i) for i in range(ROWS)]
+
+    async def scene(node: Node) -> None:
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="a", partitions=rows)])
+        (answer, pending), steps = counted(delete_all(node.broker, request))
+        assert steps >= ROWS
+        assert len(answer.topics[0].partitions) == ROWS
+        assert pending == []
 
     on_a_node(scene, tmp_path)
 
@@ -149,9 +156,8 @@ def test_a_partition_that_is_named_often_is_answered_once(tmp_path: Path) -> Non
         answer, _ = counted(begun(node, DescribeProducersRequest(topics=asked)))
         assert sum(len(topic.partitions) for topic in answer.topics) == 1
         rows = [DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (7, 9, 0)]
-        deleted, _ = counted(
-            begun(node, DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="a", partitions=rows)]))
-        )
+        deletes = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="a", partitions=rows)])
+        (deleted, _), _ = counted(delete_all(node.broker, deletes))
         (row,) = deleted.topics[0].partitions
         assert row.error_code == 0  # the last row counts: 7 and 9 would be out of range
 

@@ -71,7 +71,7 @@ class ZooKeeperWorld:
     def make(self, folder=None, **changed):
         proxy = Proxy(self.server.ports.client)
         store = ZooKeeperStore(
-            self.options(proxy.address, **changed),
+            self.options(**{"hosts": proxy.address, **changed}),
             clock=SystemClock(),
             timers=SlowTimers(),
             source=_SOURCE,
@@ -126,7 +126,7 @@ class ZooKeeperWorld:
 
     async def expire(self, store):
         session = store.session
-        client_id = session._client.client_id
+        client_id = (session.session_id, session._client._session_passwd)
         self.stores[store].cut()
         await until(lambda: not session.up)
         other = KazooClient(self.server.connect_string, client_id=client_id, timeout=SESSION_MS / 1000)

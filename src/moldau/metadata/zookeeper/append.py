@@ -57,21 +57,24 @@ class Append:
         self.in_doubt = False
         """Whether it may have been made, and that is not known yet."""
 
-    async def make(self, session: Session, node_version: int) -> None:
-        """Append through `session`. `node_version`: the head's while the log is at the version.
+    async def make(self, session: Session, node_version: int) -> int | None:
+        """Append through `session`. `node_version`: the head's while the log is at the version. Gives how
+        many children the head node had (turns.py), if that is known.
 
         Overtaken, Deposed, or what kazoo raises: nothing was appended. SessionOver: see `in_doubt`.
         """
         while True:
             try:
                 await self._write_parts(session)
-                await session.transaction(lambda request: self._fill(request, session, node_version))
+                results = await session.transaction(
+                    lambda request: self._fill(request, session, node_version)
+                )
             except ConnectionAway:
                 self.in_doubt = True
                 continue
             except Failure as failure:
                 if self.in_doubt and await self.is_made(session):
-                    return
+                    return None
                 self.in_doubt = False
                 if self._is_part(failure.index):
                     continue  # taken for a crashed writer's
@@ -80,7 +83,7 @@ class Append:
                 if isinstance(failure.cause, (zk.BadVersionError, zk.NodeExistsError)):
                     raise Overtaken from failure.cause
                 raise failure.cause from None
-            return
+            return int(results[self._checks + len(self._packed.parts)].numChildren)
 
     async def is_made(self, session: Session) -> bool:
         """Whether the entry is in the log."""

@@ -119,9 +119,10 @@ class LogReader:
             first = image.version + 1
             found = await self.entries(first, min(last, first + ENTRIES_AT_ONCE - 1))
             if None in found:
+                missing = first + found.index(None)
                 image = await self.snapshot()
-                if image.version < first:
-                    raise MetadataStoreError(f"{self._layout.entry(first)} is missing in ZooKeeper")
+                if image.version < missing:
+                    raise MetadataStoreError(f"{self._layout.entry(missing)} is missing in ZooKeeper")
                 continue
             changes = [each for each in found if each is not None]
             image = await self._offload(partial(_replayed, image, changes))

@@ -53,6 +53,7 @@ from moldau.metadata.zookeeper.registrations import Registrations
 from moldau.metadata.zookeeper.seat import Seats
 from moldau.metadata.zookeeper.session import ConnectionAway, Session, SessionOver
 from moldau.metadata.zookeeper.snapshots import Snapshots
+from moldau.metadata.zookeeper.turns import Turns
 
 log = logging.getLogger("moldau.metadata")
 
@@ -96,6 +97,7 @@ class ZooKeeperStore:
         self._folder = folder
         self._registrations = Registrations(self._layout, clock, 0)
         self._seats = Seats(self._layout, clock)
+        self._turns = Turns(self._layout, timers)
         self._session: Session | None = None
         self._begun = asyncio.Event()
         """Set while there is a session that was connected once."""
@@ -310,6 +312,8 @@ class ZooKeeperStore:
                 if changes is None:
                     await self._deliver_snapshot(reader, version)
                     break
+                if version > self._version:
+                    self._turns.entry_heard()
                 self._deliver_entry(version, changes)
         return head
 
@@ -393,15 +397,21 @@ class ZooKeeperStore:
             packed = pack(payload_id, payload, version + 1)
         else:
             packed = await self._offload(lambda: pack(payload_id, payload, version + 1))
+        if seat is None:
+            await self._turns.give_way()
+        if self._deliver is not None and self._version > version:
+            raise VersionConflict(version, self._version)
         append = Append(self._layout, version, changes, packed, seat)
         try:
-            await append.make(session, version - self._node_version_offset)
+            waiting = await append.make(session, version - self._node_version_offset)
+            self._turns.appended(waiting or 0)
         except SessionOver as error:
             if not append.in_doubt:
                 raise NoSession(str(error)) from error
             await self._find_out(append, version, error)
         except Overtaken:
             await self._forget(append, session)
+            await self._turns.overtaken(session)
             raise VersionConflict(version, await self._catch_up(version)) from None
         except Deposed:
             await self._forget(append, session)

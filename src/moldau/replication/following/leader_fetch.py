@@ -41,6 +41,7 @@ from moldau.protocol.wire import MalformedMessage
 from moldau.replication.following.followed import Followed
 from moldau.replication.following.follower_session import FetchLimits, FollowerSession
 from moldau.replication.following.out_of_range import find_start
+from moldau.replication.replication_quota import ReplicationQuota
 from moldau.replication.role_outputs import FetchFrom
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ _VERSION_MIN = 15  # with the replica's broker epoch (KIP-903)
 _PAUSE_MS_FIRST = 50.0
 _JITTER = 0.2
 _SAFE_WAIT_MS = 100.0
+_THROTTLED_MS = 100.0
 _EARLY_WAIT_MS = 20
 _SLICED_BYTES = 64 * 1024
 _ELEMENTS_MAX = 4_000_000
@@ -104,6 +106,8 @@ class FetchParts:
     broker_epoch: Callable[[], int]
     """Under which this broker is registered; -1: it is not."""
     counts: FetchCounts
+    quota: ReplicationQuota | None = None
+    """Of throttled partitions."""
 
 
 class LeaderFetch:
@@ -183,9 +187,25 @@ class LeaderFetch:
             followed.wants(fetch)
             self._unsafe.pop(followed, None)
         if not followed.paused:
+            self._ask_for(followed)
+        self.begin()
+
+    def _ask_for(self, followed: Followed) -> None:
+        """Fetch this partition with the next request, unless it must be slowed down (KIP-73)."""
+        partition, parts = followed.partition, self._parts
+        if (
+            partition.follower_throttled
+            and parts.node_id not in partition.isr
+            and parts.quota is not None
+            and parts.quota.exceeded()
+        ):
+            self._session.leave_out(followed)
+            followed.paused += 1
+            pause = followed.paused
+            parts.host.timers.call_later(_THROTTLED_MS, lambda: self._resume(followed, pause))
+        else:
             self._session.ask_for(followed)
             self._tell()
-        self.begin()
 
     def begin(self) -> None:
         """Begin to fetch, if there is something to, and this broker is registered: a fetch without a broker
@@ -439,6 +459,8 @@ class LeaderFetch:
                 return
             self._parts.counts.bytes_fetched += result.size_bytes
             partition.stats.replication_bytes_in += result.size_bytes
+            if partition.follower_throttled and self._parts.quota is not None:
+                self._parts.quota.record(result.size_bytes)
             if result.error_code:
                 self._append_refused(followed, result.error_code, result.error_message, position.offset)
                 return
@@ -499,8 +521,7 @@ class LeaderFetch:
         followed.paused = 0
         # What the role wanted before the error; had it changed, it would have said so.
         followed.ready = True
-        self._session.ask_for(followed)
-        self._tell()
+        self._ask_for(followed)
 
     async def _find_start(self, followed: Followed, pause: int) -> None:
         """The leader has nothing at this offset: begin where it has."""

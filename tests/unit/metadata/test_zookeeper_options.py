@@ -1,0 +1,105 @@
+"""What the settings under `zookeeper.` ask of the store, and what is said where they cannot be used."""
+
+import subprocess
+import sys
+
+import pytest
+
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.rows import SettingError
+from moldau.host import zookeeper_store
+from moldau.metadata.store import MetadataStoreError
+from moldau.metadata.zookeeper.options import Tls, options_of, parse_connect
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts", "root"),
+    [
+        ("a", "a:2181", ""),
+        ("a:1", "a:1", ""),
+        ("a:1,b:2 , c", "a:1,b:2,c:2181", ""),
+        ("a:1/", "a:1", ""),
+        ("a:1,b:2/kafka/prod/", "a:1,b:2", "/kafka/prod"),
+        ("[::1]:1,[fe80::1]/x", "[::1]:1,[fe80::1]:2181", "/x"),
+    ],
+)
+def test_connect_strings(text, hosts, root):
+    assert parse_connect(text) == (hosts, root)
+
+
+@pytest.mark.parametrize("text", ["", ",", "a:", "a:x", "a:0", "a:70000", ":1", "a:1,", "/chroot", "a/../b"])
+def test_connect_strings_that_are_none(text):
+    with pytest.raises(SettingError, match=r"zookeeper\.connect="):
+        parse_connect(text)
+
+
+def settings(**named):
+    return BrokerSettings(zookeeper_connect="a:1/x", **named)
+
+
+def test_defaults_are_kafkas():
+    options = options_of(settings())
+    assert (options.hosts, options.root) == ("a:1", "/x")
+    assert options.session_timeout_ms == options.connection_timeout_ms == 18_000
+    assert options.in_flight_max == 10
+    assert options.credentials is options.tls is None
+    assert not options.private
+    assert options.protocols["SASL_SSL"] == "SASL_SSL"
+
+
+def test_credentials():
+    named = {"moldau_zookeeper_user": "u", "moldau_zookeeper_password": "p"}
+    options = options_of(settings(zookeeper_set_acl=True, zookeeper_connection_timeout_ms=5, **named))
+    assert (options.credentials, options.private, options.connection_timeout_ms) == ("u:p", True, 5)
+    with pytest.raises(SettingError, match="belong together"):
+        options_of(settings(moldau_zookeeper_user="u"))
+    with pytest.raises(SettingError, match=r"zookeeper\.set\.acl needs moldau\.zookeeper\.user"):
+        options_of(settings(zookeeper_set_acl=True))
+
+
+def test_tls():
+    options = options_of(settings(zookeeper_ssl_client_enable=True))
+    assert options.tls == Tls(None, None, None, True)
+    options = options_of(
+        settings(
+            zookeeper_ssl_client_enable=True,
+            zookeeper_ssl_keystore_location="/k.pem",
+            zookeeper_ssl_keystore_password="p",
+            zookeeper_ssl_truststore_location="/t",
+            zookeeper_ssl_truststore_type="PEM",
+            zookeeper_ssl_endpoint_identification_algorithm="",
+        )
+    )
+    assert options.tls == Tls("/k.pem", "p", "/t", False)
+    for named in (
+        {"zookeeper_ssl_keystore_location": "/k.jks"},
+        {"zookeeper_ssl_truststore_location": "/t.pem", "zookeeper_ssl_truststore_type": "PKCS12"},
+    ):
+        with pytest.raises(SettingError, match=r"must be a PEM file"):
+            options_of(settings(zookeeper_ssl_client_enable=True, **named))
+
+
+def test_kazoo_is_not_installed(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("moldau.metadata.zookeeper")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "kazoo", None)
+    monkeypatch.setitem(sys.modules, "kazoo.client", None)
+    with pytest.raises(MetadataStoreError, match=r"pip install 'moldau\[cluster\]'"):
+        zookeeper_store(None, settings(), None)
+
+
+def test_a_single_broker_imports_no_client():
+    program = (
+        "import asyncio, sys, tempfile\n"
+        "from moldau.core.settings.broker import BrokerSettings\n"
+        "from moldau.node import Node\n"
+        "async def run():\n"
+        "    with tempfile.TemporaryDirectory() as folder:\n"
+        "        node = Node(BrokerSettings(log_dir=folder, listeners=('PLAINTEXT://127.0.0.1:0',)))\n"
+        "        await node.start()\n"
+        "        await node.stop()\n"
+        "asyncio.run(run())\n"
+        "print([name for name in sys.modules if name.startswith(('kazoo', 'moldau.metadata.zookeeper'))])\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
