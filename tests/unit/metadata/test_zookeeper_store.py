@@ -599,6 +599,22 @@ def test_no_zookeeper_there(zookeeper_world):
     asyncio.run(scenario())
 
 
+def test_a_session_of_another_length_than_asked_for_is_said(zookeeper_world, caplog):
+    async def scenario():
+        store = zookeeper_world.make(session_timeout_ms=50)
+        await store.open()
+        await until(lambda: store.session.timeout_ms == 200)
+        await store.close()
+        store = zookeeper_world.make()
+        await store.open()
+        await store.close()
+
+    asyncio.run(scenario())
+    said = [record.getMessage() for record in caplog.records if "gives sessions of" in record.getMessage()]
+    assert len(said) == 1
+    assert "sessions of 200 ms, not the 50 ms" in said[0]
+
+
 def test_many_brokers_begin_at_once_on_an_empty_ensemble(zookeeper_world):
     async def scenario():
         stores = [zookeeper_world.make() for _ in range(6)]

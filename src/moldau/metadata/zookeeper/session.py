@@ -118,6 +118,8 @@ class Session:
         """When `up` last changed, on the host's counter."""
         self.session_id = 0
         """Of the session: the owner of its ephemeral nodes."""
+        self.timeout_ms = options.session_timeout_ms
+        """After how long without a sign of life ZooKeeper ends the session."""
         self.latency_ms = 0.0
         """How long the last call took."""
         self._up_or_over = asyncio.Event()
@@ -146,15 +148,40 @@ class Session:
             check_hostname=tls.checks_host if tls else False,
         )
         self._client.add_listener(self._state_heard)
+        self._hear_timeout()
 
     def start(self) -> None:
         """Begin to connect; `connected` is called when it is done."""
+        log.info("connecting to ZooKeeper at %s", self.options.hosts)
         self._client.start_async()
         self._beat()
 
     def public_acl(self) -> Any:
         """For nodes that everybody may read."""
         return [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE] if self.options.private else None
+
+    def _hear_timeout(self) -> None:
+        """Hear how long ZooKeeper lets sessions last, which kazoo knows, but does not tell."""
+        connection = self._client._connection
+        connect = connection._connect
+
+        def connect_and_hear(*arguments: Any) -> Any:
+            timeouts_ms = connect(*arguments)
+            self._soon(self._timeout_heard, round(timeouts_ms[0] * 3 / 2))  # it waits 2/3 for a sign of life
+            return timeouts_ms
+
+        connection._connect = connect_and_hear
+
+    def _timeout_heard(self, timeout_ms: int) -> None:
+        asked_ms = self.options.session_timeout_ms
+        if timeout_ms != self.timeout_ms and abs(timeout_ms - asked_ms) > 1:
+            log.warning(
+                "ZooKeeper gives sessions of %d ms, not the %d ms of zookeeper.session.timeout.ms: it allows "
+                "from 2 to 20 of its ticks (minSessionTimeout and maxSessionTimeout in zoo.cfg)",
+                timeout_ms,
+                asked_ms,
+            )
+        self.timeout_ms = timeout_ms
 
     # Calls
 
@@ -327,14 +354,12 @@ class Session:
 
     def _beat(self) -> None:
         self._beat_seconds = self._seconds()
-        self._beat_timer = self._timers.call_later(
-            self.options.session_timeout_ms / _BEATS_A_SESSION, self._beat
-        )
+        self._beat_timer = self._timers.call_later(self.timeout_ms / _BEATS_A_SESSION, self._beat)
 
     def _look_at_the_loop(self) -> None:
         """In kazoo's thread: give the session up if the event loop hangs."""
         still_seconds = self._seconds() - self._beat_seconds
-        if still_seconds * 1000 > self.options.session_timeout_ms and not self._given_up and not self.over:
+        if still_seconds * 1000 > self.timeout_ms and not self._given_up and not self.over:
             self._given_up = True
             log.error(
                 "the event loop has stood still for %.1f s: this broker gives its ZooKeeper session up",
