@@ -211,7 +211,7 @@ class Node:
         if self._loading is not None:
             # A start that was called off: the thread goes on, and holds the folders until it is done.
             await asyncio.wait([self._loading])
-        self.logs.close(clean=self._clean, broker_epoch=self.controller.broker_epoch)
+        self.logs.close(clean=self._clean, broker_epoch=self.controller.complete_since)
 
     async def _open_logs(self) -> None:
         self._stops.append(("logs", self._close_logs))
@@ -291,6 +291,7 @@ class Node:
         self._stops.append(("in-sync changes", in_sync_changes.stop))
         self._stops.append(("partitions", self.replicas.close))
         self.logs.on_offline = self._directory_failed
+        self.replicas.may_lead = False  # before it is registered
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.replicas.serve(self.slow_lane)
         self.replicas.set_strays_aside()

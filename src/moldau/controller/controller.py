@@ -205,6 +205,13 @@ class Controller:
         epoch = self._presence.broker_epoch
         return NO_BROKER_EPOCH if epoch is None else epoch
 
+    @property
+    def complete_since(self) -> int:
+        """For the clean-shutdown marker: a broker epoch since which the logs here have lost nothing, as the
+        cluster knows it; also if the session has ended since.
+        """
+        return self._presence.complete_since
+
     async def close(self) -> None:
         """Finish the append in flight, and close the store."""
         self._losses.stop()

@@ -23,6 +23,7 @@ from moldau.core.timers import TimerHandle, Timers
 from moldau.metadata.changes import Change, ConfigsChanged
 from moldau.metadata.image import Image
 from moldau.metadata.store import (
+    NO_BROKER_EPOCH,
     ControllerFenced,
     Event,
     LiveBrokers,
@@ -59,6 +60,9 @@ class Presence:
         """Called when this broker becomes the controller, and (with None) when it is no longer."""
         self.broker_epoch: int | None = None
         """The broker epoch of the present registration; None while there is none."""
+        self._complete_since: list[int] = []
+        """Broker epochs since which the logs here have lost nothing: this process's, and that before a stop.
+        """
         self.controller_epoch: int | None = None
         """The controller epoch of this broker; None while it is not the controller."""
         self._registration: Registration | None = None
@@ -82,6 +86,8 @@ class Presence:
         """
         self._loop = loop
         self._registration = registration
+        if registration.previous_broker_epoch != NO_BROKER_EPOCH:
+            self._complete_since.append(registration.previous_broker_epoch)
         self._joined = asyncio.get_running_loop().create_future()
         self._limit_ms = limit_ms
         self._wake()
@@ -102,6 +108,16 @@ class Presence:
         if self._joined is not None and not self._joined.done():
             self._joined.set_exception(MetadataStoreError(f"{self._refused}; give each broker its own"))
             self._registration = None
+
+    @property
+    def complete_since(self) -> int:
+        """A broker epoch since which the logs here have lost nothing: the one in the image, if it is one. (A
+        session may end before the controller has heard of it.) NO_BROKER_EPOCH if there is none.
+        """
+        epochs, known = self._complete_since, self._view.image.brokers.get(self._node_id)
+        if known is not None and known.broker_epoch in epochs:
+            return known.broker_epoch
+        return epochs[-1] if epochs else NO_BROKER_EPOCH
 
     @property
     def live(self) -> Mapping[int, Registration]:
@@ -228,8 +244,9 @@ class Presence:
 
     async def _register(self) -> bool:
         assert self._registration is not None
+        broker = self._registration._replace(previous_broker_epoch=self.complete_since)
         try:
-            epoch = await self._store.register_broker(self._registration)
+            epoch = await self._store.register_broker(broker)
         except NodeIdInUse as error:
             if self._refused != str(error):
                 log.warning("%s; waiting until it is free", error)
@@ -239,8 +256,7 @@ class Presence:
             return False
         self._refused = ""
         self.broker_epoch = epoch
-        # If the session ends while this process runs, its logs have lost nothing.
-        self._registration = self._registration._replace(previous_broker_epoch=epoch)
+        self._complete_since.append(epoch)
         self._seat_sought = True
         return True
 

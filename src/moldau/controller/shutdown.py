@@ -50,6 +50,7 @@ def hand_over(image: Image, node_id: int, rules: RulesOf) -> Steps[Handover]:
     moved = Entries()
     led_by_others = left = 0
     example = ""
+    some_offline = any(each.offline for each in image.brokers.values())
     for name, topic in image.topics.items():
         yield
         rows: list[tuple[int, PartitionState]] = []
@@ -59,7 +60,7 @@ def hand_over(image: Image, node_id: int, rules: RulesOf) -> Steps[Handover]:
             if state.leader != node_id and node_id not in state.isr:
                 continue
             able = [node for node in state.replicas if node in active]
-            if any(each.offline for each in image.brokers.values()):
+            if some_offline:
                 able = [n for n in able if not image.brokers[n].has_offline(topic.topic_id, index)]
             after = _without(state, node_id, able, rules(name).min_isr)
             if after is not state:

@@ -23,11 +23,12 @@ from moldau.core.settings.topic import TopicSettings
 from moldau.core.slow_lane import SlowLane
 from moldau.log.log import AppendResult, Log, Origin
 from moldau.log.manager import LogManager
-from moldau.metadata.changes import Change
+from moldau.metadata.changes import BrokerRegistered, Change
 from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.image import (
     EMPTY_IMAGE,
     GROUP_OFFSETS_TOPIC,
+    NO_LEADER,
     TRANSACTION_STATE_TOPIC,
     Image,
     PartitionState,
@@ -139,6 +140,9 @@ class ReplicaManager:
         self._by_name: dict[str, dict[int, Partition]] = {}
         self.by_name_bytes: dict[bytes, dict[int, Partition]] = {}
         self.by_topic_id: dict[bytes, dict[int, Partition]] = {}
+        self.may_lead = True
+        """False until this broker's registration is in the metadata: what an image from before a restart says
+        it leads, it leads in the next leader epoch only, since the end of its logs may be lost."""
         self.stats: dict[str, TopicStats] = {}
         self.unopened: dict[str, str] = {}
         """Topics with a partition that could not be opened or created, and why; it is retried."""
@@ -200,6 +204,10 @@ class ReplicaManager:
         """
         self._image = new
         version = new.version
+        if not self.may_lead:
+            self.may_lead = any(
+                isinstance(each, BrokerRegistered) and each.node_id == self._node_id for each in changes
+            )
         if old.configs is not new.configs:
             self._change_rates()
         if old.brokers is not new.brokers:
@@ -259,6 +267,8 @@ class ReplicaManager:
         version: int,
     ) -> None:
         partition = partitions.get(index)
+        if not self.may_lead and state.leader == self._node_id:
+            state = state._replace(leader=NO_LEADER)
         if partition is None:
             if self._node_id not in state.replicas:
                 return

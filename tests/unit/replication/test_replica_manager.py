@@ -16,7 +16,15 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.timers import ManualTimers
 from moldau.log.manager import LogManager
-from moldau.metadata.changes import ConfigsChanged, PartitionChanged, TopicCreated, TopicDeleted, replay
+from moldau.metadata.changes import (
+    BrokerRegistered,
+    ConfigsChanged,
+    LeadershipRenewed,
+    PartitionChanged,
+    TopicCreated,
+    TopicDeleted,
+    replay,
+)
 from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState, ResourceType
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.group_commit import GroupCommit
@@ -59,6 +67,22 @@ def test_partitions_come_with_their_topic_and_go_with_it(tmp_path: Path) -> None
         assert not world.replicas.by_topic_id
         assert not partition.writable
         assert not (tmp_path / "t-1").exists()
+
+    asyncio.run(scene())
+
+
+def test_what_it_led_before_a_restart_it_leads_again_in_the_next_epoch_only(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.replicas.may_lead = False
+        world.apply(CREATED, BrokerRegistered(2, 1, {}, None))
+        partition = world.replicas.partition("t", 1)
+        assert partition is not None
+        assert not partition.leads
+        assert partition.refusal() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        world.apply(BrokerRegistered(1, 2, {}, None), LeadershipRenewed(1))
+        assert partition.leads
+        assert partition.leader_epoch == 1
 
     asyncio.run(scene())
 
