@@ -27,6 +27,7 @@ from histories.history import Fault
 from moldau.testing import Cluster
 from torture.cluster_proxy import Cable
 from torture.cluster_record import Recorder, now_s
+from torture.cluster_views import View, view_of
 
 KILL, STOP, PAUSE, MEMBER, ENSEMBLE, CUT, DISK = "kill", "stop", "pause", "member", "ensemble", "cut", "disk"
 FELT_WITHIN_S = 60.0
@@ -186,20 +187,25 @@ class Faults:
         return self.draw.choice(leaders) if leaders else self.draw.choice(self.cluster.node_ids)
 
     def _leads(self, node: int) -> bool:
-        """Whether, as the others see it, this broker leads anything; True while nobody answers."""
-        try:
-            found = self.cluster.admin().list_topics(self.topic, timeout=3).topics[self.topic]
-        except KafkaException:
-            return True
-        # The broker that was cut off may be the one that answered: it still believes in itself.
-        return not found.partitions or any(each.leader in (node, -1) for each in found.partitions.values())
+        """Whether, as another broker sees it, this broker leads anything; True while nobody answers."""
+        view = self._view_without(node)
+        return not view or any(leader in (node, -1) for leader, _, _ in view.values())
 
     def _alone(self, node: int) -> bool:
-        """Whether some partition of this leader has lost its followers."""
-        with suppress(KafkaException):
-            found = self.cluster.admin().list_topics(self.topic, timeout=3).topics[self.topic]
-            return any(each.leader == node and len(each.isrs) == 1 for each in found.partitions.values())
-        return False
+        """Whether, as another broker sees it, some partition of this leader has lost its followers."""
+        return any(
+            leader == node and in_sync == (node,) for leader, _, in_sync in self._view_without(node).values()
+        )
+
+    def _view_without(self, node: int) -> View:
+        """What one of the others believes: the broker that was cut off may still believe in itself."""
+        for address, other in zip(
+            self.cluster.bootstrap_servers.split(","), self.cluster.node_ids, strict=True
+        ):
+            view = view_of(address) if other != node else ""
+            if isinstance(view, dict):
+                return {place: row for place, row in view.items() if place[0] == self.topic}
+        return {}
 
     def _can_change_metadata(self) -> bool:
         name = f"try-{now_s()}"

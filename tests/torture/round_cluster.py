@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from histories.checker import check
 from histories.history import History, Place
 from histories.lines import from_lines
@@ -35,6 +35,7 @@ from torture.cluster_faults import CUT, DISK, ENSEMBLE, MEMBER, Faults
 from torture.cluster_judge import judge_copies, judge_replicas, longest_pauses
 from torture.cluster_proxy import Cable
 from torture.cluster_record import Recorder
+from torture.cluster_views import disagreement
 from torture.cluster_witness import ClusterWitness
 from torture.load import QUICK_RECONNECT
 from torture.reading import read_committed
@@ -97,6 +98,9 @@ def run(torture: Round, size: ClusterSize) -> str:
             progress.wait_for_all()
             _restart_fallen(clients)
         cluster.wait_until_in_sync()
+        torture.complain(
+            filter(None, [disagreement(cluster.bootstrap_servers.split(","), RECOVERED_WITHIN_S)])
+        )
         history = _drain(torture, cluster, clients, witness)
         for node in cluster.node_ids:
             cluster.stop(node)
@@ -310,9 +314,9 @@ def _settled_ends(torture: Round, cluster: Cluster, topics: Mapping[str, int]) -
         hanging = "nobody answers"
         try:
             for isolation in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED):
-                futures = cluster.admin().list_offsets(
-                    dict(wanted), isolation_level=isolation, request_timeout=10
-                )
+                # A new one each time: librdkafka's keeps the leader epochs that it has seen once.
+                admin = AdminClient({**QUICK_RECONNECT, "bootstrap.servers": cluster.bootstrap_servers})
+                futures = admin.list_offsets(dict(wanted), isolation_level=isolation, request_timeout=10)
                 found.append(
                     {(at.topic, at.partition): each.result(15).offset for at, each in futures.items()}
                 )

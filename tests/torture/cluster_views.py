@@ -1,0 +1,51 @@
+"""What each broker, asked alone, believes about leaders: when all is healed they must come to agree.
+
+A client library asks any broker, and hides one that has stopped following the metadata; so each is asked here
+by hand.
+"""
+
+from __future__ import annotations
+
+import time
+
+from moldau.cli.shared.errors import CommandError
+from moldau.cli.shared.raw_request import ask_message
+from moldau.protocol.messages.metadata import MetadataRequest
+
+VERSION = 9
+View = dict[tuple[str, int], tuple[int, int, tuple[int, ...]]]
+"""Leader, leader epoch and in-sync set of each partition."""
+
+
+def view_of(address: str) -> View | str:
+    """One broker's view, or why there is none."""
+    host, _, port = address.partition(":")
+    try:
+        answer = ask_message((host, int(port)), MetadataRequest(topics=None), VERSION, 10)
+    except CommandError as failure:
+        return str(failure)
+    return {
+        (topic.name, each.partition_index): (each.leader_id, each.leader_epoch, tuple(sorted(each.isr_nodes)))
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def disagreement(addresses: list[str], timeout_s: float) -> str:
+    """Wait until all brokers have the same view; "" then, else who differs in what."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        views = [view_of(address) for address in addresses]
+        if isinstance(views[0], dict) and all(view == views[0] for view in views):
+            return ""
+        if time.monotonic() > deadline:
+            return "; ".join(
+                f"{at} sees {_shown(view, views[0])}" for at, view in zip(addresses, views, strict=True)
+            )
+        time.sleep(0.1)
+
+
+def _shown(view: View | str, first: View | str) -> str:
+    if isinstance(view, str) or isinstance(first, str) or view is first:
+        return str(view)[:600]
+    return str({place: row for place, row in view.items() if row != first.get(place)})[:600]
