@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from sim_admin import GROUP, committed_offsets, create_topics
+from sim_admin import GROUP, TRANSACTION, committed_offsets, create_topics
 from sim_client import Disconnected
 from sim_cluster import Cluster
 from sim_cluster_producer import ClusterProducer
@@ -36,6 +36,7 @@ from moldau.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 STATE, OFFSETS = (TRANSACTION_STATE_TOPIC, 0), (GROUP_OFFSETS_TOPIC, 0)
 PLACES: list[Place] = [("t", 0), ("t", 1), ("t", 2)]
@@ -344,6 +345,34 @@ def test_the_coordinator_serves_only_what_it_leads_and_says_so() -> None:
                     codes = error_codes(answer)
                     assert codes == {ErrorCode.NOT_COORDINATOR}, (type(request).__name__, codes)
         assert producer.identity
+
+    tell(story)
+
+
+def test_every_broker_finds_the_same_coordinators_also_after_a_move() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.begin()
+        client = stage.client("looks")
+        keeper = client.coordinator("g", GROUP)
+        await client.spawn(commit_soon(keeper, "g", {("t", 0): 1}))
+
+        async def found(machine: Machine, kind: int) -> set[tuple[int, str, int, int]]:
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=["g", "till", "x", "y"])
+            answer = await client.ask(machine.address, request, 4)
+            return {(one.node_id, one.host, one.port, one.error_code) for one in answer.coordinators}
+
+        for move in (False, True):
+            for kind, place in ((GROUP, OFFSETS), (TRANSACTION, STATE)):
+                if move:
+                    old = stage.leader(place)
+                    stage.machine(old).kill()
+                    await stage.elected(place, not_node=old)
+                    await stage.heal()
+                    await stage.world.until(lambda: not stage.behind())
+                leader = stage.leader(place)
+                address = (leader, *stage.machine(leader).address, 0)
+                for machine in stage.machines:
+                    assert await client.spawn(found(machine, kind)) == {address}
 
     tell(story)
 

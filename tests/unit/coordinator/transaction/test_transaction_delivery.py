@@ -1,6 +1,7 @@
 """Markers: what is tried again, what is dropped, and what a late answer may not touch."""
 
 from collections import deque
+from typing import Any
 
 import pytest
 from transaction_world import BEER, World
@@ -108,6 +109,43 @@ def test_a_topic_deleted_while_its_markers_wait_ends_the_wait_at_once(world: Wor
     assert world.state() == "PrepareCommit"
     world.delete_topic("beer")
     assert world.state() == "CompleteCommit"
+
+
+def test_what_fails_while_the_metadata_change_is_tried_again_at_once(world: World) -> None:
+    """The leader of a partition has changed while the marker was on its way to the former one."""
+    identity = world.begin()
+    world.markers.refuse[BEER[0]] = deque([ErrorCode.NOT_LEADER_OR_FOLLOWER] * 7)
+    world.end(identity, True)
+    world.advance(3000)
+    attempts = len(world.markers.attempts)
+    world.markers.hold = True
+    world.advance(5000)
+    assert len(world.markers.attempts) == attempts + 1
+    world.delete_topic("wine")
+    assert len(world.markers.attempts) == attempts + 1, "one attempt at a time"
+    world.markers.hold = False
+    world.run(world.markers.finish)
+    assert len(world.markers.attempts) == attempts + 2, "and the next without a pause of seconds"
+    assert world.state() == "CompleteCommit"
+
+
+def test_who_gives_its_shard_up_takes_its_markers_back(world: World) -> None:
+    """What is queued for a broker that hangs must not arrive after the next coordinator's."""
+    identity = world.begin()
+    world.markers.hold = True
+    futures = []
+    write = world.markers.write
+
+    def keeps(marker: Any, partitions: Any) -> Any:
+        futures.append(write(marker, partitions))
+        return futures[-1]
+
+    world.markers.write = keeps  # type: ignore[method-assign]
+    world.end(identity, True)
+    (under_way,) = futures
+    assert not under_way.done()
+    world.run(lambda: world.coordinator.resigned(0))
+    assert under_way.cancelled()
 
 
 def test_a_writer_that_breaks_is_asked_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
