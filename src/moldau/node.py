@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from moldau.coordinator.group.service import GroupCoordinator
     from moldau.coordinator.markers import MarkerWriter
     from moldau.coordinator.transaction.service import TransactionCoordinator
+    from moldau.metadata.store import StoreStatus
     from moldau.peers.broker_peers import BrokerPeers
     from moldau.replication.following.replica_fetcher import ReplicaFetcher
     from moldau.server.monitoring import Monitoring
@@ -529,8 +530,13 @@ class Node:
             uncreated_topics=lambda: self.controller.uncreated,
             settings=self.settings,
             log_manager=self.logs,
+            store_status=self._store_status,
+            fetcher=lambda: self.fetcher.made if self.phase in ("RUNNING", "SHUTTING_DOWN") else None,
             addresses=lambda: {each.name: f"{shown(each.host)}:{each.port}" for each in self.listeners.all},
         )
+
+    def _store_status(self) -> "StoreStatus | None":
+        return None if self.phase == "STARTING" else self.controller.store_status()
 
     def _show_parts(self) -> None:
         """Give monitoring, once it has begun, the parts that exist."""

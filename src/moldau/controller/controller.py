@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from moldau.controller.adoption import FoundTopic, adopt_topics
 from moldau.controller.brokers import raise_level, unregister_broker
@@ -49,6 +49,7 @@ from moldau.metadata.store import (
     NoSession,
     OutcomeUnknown,
     Registration,
+    StoreStatus,
 )
 from moldau.metadata.view import MetadataView
 from moldau.protocol.errors import ErrorCode
@@ -125,6 +126,11 @@ class Controller:
             fresh = cluster_id or uuid_to_text(random_uuid(self._random))
             created: list[Change] = [ClusterCreated(fresh), FeatureLevelChanged(LEVEL_MAX)]
             await self._decide(lambda image: Decision([] if image.cluster_id else created, None))
+
+    def store_status(self) -> StoreStatus | None:
+        """How the metadata store is reached; None: it is in this process."""
+        status = getattr(self._store, "status", None)
+        return None if status is None else cast(StoreStatus, status())
 
     def _heard(self, event: Event) -> None:
         self._presence.heard(event)

@@ -283,6 +283,9 @@ class OneFetch:
                 self.targets[key] = target
 
     def _count(self, target: FetchTarget, size_bytes: int) -> None:
+        if self.replica_id >= 0:
+            self.broker.replicas.replication_bytes_out += size_bytes
+            return
         held = self.lookup.get(target.key)
         partition = None if held is None else held.get(target.index)
         if partition is not None:

@@ -36,6 +36,7 @@ from moldau.metadata.store import (
     SeatVacant,
     SessionEnded,
     Snapshot,
+    StoreStatus,
     VersionConflict,
 )
 
@@ -219,6 +220,10 @@ class SharedMemoryStore:
         epoch = self._ensemble.elect(session)
         self._hear()
         return epoch
+
+    def status(self) -> StoreStatus:
+        """Whether the ensemble is reached; it has no clock to tell since when."""
+        return StoreStatus("the ensemble in memory", self._connected.is_set(), 0.0, 0.0)
 
     async def close(self) -> None:
         if self._closed:

@@ -138,6 +138,19 @@ class NodeIdInUse(MetadataStoreError):
     """
 
 
+class StoreStatus(NamedTuple):
+    """How a store on other machines is reached."""
+
+    name: str
+    """ZooKeeper, say, and where it is."""
+    is_up: bool
+    """Whether it can be reached now."""
+    since_seconds: float
+    """For how long that has been so."""
+    latency_ms: float
+    """How long its last answer took."""
+
+
 class MetadataStore(Protocol):
     """A durable ordered log of changes, with broker registration and controller election.
 

@@ -114,6 +114,44 @@ CONDITIONS: dict[str, Kind] = {
         "Partitions have fewer in-sync replicas than replicas: a further failure may lose records.",
         "Start the missing brokers, and let them catch up.",
     ),
+    "broker-gone": Kind(
+        _WARN,
+        "A registered broker does not live.",
+        "Start it; or, if it will not come back, remove it: `moldau brokers remove`.",
+    ),
+    "no-controller": Kind(
+        _WARN,
+        "No live broker is the controller: partitions of a broker that stops now get no other leader.",
+        "Brokers seek the seat by themselves. If it stays vacant, see metadata-store-lost, and the log.",
+    ),
+    "metadata-store-lost": Kind(
+        _WARN,
+        "The metadata store (ZooKeeper) is not reached. What is led here is served; changes of topics, "
+        "settings, leaders and in-sync sets wait. When the session ends, other brokers lead its partitions.",
+        "Look at the ZooKeeper ensemble (a majority of its members must live), and at the network to it.",
+    ),
+    "metadata-store-slow": Kind(
+        _WARN,
+        "The metadata store (ZooKeeper) takes more than a second to answer: elections take longer.",
+        "Look at the ensemble's disks (it forces every write), its CPU, and the network to it.",
+    ),
+    "leader-unreachable": Kind(
+        _WARN,
+        "This broker cannot fetch from a leader: its replicas fall behind and leave the in-sync sets.",
+        "The message has the cause; look at that broker, and at the network between the two.",
+    ),
+    "in-sync-flapping": Kind(
+        _WARN,
+        "A broker that lives leaves in-sync sets again and again: it cannot keep up, or not all of the time.",
+        "Look at its disks, CPU and network, and at slow-fsync and event-loop-lag there; a longer "
+        "replica.lag.time.max.ms hides short pauses.",
+    ),
+    "leaders-uneven": Kind(
+        _WARN,
+        "One broker leads far more partitions than the others, and so serves most clients.",
+        "auto.leader.rebalance.enable brings leadership back to the preferred replicas, `moldau topics "
+        "elect` does so now; `moldau brokers rebalance` evens out the replicas themselves.",
+    ),
     "event-loop-lag": Kind(
         _WARN,
         "The event loop runs late, so that every request waits: it lacks CPU, or something holds it.",

@@ -71,6 +71,24 @@ STRIMZI = {
     ),
     "kafka_server_replicamanager_underminisrpartitioncount": _gauge("Led here, below min.insync.replicas."),
     "kafka_server_replicamanager_atminisrpartitioncount": _gauge("Led here, exactly at min.insync.replicas."),
+    "kafka_server_replicamanager_isrshrinks_total": _counter("In-sync sets led here that lost a member."),
+    "kafka_server_replicamanager_isrexpands_total": _counter("In-sync sets led here that got a member."),
+    "kafka_server_replicamanager_reassigningpartitions": _gauge("Led here, and being reassigned."),
+    "kafka_server_replicafetchermanager_maxlag": _gauge(
+        "Records that the followed partition furthest behind its leader lacks."
+    ),
+    "kafka_server_replicafetchermanager_failedpartitionscount": _gauge(
+        "Partitions whose leader cannot be fetched from now."
+    ),
+    "kafka_server_fetcherlagmetrics_consumerlag": _gauge(
+        "Records that a followed partition lacks; only of partitions that lack some."
+    ),
+    "kafka_server_brokertopicmetrics_replicationbytesin_total": _counter(
+        "Bytes of record batches fetched from leaders."
+    ),
+    "kafka_server_brokertopicmetrics_replicationbytesout_total": _counter(
+        "Bytes of record batches that followers fetched here."
+    ),
     "kafka_cluster_partition_underminisr": _gauge("1 if the partition is below min.insync.replicas."),
     "kafka_cluster_partition_atminisr": _gauge("1 if the partition is exactly at min.insync.replicas."),
     "kafka_cluster_partition_laststableoffsetlag": _gauge(
@@ -196,6 +214,20 @@ MOLDAU = {
     "moldau_compaction_seconds_total": _counter("Time spent in cleans."),
     "moldau_compaction_last_seconds": _gauge("How long the last clean took."),
     "moldau_compaction_last_timestamp_seconds": _gauge("When it ended, in seconds since 1970; 0: never."),
+    "moldau_broker_state": _gauge("Of each registered broker: 1 serves, 2 is shutting down, 0 is gone."),
+    "moldau_broker_leaders": _gauge("Partitions that each broker leads."),
+    "moldau_broker_replicas": _gauge("Replicas that each broker has."),
+    "moldau_missing_replicas": _gauge(
+        "Replicas that are not in sync, by their broker and cause: gone, shutting down, offline, behind."
+    ),
+    "moldau_reassigning_partitions": _gauge("Partitions of the cluster that are being reassigned."),
+    "moldau_metadata_version": _gauge("Version of the metadata that this broker has."),
+    "moldau_metadata_store_up": _gauge("1 if the metadata store on other machines is reached."),
+    "moldau_metadata_store_latency_seconds": _gauge("How long its last answer took."),
+    "moldau_replica_fetches_total": _counter("Fetch requests to leaders."),
+    "moldau_replica_fetches_failed_total": _counter("Those of them that failed as a whole."),
+    "moldau_replica_fetch_errors_total": _counter("Partitions in their answers that had an error."),
+    "moldau_replica_fetch_corrupt_total": _counter("Partitions in them whose batches were damaged."),
     "moldau_groups": _gauge("Groups by protocol (classic, consumer) and state."),
     "moldau_transactional_ids": _gauge("Transactional ids that this broker coordinates, by state."),
     "moldau_transactions_ended_total": _counter(

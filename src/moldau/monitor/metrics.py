@@ -7,7 +7,14 @@ Nothing is prepared between scrapes: the hot code increments plain integers, and
 
 from collections.abc import Iterator
 
-from moldau.monitor import broker_metrics, group_metrics, partition_metrics, transaction_metrics
+from moldau.monitor import (
+    broker_metrics,
+    cluster_metrics,
+    group_metrics,
+    partition_metrics,
+    transaction_metrics,
+)
+from moldau.monitor.cluster_watch import ClusterWatch
 from moldau.monitor.health import Health
 from moldau.monitor.loop_lag import LoopLag
 from moldau.monitor.open_transactions import OpenTransactionWatch
@@ -19,9 +26,17 @@ _PIECE_BYTES_MIN = 32 * 1024
 class Metrics:
     """Renders the metrics of the sources."""
 
-    def __init__(self, sources: Sources, health: Health, lag: LoopLag, watch: OpenTransactionWatch) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        health: Health,
+        lag: LoopLag,
+        watch: OpenTransactionWatch,
+        cluster: ClusterWatch,
+    ) -> None:
         self._sources = sources
         self._watch = watch
+        self._cluster = cluster
         self._health = health
         self._lag = lag
         self._traffic = broker_metrics.Traffic()
@@ -59,8 +74,15 @@ class Metrics:
         if sources.replicas is not None:
             yield from self._traffic.render(sources.replicas.stats)
         yield from partition_metrics.cluster(image, sources.node_id)
+        yield from cluster_metrics.brokers(self._cluster, image)
+        status, fetcher = sources.store_status(), sources.fetcher()
+        if status is not None:
+            yield from cluster_metrics.metadata_store(status)
+        if fetcher is not None:
+            yield from cluster_metrics.fetches(fetcher)
         if sources.replicas is not None:
             yield from partition_metrics.held(sources.replicas, sources.node_id)
+            yield from cluster_metrics.in_sync_sets(sources.replicas, fetcher)
             yield transaction_metrics.held_back(self._watch.look())
         if sources.groups is not None:
             yield from group_metrics.groups(sources.groups, image, sources.replicas)

@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 
 from moldau.core.clock import Clock
 from moldau.core.timers import Timers
+from moldau.monitor.cluster_facts import cluster_facts
+from moldau.monitor.cluster_probes import leaders_unreachable, metadata_store, replication, uneven_leaders
+from moldau.monitor.cluster_watch import ClusterWatch
 from moldau.monitor.compaction_probe import compaction
 from moldau.monitor.health import Health
 from moldau.monitor.loop_lag import LoopLag
@@ -40,12 +43,21 @@ class Monitor:
         """`min_free_ratio` and `transaction_age_ms_max` are asked at each verdict; `thread_cpu_seconds` gives
         the CPU time of the calling thread; `facts` go onto the health page after the usual ones."""
         self.sources = sources
-        self.health = Health(clock, lambda: {**_standard_facts(sources), **facts()})
+        cluster = ClusterWatch(clock)
+        self.health = Health(
+            clock, lambda: {**_standard_facts(sources), **cluster_facts(cluster, sources), **facts()}
+        )
         self.lag = LoopLag(clock, timers, thread_cpu_seconds)
         watch = OpenTransactionWatch(sources, clock)
-        self.metrics = Metrics(sources, self.health, self.lag, watch)
+        self.metrics = Metrics(sources, self.health, self.lag, watch, cluster)
         self._timers = timers
         self.health.register(*standard_probes(sources, self.lag, clock, min_free_ratio))
+        self.health.register(
+            replication(cluster, sources.image, clock),
+            uneven_leaders(cluster, sources.image, clock),
+            metadata_store(sources.store_status),
+            leaders_unreachable(sources.fetcher, sources.image, clock),
+        )
         self.health.register(compaction(lambda: sources.log_manager))
         self.health.register(transactions(watch, lambda: sources.transactions, transaction_age_ms_max))
 

@@ -27,7 +27,7 @@ _OF_STATE: tuple[tuple[str, Callable[[PartitionState], int]], ...] = (
     ("kafka_topic_partition_in_sync_replica", lambda state: len(state.isr)),
     (
         "kafka_topic_partition_under_replicated_partition",
-        lambda state: int(len(state.isr) < len(state.replicas)),
+        lambda state: int(len(state.isr) < state.replication_factor),
     ),
 )
 
@@ -79,9 +79,12 @@ def _broker_info(image: Image) -> Iterator[tuple[Labels, int]]:
 
 def _controller(image: Image, node_id: int, known: list[Known]) -> Iterator[str]:
     fenced = sum(broker.fenced for broker in image.brokers.values())
-    leaderless = moved = 0
+    leaderless = moved = under_replicated = reassigning = 0
     for number, (_, state) in enumerate(known):
         leaderless += state.leader == NO_LEADER
+        if state.leader == node_id:
+            under_replicated += len(state.isr) < state.replication_factor
+            reassigning += bool(state.target)
         moved += bool(state.replicas) and state.leader != state.replicas[0]
         if not number % _ROWS_A_PIECE:
             yield ""
@@ -97,6 +100,8 @@ def _controller(image: Image, node_id: int, known: list[Known]) -> Iterator[str]
     yield "".join(
         [single(f"kafka_controller_kafkacontroller_{name}", value) for name, value in figures.items()]
     )
+    yield single("kafka_server_replicamanager_underreplicatedpartitions", under_replicated)
+    yield single("kafka_server_replicamanager_reassigningpartitions", reassigning)
 
 
 def held(replicas: ReplicasSource, node_id: int) -> Iterator[str]:
@@ -118,15 +123,13 @@ def held(replicas: ReplicasSource, node_id: int) -> Iterator[str]:
 
 
 def _counts(partitions: list[PartitionSource], node_id: int) -> Iterator[str]:
-    led = offline = under_replicated = under_min = at_min = waiting = 0
+    led = offline = under_min = at_min = waiting = 0
     for number, partition in enumerate(partitions):
         offline += not partition.online
         waiting += partition.waiting_count
         if partition.leader == node_id:
-            in_sync = len(partition.isr)
-            margin = in_sync - partition.min_in_sync
+            margin = len(partition.isr) - partition.min_in_sync
             led += 1
-            under_replicated += in_sync < len(partition.replicas)
             under_min += margin < 0
             at_min += margin == 0
         if not number % _ROWS_A_PIECE:
@@ -135,7 +138,6 @@ def _counts(partitions: list[PartitionSource], node_id: int) -> Iterator[str]:
         "partitioncount": len(partitions),
         "leadercount": led,
         "offlinereplicacount": offline,
-        "underreplicatedpartitions": under_replicated,
         "underminisrpartitioncount": under_min,
         "atminisrpartitioncount": at_min,
     }

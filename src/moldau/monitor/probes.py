@@ -8,7 +8,7 @@ arguments; docs/monitoring.md has their values.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from moldau.core.clock import Clock
-from moldau.metadata.image import NO_LEADER, Image
+from moldau.metadata.image import Image
 from moldau.metadata.view import Behind
 from moldau.monitor.conditions import Condition, condition
 from moldau.monitor.health import Probe
@@ -191,18 +191,10 @@ def connection_memory(
     return probe
 
 
-def partitions(image: Callable[[], Image], part: Callable[[], ReplicasSource | None]) -> Probe:
-    """offline-partitions and under-replicated by the metadata, partitions-unopened and under-min-isr by the
-    partitions here.
-    """
-    of_image: tuple[Image | None, list[Condition]] = (None, [])
+def partitions(part: Callable[[], ReplicasSource | None]) -> Probe:
+    """partitions-unopened, offline-partitions and under-min-isr, of the partitions here."""
 
     def probe() -> Found:
-        nonlocal of_image
-        current = image()
-        if of_image[0] is not current:  # an image never changes, so neither does its answer
-            of_image = (current, list(_of_image(current)))
-        yield from of_image[1]
         here = part()
         if here is None:
             return
@@ -228,20 +220,6 @@ def partitions(image: Callable[[], Image], part: Callable[[], ReplicasSource | N
             yield condition("under-min-isr", f"below min.insync.replicas: {_some(under)}")
 
     return probe
-
-
-def _of_image(image: Image) -> Found:
-    leaderless, under = [], []
-    for topic in image.topics.values():
-        for index, state in enumerate(topic.partitions):
-            if state.leader == NO_LEADER:
-                leaderless.append(f"{topic.name}-{index}")
-            if len(state.isr) < len(state.replicas):
-                under.append(f"{topic.name}-{index}")
-    if leaderless:
-        yield condition("offline-partitions", f"without a leader: {_some(leaderless)}")
-    if under:
-        yield condition("under-replicated", f"with missing in-sync replicas: {_some(under)}")
 
 
 def internal_topics(image: Callable[[], Image], uncreated: Callable[[], Mapping[str, str]]) -> Probe:
@@ -282,7 +260,7 @@ def standard_probes(
         log_directories(lambda: sources.log_manager),
         recovery(lambda: sources.log_manager),
         disk_nearly_full(lambda: sources.log_manager, min_free_ratio),
-        partitions(sources.image, lambda: sources.replicas),
+        partitions(lambda: sources.replicas),
         internal_topics(sources.image, sources.uncreated_topics),
         metadata_behind(sources.metadata_behind),
         appends_waiting(lambda: sources.replicas),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.metadata.image import EMPTY_IMAGE, Image
+from moldau.metadata.store import StoreStatus
 from moldau.metadata.view import Behind
 from moldau.monitor.request_times import RequestTimes
 
@@ -121,6 +122,12 @@ class ReplicasSource(Protocol):
 
     @property
     def unopened(self) -> Mapping[str, str]: ...
+
+    @property
+    def in_sync_counts(self) -> "InSyncCountsSource": ...
+
+    @property
+    def replication_bytes_out(self) -> int: ...
 
     def partitions(self) -> Iterable[PartitionSource]: ...
 
@@ -297,6 +304,36 @@ class FsyncSource(Protocol):
     fsync_last_ms: float
 
 
+class FetcherSource(Protocol):
+    """This broker's fetches from leaders on others."""
+
+    @property
+    def counts(self) -> "FetchCountsSource": ...
+
+    def failing(self) -> Iterable[tuple[int, float, str]]:
+        """Leaders from which nothing can be fetched now: since when (monotonic, in milliseconds), and why."""
+
+    def lags(self) -> Iterable[tuple[PartitionSource, int, int]]:
+        """Each followed partition, its leader, and how many records it is behind."""
+
+
+class FetchCountsSource(Protocol):
+    """Counters of these fetches; they only grow."""
+
+    requests: int
+    failed_requests: int
+    bytes_fetched: int
+    partition_errors: int
+    corrupt_batches: int
+
+
+class InSyncCountsSource(Protocol):
+    """How often in-sync sets of partitions led here lost or got a member; they only grow."""
+
+    shrinks: int
+    expands: int
+
+
 def _no_name(api_key: int) -> str:
     return str(api_key)
 
@@ -318,6 +355,8 @@ class Sources:
     transactions: TransactionsSource | None = None
     listeners: Sequence[ListenerSource] = ()
     fsyncs: FsyncSource | None = None
+    store_status: Callable[[], StoreStatus | None] = lambda: None
+    fetcher: Callable[[], FetcherSource | None] = lambda: None
     requests: RequestMemorySource | None = None
     responses: ResponseMemorySource | None = None
     request_counts: Mapping[tuple[int, int], int] = field(default_factory=dict)

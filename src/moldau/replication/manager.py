@@ -46,7 +46,7 @@ from moldau.replication.group_commit import GroupCommit
 from moldau.replication.partition import Partition
 from moldau.replication.peers import FollowerFetcher, InSyncChanges, NoPeers
 from moldau.replication.replication_quota import ReplicationQuota, ThrottledPartitions, throttled_here
-from moldau.replication.shared_parts import SharedParts
+from moldau.replication.shared_parts import InSyncCounts, SharedParts
 from moldau.replication.ticker import TIMEOUTS_MS, Ticker
 from moldau.replication.topic_stats import TopicStats
 from moldau.replication.work_list import Due, WorkList
@@ -112,6 +112,9 @@ class ReplicaManager:
         self.deletions = Deletions(timers, lambda node_id: self._broker_epoch(node_id) is not None)
         self._timeouts = Ticker(timers, clock, TIMEOUTS_MS, lambda each: each.has_timeouts)
         self._lags = Ticker(timers, clock, lag_max_ms / 2, lambda each: each.leads_followers)
+        self.in_sync_counts = InSyncCounts()
+        self.replication_bytes_out = 0
+        """Bytes of record batches that followers fetched."""
         self._shared = SharedParts(
             node_id,
             group_commit,
@@ -126,6 +129,7 @@ class ReplicaManager:
             lag_max_ms=lag_max_ms,
             deletions=self.deletions,
             leader_quota=self.leader_quota,
+            in_sync_counts=self.in_sync_counts,
             tells_followers=static_settings.replica_selector_class is not None,
         )
         self._log_manager = log_manager

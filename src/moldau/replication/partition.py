@@ -195,12 +195,20 @@ class Partition:
     def become(self, state: PartitionState) -> None:
         """Apply the partition's new metadata: another leader, epoch, replicas or in-sync set."""
         shared = self._shared
+        before = self._role.in_sync if self.leads else ()
         outputs = self._role.become(state, self.log.log_end_offset, shared.monotonic_ms())
         self._mirror()
+        if before and self.leads and self._role.in_sync != before:
+            self._count_in_sync(before)
         self._carry_out(outputs)
         if self.leads and self._role.has_followers and shared.lags is not None:
             shared.lags.watch(self)
         self._fsync_rest()  # what a crash has left unsynced is neither committed yet, nor fetched behind
+
+    def _count_in_sync(self, before: tuple[int, ...]) -> None:
+        now, counts = self._role.in_sync, self._shared.in_sync_counts
+        counts.shrinks += any(node not in now for node in before)
+        counts.expands += any(node not in before for node in now)
 
     def configure(
         self, *, flush_before_commit: bool, leader_throttled: bool = False, follower_throttled: bool = False
@@ -219,8 +227,11 @@ class Partition:
     ) -> None:
         """The controller has answered a change of the in-sync set, or could not be reached."""
         now_ms = self._shared.monotonic_ms()
+        before = self._role.in_sync
         outputs = self._role.in_sync_change_answered(asked, error_code, state, now_ms)
         self._mirror()
+        if self._role.in_sync != before:
+            self._count_in_sync(before)
         self._carry_out(outputs)
 
     def tick(self, now_ms: float) -> None:

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 _NO_FAILURE: "Callable[[Partition, OSError], None]" = lambda partition, error: None  # noqa: E731
 
 
+class InSyncCounts:
+    """How often in-sync sets of partitions led here lost or got a member, for metrics."""
+
+    __slots__ = ("expands", "shrinks")
+
+    def __init__(self) -> None:
+        self.shrinks = self.expands = 0
+
+
 class SharedParts(NamedTuple):
     """Dependencies shared by all partitions of a broker."""
 
@@ -37,6 +46,7 @@ class SharedParts(NamedTuple):
     lag_max_ms: float = 30_000
     deletions: Deletions | None = None
     """DeleteRecords that wait for followers; None: none does."""
+    in_sync_counts: InSyncCounts = InSyncCounts()
     leader_quota: ReplicationQuota = ReplicationQuota(lambda: 0.0)
     """Of what this broker sends to throttled followers."""
     tells_followers: bool = False

@@ -14,11 +14,12 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import Timers
 from moldau.handlers.registry import TABLE
 from moldau.metadata.image import Image
+from moldau.metadata.store import StoreStatus
 from moldau.metadata.view import Behind
 from moldau.monitor.health import Phase
 from moldau.monitor.monitor import Monitor
 from moldau.monitor.process import ProcessFacts
-from moldau.monitor.sources import LogManagerSource, Sources
+from moldau.monitor.sources import FetcherSource, LogManagerSource, Sources
 from moldau.server.http import HttpServer
 
 
@@ -50,6 +51,8 @@ class Monitoring:
         settings: Callable[[], BrokerSettings],
         addresses: Callable[[], Mapping[str, str]],
         log_manager: LogManagerSource,
+        store_status: Callable[[], StoreStatus | None] = lambda: None,
+        fetcher: Callable[[], FetcherSource | None] = lambda: None,
     ) -> None:
         self.sources = Sources(
             node_id=node_id,
@@ -58,6 +61,8 @@ class Monitoring:
             metadata_behind=metadata_behind,
             uncreated_topics=uncreated_topics,
             log_manager=log_manager,
+            store_status=store_status,
+            fetcher=fetcher,
             process_facts=host.process_facts,
             api_name=_api_name,
         )

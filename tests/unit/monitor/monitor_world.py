@@ -8,6 +8,7 @@ from moldau.core.timers import ManualTimers
 from moldau.log.compaction.job import Progress
 from moldau.log.compaction.report import CompactionReport, Running
 from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
+from moldau.metadata.store import StoreStatus
 from moldau.metadata.view import Behind
 from moldau.monitor.health import Phase
 from moldau.monitor.monitor import Monitor
@@ -75,10 +76,40 @@ class FakeStats:
 
 
 @dataclass
+class FakeInSyncCounts:
+    shrinks: int = 0
+    expands: int = 0
+
+
+@dataclass
+class FakeFetchCounts:
+    requests: int = 0
+    failed_requests: int = 0
+    bytes_fetched: int = 0
+    partition_errors: int = 0
+    corrupt_batches: int = 0
+
+
+@dataclass
+class FakeFetcher:
+    behind: list[tuple[FakePartition, int, int]] = field(default_factory=list)
+    failed: list[tuple[int, float, str]] = field(default_factory=list)
+    counts: FakeFetchCounts = field(default_factory=FakeFetchCounts)
+
+    def lags(self):
+        return iter(self.behind)
+
+    def failing(self):
+        return iter(self.failed)
+
+
+@dataclass
 class FakeReplicas:
     all: list[FakePartition] = field(default_factory=list)
     stats: dict[str, FakeStats] = field(default_factory=dict)
     unopened: dict[str, str] = field(default_factory=dict)
+    in_sync_counts: "FakeInSyncCounts" = field(default_factory=FakeInSyncCounts)
+    replication_bytes_out: int = 0
 
     def partitions(self):
         return iter(self.all)
@@ -249,6 +280,8 @@ class World:
         self.responses = FakeMemory()
         self.listener = FakeListener("PLAINTEXT")
         self.min_free_ratio = 0.0
+        self.store_status: StoreStatus | None = None
+        self.fetcher: FakeFetcher | None = None
         self.sources = Sources(
             node_id=1,
             version="0.1.0",
@@ -261,6 +294,8 @@ class World:
             transactions=self.transactions,
             listeners=[self.listener],
             fsyncs=self.fsyncs,
+            store_status=lambda: self.store_status,
+            fetcher=lambda: self.fetcher,
             requests=self.requests,
             responses=self.responses,
             process_facts=read,

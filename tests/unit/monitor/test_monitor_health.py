@@ -80,7 +80,8 @@ def test_partitions_without_leader_or_replicas(world: World) -> None:
     lost = PartitionState(NO_LEADER, 0, 0, (1, 2), ())
     world.image = image_of(topic_of("a", lost, lost, lost, lost, lost), topic_of("b"))
     messages = {cause.name: cause.message for cause in world.health.verdict().causes}
-    assert messages["offline-partitions"] == "without a leader: a-0, a-1, a-2 and 2 more"
+    since = "since 2023-11-14 22:13:20 UTC"
+    assert messages["offline-partitions"] == f"without a leader: a-0, a-1, a-2 and 2 more, {since}"
     assert "under-replicated" in messages
     world.image = image_of(topic_of("b"))
     assert world.names() == []

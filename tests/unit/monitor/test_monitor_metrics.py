@@ -3,10 +3,20 @@
 import re
 
 import pytest
-from monitor_world import FakeGroup, FakeOffset, FakePartition, FakeStats, World, image_of, topic_of
+from monitor_world import (
+    FakeFetcher,
+    FakeGroup,
+    FakeOffset,
+    FakePartition,
+    FakeStats,
+    World,
+    image_of,
+    topic_of,
+)
 from prometheus_client.parser import text_string_to_metric_families
 
 from moldau.metadata.image import PartitionState
+from moldau.metadata.store import StoreStatus
 from moldau.monitor.metric_names import METRICS
 from moldau.monitor.request_times import Histogram, cumulative
 
@@ -33,6 +43,8 @@ def busy(world: World) -> World:
     world.groups.all = [FakeGroup("g", 2)]
     world.groups.offsets = [FakeOffset("g", "orders", 1, 60), FakeOffset("g", "orders", 2, 150)]
     world.listener.connections = {1, 2}
+    world.store_status = StoreStatus("ZooKeeper at zoo:2181", True, 5.0, 12.0)
+    world.fetcher = FakeFetcher([(world.replicas.all[1], 2, 7), (world.replicas.all[2], 2, 0)])
     world.sources.request_counts = {(0, 9): 7, (1, 13): 8}
     world.sources.request_times.of(0).observe(300)
     return world

@@ -10,6 +10,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,8 +25,9 @@ from moldau.cli.shared.options import (
     Timeout,
     teach,
 )
-from moldau.cli.shared.output import note, on_terminal, print_json, print_table
+from moldau.cli.shared.output import note, on_terminal, print_json
 from moldau.cli.status.compaction import show_compaction
+from moldau.cli.status.members import count_share, members, show_members
 
 if TYPE_CHECKING:
     from moldau.cli.shared.connection import Connection
@@ -59,6 +61,8 @@ class Cluster:
     partitions: int = 0
     under_replicated: list[str] = field(default_factory=list)
     offline: list[str] = field(default_factory=list)
+    leaders: Counter[int] = field(default_factory=Counter)
+    replicas: Counter[int] = field(default_factory=Counter)
     groups: int | None = None
     open_transactions: int | None = None
     hanging: list[str] = field(default_factory=list)
@@ -111,7 +115,7 @@ def status(
         WORDS.index(health["verdict"]) if health is not None and health.get("verdict") in WORDS else 0,
     )
     if as_json:
-        print_json({"status": WORDS[severity], "health": health, "cluster": _as_json(cluster)})
+        print_json({"status": WORDS[severity], "health": health, "cluster": _as_json(cluster, health)})
     else:
         _show(severity, health, http, cluster)
     raise typer.Exit(severity)
@@ -160,6 +164,7 @@ def load_cluster(connection: Connection) -> Cluster:
     for name, topic in metadata.topics.items():
         for index, partition in topic.partitions.items():
             cluster.partitions += 1
+            count_share(cluster, partition)
             if partition.leader < 0:
                 cluster.offline.append(f"{name}-{index}")
             elif len(partition.isrs) < len(partition.replicas):
@@ -188,13 +193,13 @@ def load_transactions(cluster: Cluster, connection: Connection, *, search: bool)
         return
 
 
-def _as_json(cluster: Cluster | None) -> dict[str, Any] | None:
+def _as_json(cluster: Cluster | None, health: dict[str, Any] | None) -> dict[str, Any] | None:
     if cluster is None:
         return None
     return {
         "cluster_id": cluster.cluster_id,
         "controller": cluster.controller,
-        "brokers": cluster.brokers,
+        "brokers": members(cluster, health),
         "topics": cluster.topics,
         "partitions": cluster.partitions,
         "under_replicated_partitions": sorted(cluster.under_replicated),
@@ -232,8 +237,7 @@ def _show(severity: int, health: dict[str, Any] | None, http: str, cluster: Clus
         if places:
             more = " ..." if len(places) > PLACES_SHOWN else ""
             print(f"  {len(places)} partitions {words}: {', '.join(sorted(places)[:PLACES_SHOWN])}{more}")
-    columns = {"id": "BROKER", "address": "ADDRESS", "rack": "RACK", "controller": "CONTROLLER"}
-    print_table(cluster.brokers, columns)
+    show_members(cluster, health)
 
 
 def _headline(text: str, style: str) -> None:

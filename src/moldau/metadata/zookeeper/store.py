@@ -39,6 +39,7 @@ from moldau.metadata.store import (
     SeatVacant,
     SessionEnded,
     Snapshot,
+    StoreStatus,
     VersionConflict,
 )
 from moldau.metadata.zookeeper import foundation
@@ -99,6 +100,8 @@ class ZooKeeperStore:
         self._seats = Seats(self._layout, clock)
         self._turns = Turns(self._layout, timers)
         self._session: Session | None = None
+        self._over_seconds = seconds()
+        """When the last session ended."""
         self._begun = asyncio.Event()
         """Set while there is a session that was connected once."""
         self._deliver: Deliver | None = None
@@ -122,6 +125,13 @@ class ZooKeeperStore:
     def session(self) -> Session | None:
         """The present session, for monitoring: whether the ensemble is reached, since when, how fast."""
         return self._session
+
+    def status(self) -> StoreStatus:
+        """Whether the ensemble is reached, since when, how fast."""
+        name, session = f"ZooKeeper at {self._options.hosts}", self._session
+        if session is None:
+            return StoreStatus(name, False, self._seconds() - self._over_seconds, 0.0)
+        return StoreStatus(name, session.up, self._seconds() - session.since_seconds, session.latency_ms)
 
     # Opening and closing
 
@@ -236,6 +246,7 @@ class ZooKeeperStore:
         self._wake(Look.ALL)
 
     def _session_over(self, reason: str) -> None:
+        self._over_seconds = self._seconds()
         self._session = self._seat = self._own = self._live = self._vacant_after = None
         self._begun.clear()
         if not self._closed:

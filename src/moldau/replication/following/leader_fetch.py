@@ -131,6 +131,8 @@ class LeaderFetch:
         self._by_id: dict[bytes, dict[int, Followed]] = {}
         self._unsafe: dict[Followed, None] = {}  # appended, and not safe on this disk yet
         self._failures = 0
+        self.failing: tuple[float, str] | None = None
+        """Since when (monotonic, in milliseconds) requests fail as a whole, and why; None: they do not."""
         self._searches: dict[asyncio.Task[None], None] = {}
         self._task: asyncio.Task[None] | None = None
         self._news: asyncio.Future[None] | None = None
@@ -305,6 +307,8 @@ class LeaderFetch:
     async def _fail(self, reason: str) -> None:
         """A request failed as a whole: begin a new session after a pause."""
         self._parts.counts.failed_requests += 1
+        since_ms = self._parts.clock.monotonic_ms() if self.failing is None else self.failing[0]
+        self.failing = (since_ms, reason)
         self._begin_anew()
         pause_ms = self._pause_ms(self._failures)
         self._failures += 1
@@ -369,6 +373,7 @@ class LeaderFetch:
             await self._refused(answer.error_code)
             return
         self._failures = 0
+        self.failing = None
         await self._take(answer)
         goes_on = session.answered(answer.session_id)
         del answer

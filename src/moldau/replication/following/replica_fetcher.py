@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from moldau.metadata.image import Image
 from moldau.peers.broker_peers import BrokerPeers
-from moldau.replication.following.leader_fetch import FetchParts, LeaderFetch
+from moldau.replication.following.leader_fetch import FetchCounts, FetchParts, LeaderFetch
 
 if TYPE_CHECKING:
     from moldau.replication.partition import Partition
@@ -96,7 +96,18 @@ class ReplicaFetcher:
             peers.close()
         self._places.clear()
 
-    # For metrics
+    # For monitoring
+
+    @property
+    def counts(self) -> FetchCounts:
+        """What was fetched."""
+        return self._parts.counts
+
+    def failing(self) -> "Iterator[tuple[int, float, str]]":
+        """Leaders from which nothing can be fetched now: since when (monotonic, in milliseconds), and why."""
+        for (leader, _), fetch in self._fetches.items():
+            if fetch.failing is not None and any(fetch.all()):
+                yield leader, *fetch.failing
 
     def lags(self) -> "Iterator[tuple[Partition, int, int]]":
         """Each followed partition, its leader, and how many records it is behind the leader's high

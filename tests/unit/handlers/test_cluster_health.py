@@ -1,0 +1,85 @@
+"""Health and metrics of whole brokers: one loses another, and says which, and what it costs."""
+
+import time
+from pathlib import Path
+
+from brokers_world import Brokers, until, with_brokers
+
+from moldau.node import Node
+from moldau.records.builder import build_batch
+from moldau.records.record import Record
+
+
+def causes(node: Node) -> dict[str, str]:
+    node.monitoring_port.begin()
+    monitoring = node.monitoring_port.monitoring
+    assert monitoring is not None
+    return {cause.name: cause.message for cause in monitoring._monitor.health.verdict().causes}
+
+
+def metrics(node: Node) -> dict[str, float]:
+    node.monitoring_port.begin()
+    monitoring = node.monitoring_port.monitoring
+    assert monitoring is not None
+    text = b"".join(monitoring._monitor.metrics.render()).decode()
+    rows = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in rows}
+
+
+def test_a_broker_that_stops_is_named_and_comes_back(tmp_path: Path) -> None:
+    async def scene(brokers: Brokers) -> None:
+        await brokers.topic("t", (1, 2), (2, 1), (1, 2))
+        node = brokers.nodes[1]
+        leader = brokers.partition(1)
+        batch = memoryview(build_batch([Record(0, int(time.time() * 1000), None, b"x" * 100, ())]))
+        assert leader.append(batch, int(time.time() * 1000), -1).error_code == 0
+        await until(lambda: leader.high_watermark == 1)
+        assert causes(node) == {}
+        sent = metrics(node)
+        name = "kafka_server_brokertopicmetrics_replicationbytes"
+        assert sent[f"{name}out_total"] == len(batch)
+        assert sent["kafka_server_brokertopicmetrics_bytesout_total"] == 0, "of consumers, as in Kafka"
+        assert metrics(brokers.nodes[2])[f"{name}in_total"] == len(batch)
+        assert sent["moldau_metadata_store_up"] == 1
+        assert sent['kafka_server_replicafetchermanager_maxlag{clientId="Replica"}'] == 0
+
+        await brokers.nodes.pop(2).stop()
+        await brokers.in_step()
+        await until(lambda: not any(2 in brokers.partition(1, index=index).isr for index in range(3)))
+        found = causes(node)
+        assert set(found) == {"under-replicated"}
+        assert found["under-replicated"].startswith("broker 2 is gone since ")
+        assert "3 partitions lack its in-sync replica (t-0, t-1, t-2)" in found["under-replicated"]
+        alone = metrics(node)
+        assert alone["kafka_server_replicamanager_underreplicatedpartitions"] == 3
+        assert alone["kafka_server_replicamanager_isrshrinks_total"] >= 2, "of those that it led before"
+        assert alone['moldau_broker_state{broker="2"}'] == 0
+        assert alone['moldau_missing_replicas{broker="2",cause="gone"}'] == 3
+
+        await brokers.start(2)
+        await until(lambda: all(2 in brokers.partition(1, index=index).isr for index in range(3)))
+        assert causes(node) == {}
+        again = metrics(node)
+        assert again["kafka_server_replicamanager_isrexpands_total"] >= 3
+        assert again["kafka_server_replicamanager_underreplicatedpartitions"] == 0
+
+    with_brokers(tmp_path, (1, 2), scene, moldau_http_listener="127.0.0.1:0")
+
+
+def test_a_leader_that_cannot_be_reached_is_told_with_the_cause(tmp_path: Path) -> None:
+    async def scene(brokers: Brokers) -> None:
+        await brokers.topic("t", (2, 1))
+        node, other = brokers.nodes[1], brokers.nodes[2]
+        await other.listeners.close()  # its session with the metadata store goes on
+        fetcher = node.fetcher.made
+        assert fetcher is not None
+        await until(lambda: list(fetcher.failing()))
+        ((leader, since_ms, reason),) = fetcher.failing()
+        assert (leader, since_ms <= node.host.clock.monotonic_ms()) == (2, True)
+        assert reason
+        assert metrics(node)["moldau_replica_fetches_failed_total"] >= 1
+        assert (
+            metrics(node)['kafka_server_replicafetchermanager_failedpartitionscount{clientId="Replica"}'] == 1
+        )
+
+    with_brokers(tmp_path, (1, 2), scene, moldau_http_listener="127.0.0.1:0")
