@@ -200,7 +200,9 @@ class World:
         trusted = [node for node in (*self.state.isr, *self.state.elr) if node != broker.node_id]
         others = [self.brokers[node] for node in trusted]
         return any(
-            self.has_all(each) and not self.image.brokers[each.node_id].has_offline(TOPIC_ID, 0)
+            self.has_all(each)
+            and not self.image.brokers[each.node_id].has_offline(TOPIC_ID, 0)
+            and (self.rules.min_isr > 1 or each.node_id in self.live)
             for each in others
         ) and all(self.knows_last_life(each.node_id) and not each.disk_lost for each in others)
 

@@ -1,16 +1,18 @@
-"""Replica placement: round robin over the brokers, so that leaders and replicas spread evenly, on different
-racks.
+"""Replica placement: leaders round robin over the brokers, followers on other racks, all brokers with as many
+replicas as that allows.
 
-The brokers are laid out in a ring that alternates between the racks. Partition p starts at position start +
-p; its other replicas follow along the ring, first from racks that it has none on, then from any. Each time
-around the ring the followers shift by one, so that the same brokers do not always share partitions.
+The brokers are laid out in a ring that alternates between the racks. Partition p is led from position start +
+p. Its followers are chosen one by one: from racks that it has none on, as long as there are such; of these
+the next along the ring, passing over brokers that have more replicas than others. Each time around the ring
+that order shifts by one, so that the same brokers do not always share partitions.
 
     brokers 0 1 2, two replicas, start 0:     p0 [0 1]   p1 [1 2]   p2 [2 0]   p3 [0 2]   p4 [1 0]   p5 [2 1]
 
-Fenced brokers are used only when there are not enough others, and never come first.
+Brokers that are fenced or shut down are used only when there are not enough others, and never come first: as
+in Kafka, a topic can be created while a broker restarts.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 from moldau.controller.decision import Refusal
 from moldau.metadata.image import BrokerState
@@ -18,6 +20,8 @@ from moldau.protocol.errors import ErrorCode
 
 Placing = Generator[None, None, list[tuple[int, ...]]]
 _AT_ONCE = 64
+_UNEVEN_MAX = 2
+"""A broker with so many replicas more than the emptiest is still chosen for being next in the ring."""
 
 
 def place(
@@ -25,7 +29,7 @@ def place(
 ) -> Placing:
     """Replicas for `count` partitions from `first_partition` on; `start` is any number (random, to spread
     topics)."""
-    live = [broker for broker in brokers if not broker.fenced]
+    live = [broker for broker in brokers if broker.active]
     if replication_factor > len(brokers):
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -34,13 +38,14 @@ def place(
             f"{replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered.",
         )
     if not live:
-        raise Refusal(ErrorCode.BROKER_NOT_AVAILABLE, "All brokers are currently fenced.")
+        raise Refusal(ErrorCode.BROKER_NOT_AVAILABLE, "All brokers are fenced or shutting down.")
     ring = _alternating(live)
-    spare = [broker.node_id for broker in brokers if broker.fenced]
+    spare = [broker.node_id for broker in brokers if not broker.active]
     racks = {broker.node_id: broker.rack for broker in live}
+    counts = dict.fromkeys(ring, 0)
     placed = []
     for partition in range(first_partition, first_partition + count):
-        replicas = _follow(ring, racks, start + partition, replication_factor)
+        replicas = _follow(ring, racks, counts, start + partition, replication_factor)
         placed.append((*replicas, *spare[: replication_factor - len(replicas)]))
         if not len(placed) % _AT_ONCE:
             yield
@@ -56,19 +61,30 @@ def _alternating(brokers: Sequence[BrokerState]) -> list[int]:
     return [row[level] for level in range(max(map(len, rows))) for row in rows if level < len(row)]
 
 
-def _follow(ring: Sequence[int], racks: dict[int, str | None], position: int, wanted: int) -> list[int]:
+def _follow(
+    ring: Sequence[int],
+    racks: Mapping[int, str | None],
+    counts: dict[int, int],
+    position: int,
+    wanted: int,
+) -> list[int]:
+    """The replicas of one partition. `counts`: how many replicas each broker has so far; they are added."""
     size = len(ring)
     leader = ring[position % size]
+    replicas, used = [leader], {racks[leader]}
+    counts[leader] += 1
     if wanted == 1 or size == 1:
-        return [leader]
+        return replicas
     shift = position // size % (size - 1)
     others = [ring[(position + 1 + (shift + step) % (size - 1)) % size] for step in range(size - 1)]
-    replicas, used = [leader], {racks[leader]}
-    for node in others:
-        if len(replicas) < wanted and racks[node] not in used:
-            replicas.append(node)
-            used.add(racks[node])
-    for node in others:
-        if len(replicas) < wanted and node not in replicas:
-            replicas.append(node)
+    while others and len(replicas) < wanted:
+        elsewhere = [node for node in others if racks[node] not in used]
+        choice = elsewhere or others
+        limit = min(map(counts.__getitem__, choice)) + _UNEVEN_MAX
+        node = next(node for node in choice if counts[node] <= limit)
+
+        replicas.append(node)
+        used.add(racks[node])
+        counts[node] += 1
+        others.remove(node)
     return replicas

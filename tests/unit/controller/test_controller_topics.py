@@ -2,8 +2,11 @@
 Kafka's."""
 
 import random
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moldau.controller.partitions import MorePartitions, create_partitions
 from moldau.controller.placement import place
@@ -150,6 +153,40 @@ def test_replicas_stand_on_different_racks(start):
     assert all(len({nodes[n].rack for n in replicas}) == 3 for replicas in placed)
     leaders = [replicas[0] for replicas in placed]
     assert {leaders.count(n) for n in range(6)} == {10}
+
+
+@given(
+    st.lists(st.sampled_from([None, "a", "b", "c"]), min_size=1, max_size=12),
+    st.integers(0, 50),
+    st.integers(1, 80),
+    st.data(),
+)
+def test_replicas_are_even_and_on_as_many_racks_as_possible(racks, start, count, data):
+    factor = data.draw(st.integers(1, len(racks)))
+    nodes = brokers(*racks)
+    placed = at_once(place, nodes, start=start, first_partition=0, count=count, replication_factor=factor)
+    assert len(placed) == count
+    for replicas in placed:
+        assert len(set(replicas)) == factor
+        assert len({racks[node] for node in replicas}) == min(factor, len(set(racks)))
+    leaders = Counter(replicas[0] for replicas in placed)
+    assert max(leaders.values()) - min(leaders[node] for node in range(len(racks))) <= 1
+    by_rack = {}
+    for node, number in Counter(node for replicas in placed for node in replicas).items():
+        by_rack.setdefault(racks[node], []).append(number)
+    if factor < 2:
+        return
+    for rack, numbers in by_rack.items():
+        if len(numbers) == racks.count(rack):
+            assert max(numbers) - min(numbers) <= 8, "brokers of one rack have the same chances"
+
+
+def test_a_hundred_brokers_on_three_racks_are_even():
+    nodes = brokers(*(f"rack-{number % 3}" for number in range(100)))
+    placed = at_once(place, nodes, start=7, first_partition=0, count=1_000, replication_factor=3)
+    numbers = Counter(node for replicas in placed for node in replicas)
+    assert len(numbers) == 100
+    assert max(numbers.values()) - min(numbers.values()) <= 8
 
 
 def test_fenced_brokers_are_the_last_resort():
