@@ -49,9 +49,7 @@ class Machine(RuleBasedStateMachine):
                     self.settle(waiter, output.error_code)
             elif isinstance(output, AskInSync):
                 assert output == self.role.asked
-                # Asked again, after an unknown outcome, it has the broker epochs known by now.
-                again = output if self.in_flight is None else self.in_flight
-                assert (again.in_sync, *again[2:]) == (output.in_sync, *output[2:]), "one change at a time"
+                assert self.in_flight in (None, output), "one change at a time, and the same again"
                 assert output.partition_epoch == self.role.partition_epoch
                 self.asked.append(output)
             elif isinstance(output, FetchFrom):

@@ -441,7 +441,7 @@ class Role:
             ):
                 out += self._ask((*self.in_sync, replica))
         elif self._ask_again:
-            out += self._ask(self.asked.in_sync)
+            out += self._asked_again()
         out += self._advance()
         return out
 
@@ -462,7 +462,7 @@ class Role:
                 if kept != self.in_sync:
                     out += self._ask(kept)
             elif self._ask_again:
-                out += self._ask(self.asked.in_sync)
+                out += self._asked_again()
             out += self._advance()
         return out
 
@@ -471,6 +471,14 @@ class Role:
         if follower is None:
             return node != self.node_id
         return not follower.is_caught_up(self.written_end_offset, self.lag_max_ms, self.now_ms)
+
+    def _asked_again(self) -> Outputs:
+        """The same change, after an unknown outcome: with the broker epochs under which its members were seen
+        caught up. A member that was registered anew since has another log, and must not get in by this.
+        """
+        assert self.asked is not None
+        self._ask_again = False
+        return (self.asked,)
 
     def _ask(self, in_sync: tuple[int, ...]) -> Outputs:
         epochs = []

@@ -8,6 +8,7 @@ from moldau.controller.partitions import AlterPartition
 from moldau.metadata.image import EMPTY_IMAGE, BrokerState, PartitionState
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.in_sync_changes import LocalInSyncChanges
+from moldau.replication.role import Role
 from moldau.replication.role_outputs import AskInSync
 
 STATE = PartitionState(1, 3, 8, (1, 2), (1,))
@@ -79,3 +80,20 @@ def test_a_controller_that_fails_is_an_unknown_outcome_and_asked_again_later() -
             controller.failure = None
 
     asyncio.run(scene())
+
+
+def test_a_replica_that_lost_its_log_does_not_enter_by_an_older_request() -> None:
+    """The leader asks for broker 2, and is not answered. Broker 2 loses its disk and is registered anew; the
+    same request again must not name the new registration."""
+    role = Role(1, high_watermark=9, written_end_offset=9, flushed_end_offset=9)
+    role.become(PartitionState(1, 0, 0, (1, 2), (1,)), 9, 0.0)
+    (asked,) = [each for each in role.follower_fetched(2, 9, 7, True, 1.0) if isinstance(each, AskInSync)]
+    assert asked.broker_epochs == (-1, 7)
+    role.in_sync_change_answered(asked, ErrorCode.NETWORK_EXCEPTION, None, 2.0)
+    again = [each for each in role.follower_fetched(2, 0, 8, True, 3.0) if isinstance(each, AskInSync)]
+    assert again == [asked]
+    role.in_sync_change_answered(asked, ErrorCode.INELIGIBLE_REPLICA, None, 4.0)
+    assert role.asked is None
+    assert not role.follower_fetched(2, 5, 8, True, 5.0), "it is behind"
+    (asked,) = [each for each in role.follower_fetched(2, 9, 8, True, 6.0) if isinstance(each, AskInSync)]
+    assert asked.broker_epochs == (-1, 8)
