@@ -289,6 +289,7 @@ class Node:
             in_sync_changes,
             self.fetcher,
         )
+        self._stops.append(("truncations", self.group_commit.finish))
         self._stops.append(("in-sync changes", in_sync_changes.stop))
         self._stops.append(("partitions", self.replicas.close))
         self.logs.on_offline = self._directory_failed

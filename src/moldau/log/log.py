@@ -38,7 +38,7 @@ from moldau.log.segment import LOG_SUFFIX, CorruptSegment, Segment
 from moldau.log.timestamps import Search as TimestampSearch
 from moldau.log.timestamps import TimestampAndOffset
 from moldau.log.transactions import Transactions
-from moldau.log.truncation import Truncation
+from moldau.log.truncation import CutJob, Truncation
 from moldau.log.verification import Verification
 from moldau.log.writer import Writer, is_disk_full
 from moldau.records.control import EndTransactionMarker
@@ -343,6 +343,16 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Drop everything from the batch that contains `offset` on, as `Truncation` says. OSError."""
         self._truncation().to(offset)
+
+    def begin_truncation(self, offset: int) -> CutJob | None:
+        """As `truncate_to`, but the cut is forced to the disk by the job, before which nothing may be
+        appended; None when no record goes.
+        """
+        return self._truncation().begin(offset)
+
+    def begin_anew(self, offset: int) -> CutJob:
+        """As `truncate_fully_and_start_at`, but forced to the disk by the job, as in `begin_truncation`."""
+        return self._truncation().begin_fully(offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the log is empty and goes on at `offset`. OSError when the disk refuses."""

@@ -7,6 +7,10 @@ Whole batches go. Truncated below the first segment, the log is empty and contin
 below the log start offset, that falls too. Staged batches are written first, so that they are cut like the
 rest.
 
+On the event loop nothing waits for the disk: `begin` cuts and returns a `CutJob`, which a worker thread runs;
+until it has run, nothing may be appended. Where later segments are removed the rest of the cut comes after
+that, in a second step. In between the log is whole, and ends where the removed segments began.
+
 Invariants: afterwards offsets, indexes, leader epochs, producers and transactions are as if the removed
 batches had never been appended, also after a restart; a crash in between leaves a log without gaps, and the
 follower compares it with its leader's and truncates again.
@@ -14,18 +18,46 @@ follower compares it with its leader's and truncates again.
 Not here: where two logs agree (replication/), what recovery cuts (cutting.py).
 """
 
+import contextlib
 import logging
 
+from moldau.core.files import Files
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.flushing import Flusher
 from moldau.log.partition_files import PartitionFiles
-from moldau.log.producers import Producers
+from moldau.log.producers import UNKNOWN_COORDINATOR_EPOCH, Producers
 from moldau.log.reader import Reader
 from moldau.log.rebuild import cut_segment, rebuild_producers
 from moldau.log.segment import CorruptSegment
 from moldau.log.writer import Writer
 
 logger = logging.getLogger(__name__)
+
+
+class CutJob:
+    """Forces a cut to the disk."""
+
+    __slots__ = ("_descriptor", "_directory", "_files", "unfinished")
+
+    def __init__(self, files: Files, directory: str, descriptor: int | None, *, unfinished: bool) -> None:
+        """`descriptor`: a duplicate of the cut file's, which the job closes."""
+        self._files = files
+        self._directory = directory
+        self._descriptor = descriptor
+        self.unfinished = unfinished
+        """Whether the cut goes on afterwards: call `begin` again."""
+
+    def run(self) -> None:
+        """Sync; OSError when the disk failed. To be called once, in any thread."""
+        try:
+            if self._descriptor is not None:
+                self._files.sync(self._descriptor)
+            # The log may have been deleted meanwhile; then there is nothing left to keep.
+            with contextlib.suppress(FileNotFoundError):
+                self._files.sync_directory(self._directory)
+        finally:
+            if self._descriptor is not None:
+                self._files.close(self._descriptor)
 
 
 class Truncation:
@@ -55,35 +87,66 @@ class Truncation:
         A leader epoch that begins there or behind goes too, also when no record does: this replica led in it
         and wrote nothing.
         """
+        while (job := self.begin(offset)) is not None:
+            self._run(job)
+            if not job.unfinished:
+                break
+
+    def _run(self, job: CutJob) -> None:
+        try:
+            job.run()
+        except OSError as error:
+            self._files.report_error(error)
+            raise
+
+    def begin(self, offset: int) -> CutJob | None:
+        """As `to`, but the cut is not forced to the disk yet: the job does that; None when no record goes."""
         self._writer.flush_staged()
         files = self._files
         if offset >= self._writer.log_end_offset:
             self._truncate_epochs(offset)
-            return
+            return None
         if offset < files.segments[0].base_offset:
-            self.fully(offset)
-            return
+            return self.begin_fully(offset)
         try:
             self._begin_cut()
+            unfinished = False
             if files.active.base_offset > offset:
+                # Before the cut: a power cut must not leave a hole with these segments behind it.
                 while files.active.base_offset > offset:
+                    end_offset = files.active.base_offset
                     files.active.remove()
                     files.segments.pop()
-                # Before the cut below: a power cut must not leave a hole with these segments behind it.
-                files.sync_directory()
-            offset = self._cut_active(offset)
+                unfinished = end_offset > offset
+                offset = end_offset
+                descriptor = None
+            else:
+                offset = self._cut_active(offset)
+                descriptor = files.file_system.duplicate(files.active.descriptor())
             self._end_cut(offset)
-            rebuild_producers(
-                files.file_system,
-                files.directory,
-                files.snapshot_offsets,
-                files.segments,
-                self._producers,
-                offset,
-            )
+            self._cut_producers(offset)
         except OSError as error:
             files.report_error(error)
             raise
+        return CutJob(files.file_system, files.directory, descriptor, unfinished=unfinished)
+
+    def _cut_producers(self, end_offset: int) -> None:
+        """The producers' state at the log's new end."""
+        producers = self._producers
+        if not (producers.ongoing or producers.transactions.unreplicated) and all(
+            state.last_offset < end_offset and state.coordinator_epoch == UNKNOWN_COORDINATOR_EPOCH
+            for state in producers.states.values()
+        ):
+            return  # nothing that was cut belongs to a producer, and there never was a transaction
+        files = self._files
+        rebuild_producers(
+            files.file_system,
+            files.directory,
+            files.snapshot_offsets,
+            files.segments,
+            producers,
+            end_offset,
+        )
 
     def _cut_active(self, offset: int) -> int:
         """Cut the last segment at the batch that contains `offset`; returns the log's end."""
@@ -97,16 +160,20 @@ class Truncation:
             logger.error("%s. All of this segment is cut off, and fetched from the leader again", error)
             offset = segment.base_offset
             cut_segment(segment, 0, offset)
-        segment.sync()
         return offset
 
     def fully(self, offset: int) -> None:
         """Drop everything; the log is empty and goes on at `offset`. OSError when the disk refuses."""
+        self._run(self.begin_fully(offset))
+
+    def begin_fully(self, offset: int) -> CutJob:
+        """As `fully`, but what is done is not forced to the disk yet: the job does that."""
         self._writer.flush_staged()
         files = self._files
         created_ms = files.active.created_ms
         try:
             self._begin_cut()
+            # What a crash leaves is the log's end, or nothing: it is compared with the leader's once more.
             for segment in files.segments:
                 segment.remove()
             files.segments[:] = [files.create_segment(offset, created_ms)]
@@ -121,6 +188,7 @@ class Truncation:
         except OSError as error:
             files.report_error(error)
             raise
+        return CutJob(files.file_system, files.directory, None, unfinished=False)
 
     def _begin_cut(self) -> None:
         self._reader.forget()
@@ -136,7 +204,6 @@ class Truncation:
         for stale in [snapshot for snapshot in files.snapshot_offsets if snapshot > offset]:
             files.remove_snapshot(stale)
         self._writer.restart(offset)
-        files.sync_directory()
 
     def _truncate_epochs(self, offset: int) -> None:
         if self._epochs.truncate_end(offset):

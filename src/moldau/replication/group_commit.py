@@ -44,6 +44,7 @@ class GroupCommit:
         self._to_fsync: dict[Partition, None] = {}  # in the order in which they came
         self._fsync_runs = False
         self._fsync: asyncio.Future[Any] | None = None
+        self._beside: dict[asyncio.Future[None], None] = {}
         self.fsync_count = 0
         self.fsync_last_ms = 0.0
 
@@ -96,6 +97,25 @@ class GroupCommit:
         self.flush()
         while self._fsync_runs and self._fsync is not None:
             await asyncio.wait((self._fsync,))
+
+    def run_beside(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        """Run something that waits for the disk on a worker thread, then call `done` on the loop."""
+        future = self._loop.run_in_executor(self._executor, work)
+        self._beside[future] = None
+
+        def ended(finished: asyncio.Future[None]) -> None:
+            self._beside.pop(finished, None)
+            error = finished.exception()
+            if error is not None and not isinstance(error, OSError):
+                raise error
+            done(error)
+
+        future.add_done_callback(ended)
+
+    async def finish(self) -> None:
+        """Wait for what runs beside the loop."""
+        while self._beside:
+            await asyncio.wait(list(self._beside))
 
     def fsync_soon(self, partition: "Partition") -> None:
         """Have the partition's written batches fsynced, together with all others of the moment."""

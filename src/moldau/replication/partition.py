@@ -42,6 +42,7 @@ from moldau.replication.waiters import UNKNOWN_BYTES, FetchWaiter, Waiter
 if TYPE_CHECKING:
     from moldau.log.inspection import Inspection
     from moldau.log.producers import Verification
+    from moldau.log.truncation import CutJob
 
 log = logging.getLogger("moldau.replication")
 
@@ -409,18 +410,20 @@ class Partition:
         own_epoch, own_end_offset = self.log.epoch_end_offset(epoch)
         self._carry_out(self._role.diverged(leader_epoch, epoch, end_offset, own_epoch, own_end_offset))
 
-    def restart_at(self, leader_epoch: int, offset: int) -> None:
+    def restart_at(self, leader_epoch: int, offset: int) -> bool:
         """The leader of `leader_epoch` has nothing of what this log holds, nor its end: drop it, and go on at
-        `offset`.
+        `offset`. Whether that was done.
         """
         if self._refusal_as_follower(leader_epoch) is not None:
-            return
+            return False
         try:
-            self.log.truncate_fully_and_start_at(offset)
+            job = self.log.begin_anew(offset)
         except OSError as error:
             self._shared.storage_failed(self, error)
-            return
-        self._truncated(self._role.restarted(offset))
+            return False
+        self._truncated(self._role.restarted(offset, safe=False))
+        self._make_cut_safe(job, offset)
+        return True
 
     def _refusal_as_follower(self, leader_epoch: int) -> Refused | None:
         if not self.online:
@@ -674,12 +677,30 @@ class Partition:
             self._truncate(output.offset)
 
     def _truncate(self, offset: int) -> None:
+        """Cut the log, and fetch on when that is on the disk."""
         try:
-            self.log.truncate_to(offset)
+            job = self.log.begin_truncation(offset)
         except OSError as error:
             self._shared.storage_failed(self, error)
             return
-        self._truncated(self._role.truncated(self.log.log_end_offset))
+        self._truncated(self._role.truncated(self.log.log_end_offset, safe=job is None))
+        if job is not None:
+            self._make_cut_safe(job, offset)
+
+    def _make_cut_safe(self, job: "CutJob", offset: int) -> None:
+        leader_epoch = self.leader_epoch
+
+        def done(error: OSError | None) -> None:
+            if error is not None:
+                self._shared.storage_failed(self, error)
+            elif not self.online:
+                return
+            elif job.unfinished and self.leader_epoch == leader_epoch and not self.leads:
+                self._truncate(offset)
+            else:
+                self._carry_out(self._role.cut_is_safe())
+
+        self.group_commit.run_beside(job.run, done)
 
     def _truncated(self, outputs: Outputs) -> None:
         self.high_watermark = self._role.high_watermark

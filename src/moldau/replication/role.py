@@ -88,6 +88,7 @@ class Role:
 
     __slots__ = (
         "_ask_again",
+        "_cut_is_safe",
         "_fetching",
         "_followers",
         "_local",
@@ -149,6 +150,7 @@ class Role:
         """The in-sync set change in flight."""
         self.now_ms = 0.0
         self._ask_again = False
+        self._cut_is_safe = True
         self._fetching: FetchFrom | None = None  # the last FetchFrom that was returned
         self._min_in_sync = 1
         self._replication_factor = 0
@@ -531,7 +533,7 @@ class Role:
 
     def _fetch(self) -> Outputs:
         fetch = FetchFrom(self.leader, self.leader_epoch, self.log_end_offset)
-        if self.progress < self.log_end_offset or fetch == self._fetching:
+        if self.progress < self.log_end_offset or fetch == self._fetching or not self._cut_is_safe:
             return NOTHING  # not safe yet, or asked for already
         self._fetching = fetch
         return (fetch,)
@@ -556,10 +558,11 @@ class Role:
             offset = own_end_offset
         return (TruncateTo(min(offset, self.log_end_offset)),)
 
-    def truncated(self, log_end_offset: int) -> Outputs:
+    def truncated(self, log_end_offset: int, *, safe: bool = True) -> Outputs:
         """The log was truncated to `log_end_offset`: the offset asked for, or the start of the batch around
-        it.
+        it. Not `safe`: a crash of the machine could undo that, and nothing is fetched before `cut_is_safe`.
         """
+        self._cut_is_safe = safe
         self.log_end_offset = log_end_offset
         self.written_end_offset = min(self.written_end_offset, log_end_offset)
         self.flushed_end_offset = min(self.flushed_end_offset, log_end_offset)
@@ -570,11 +573,18 @@ class Role:
             return NOTHING
         return self._fetch()
 
-    def restarted(self, offset: int) -> Outputs:
-        """The log was emptied and goes on at `offset`, where the leader's begins (or ends, if that is lower):
-        what lies below is committed, or lost to an unclean election.
+    def cut_is_safe(self) -> Outputs:
+        """The last truncation is on the disk."""
+        self._cut_is_safe = True
+        if self.leads or self.is_closed or self.leader == NO_LEADER:
+            return NOTHING
+        return self._fetch()
+
+    def restarted(self, offset: int, *, safe: bool = True) -> Outputs:
+        """The log was emptied and goes on at `offset`, where the leader's begins: what lies below is
+        committed, or lost to an unclean election. `safe` as for `truncated`.
         """
         before, self.high_watermark = self.high_watermark, offset
         self.written_end_offset = self.flushed_end_offset = self.progress = offset
-        out = self.truncated(offset)
+        out = self.truncated(offset, safe=safe)
         return [HighWatermark(before, offset), *out] if offset > before else out

@@ -198,6 +198,8 @@ async def test_a_deposed_leader_cuts_off_what_its_follower_never_had(tmp_path: P
         if read.diverging is not None:
             assert read.diverging == (0, 1)
             first.partition.diverged(1, *read.diverging)
+            assert not first.fetches, "fetched before the cut was on the disk"
+            await first.group_commit.finish()
         else:
             first.partition.append_as_follower(memoryview(read.records), 1, read.high_watermark, 0)
     assert first.values() == second.values() == [b"a", b"b"]

@@ -412,11 +412,12 @@ class LeaderFetch:
                     except Exception:
                         log.exception("what was fetched of %s failed: this is a bug", followed.name)
                         self._pause(followed)
+                        followed.position = position._replace(offset=followed.partition.log.log_end_offset)
+                        followed.ready = True
                 if slices.spent():
                     await slices.next_slice()
 
     async def _take_row(self, followed: Followed, row: PartitionData, slices: Slices) -> None:
-        partition, position = followed.partition, followed.position
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._session.leave_out(followed)
             followed.paused += 1
@@ -430,20 +431,31 @@ class LeaderFetch:
             return
         diverging = row.diverging_epoch
         if diverging.epoch >= 0 or diverging.end_offset >= 0:
-            followed.ready = False
-            partition.diverged(position.leader_epoch, diverging.epoch, diverging.end_offset)
-            if self._is_followed(followed) and followed.position == position:
-                log.error(
-                    "%s diverges from broker %d at epoch %d, which ended at offset %d there; truncating "
-                    "changed nothing",
-                    followed.name,
-                    self.leader,
-                    diverging.epoch,
-                    diverging.end_offset,
-                )
-                self._pause(followed)
+            self._diverged(followed, diverging.epoch, diverging.end_offset)
             return
         await self._append(followed, row, slices)
+
+    def _diverged(self, followed: Followed, epoch: int, end_offset: int) -> None:
+        """The leader's history is another one from there on: the role truncates, and fetches again once that
+        is on the disk.
+        """
+        partition, position = followed.partition, followed.position
+        before = (partition.log.log_end_offset, partition.log.latest_leader_epoch)
+        followed.ready = False
+        self._unsafe[followed] = None
+        partition.diverged(position.leader_epoch, epoch, end_offset)
+        if before == (partition.log.log_end_offset, partition.log.latest_leader_epoch):
+            if not followed.failures:
+                log.error(
+                    "%s diverges from broker %d at epoch %d, which ended at %d there, and could not be "
+                    "truncated; this is tried again",
+                    followed.name,
+                    self.leader,
+                    epoch,
+                    end_offset,
+                )
+            followed.ready = True
+            self._pause(followed)
 
     async def _append(self, followed: Followed, row: PartitionData, slices: Slices) -> None:
         partition = followed.partition
@@ -524,9 +536,8 @@ class LeaderFetch:
         if followed.paused != pause or not self._is_followed(followed):
             return
         followed.paused = 0
-        # What the role wanted before the error; had it changed, it would have said so.
-        followed.ready = True
-        self._ask_for(followed)
+        if followed.ready:  # else it comes again when its last records or its truncation are safe
+            self._ask_for(followed)
 
     async def _find_start(self, followed: Followed, pause: int) -> None:
         """The leader has nothing at this offset: begin where it has."""
@@ -544,16 +555,16 @@ class LeaderFetch:
             self._pause(followed)
             return
         followed.paused = 0
+        if not start.anew:
+            self._diverged(followed, 0, start.offset)
+            return
+        log.warning(
+            "%s has nothing in common with its leader, broker %d: it is emptied and goes on at %d",
+            followed.name,
+            self.leader,
+            start.offset,
+        )
         followed.ready = False
-        if start.anew:
-            log.warning(
-                "%s has nothing in common with its leader, broker %d: it is emptied and goes on at %d",
-                followed.name,
-                self.leader,
-                start.offset,
-            )
-            followed.partition.restart_at(position.leader_epoch, start.offset)
-        else:
-            followed.partition.diverged(position.leader_epoch, 0, start.offset)
-        if self._is_followed(followed) and followed.position == position:
+        if not followed.partition.restart_at(position.leader_epoch, start.offset):
+            followed.ready = True
             self._pause(followed)
