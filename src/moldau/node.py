@@ -150,6 +150,7 @@ class Node:
         await self._open_metadata()
         await self._open_logs()
         await self._adopt_topics()
+        await self._report_losses()
         self._build_peers()
         self._build_replication()
         self._build_housekeeping()

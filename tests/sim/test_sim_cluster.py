@@ -9,7 +9,7 @@ from histories.checker import check
 from histories.history import History
 from sim_admin import create_topics
 from sim_cluster import Cluster
-from sim_cluster_faults import ALL, Misfortune, power_cut, torment_cluster
+from sim_cluster_faults import ALL, DISKS, Misfortune, power_cut, torment_cluster
 from sim_cluster_load import IDEMPOTENT, LEADER, PLAIN, TRANSACTIONAL, ClusterLoad
 from sim_cluster_reader import ClusterReader
 from sim_world import World, simulate
@@ -65,6 +65,11 @@ def test_what_was_acknowledged_survives_random_faults(seed: int) -> None:
 @pytest.mark.seeds(60)
 def test_what_was_acknowledged_survives_power_cuts(seed: int) -> None:
     replicated(seed, (power_cut, power_cut, *ALL))
+
+
+@pytest.mark.seeds(40)
+def test_what_was_acknowledged_survives_failing_disks(seed: int) -> None:
+    replicated(seed, (*DISKS, *DISKS, *ALL))
 
 
 @pytest.mark.seeds(1)

@@ -100,6 +100,13 @@ class SimulatedFiles:
         file.content, file.durable = survived, bytearray(survived)
         file.touched_pages.clear()
 
+    def flip_bit(self, path: str, bit: int) -> None:
+        """One bit of this file is another one from now on, here and on the platter."""
+        file = self._names[path]
+        for content in (file.content, file.durable):
+            if bit // 8 < len(content):
+                content[bit // 8] ^= 1 << bit % 8
+
     def open_paths(self) -> list[str]:
         """The path of each open descriptor."""
         return list(self._paths.values())
