@@ -15,6 +15,7 @@ from data_plane_world import Client
 
 from moldau.controller.decision import Decision
 from moldau.controller.topics import NewTopic
+from moldau.core.clock import SystemClock
 from moldau.core.settings.sources import from_texts
 from moldau.handlers.registry import TABLE
 from moldau.host import system_host
@@ -29,6 +30,16 @@ async def until(true: Callable[[], object]) -> None:
     """Wait until it is so; the scene's own limit ends the wait."""
     while not true():  # noqa: ASYNC110
         await asyncio.sleep(0.002)
+
+
+class ClockAhead(SystemClock):
+    """A machine's clock that is wrong by so much."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self._ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ahead_ms
 
 
 class NoFetches:
@@ -70,14 +81,18 @@ class Brokers:
             **{name.replace("_", "."): value for name, value in texts.items()},
         }
 
-    async def start(self, *node_ids: int, **texts: str) -> None:
-        """Start these, one after the other."""
+    async def start(self, *node_ids: int, clock_ahead_ms: int = 0, **texts: str) -> None:
+        """Start these, one after the other; their clocks are that much ahead."""
         for node_id in node_ids:
             host = system_host()
             if not self.nodes:
                 self.ensemble = SharedMemory(host.timers, session_timeout_ms=60_000)
             ensemble = self.ensemble
-            host = replace(host, metadata_store=lambda *_, ensemble=ensemble: ensemble.store())
+            host = replace(
+                host,
+                metadata_store=lambda *_, ensemble=ensemble: ensemble.store(),
+                clock=ClockAhead(clock_ahead_ms),
+            )
             node = Node(from_texts(self.settings(node_id, **texts)), host)
             if not self._replicates:
                 node._make_fetcher = NoFetches  # type: ignore[assignment, method-assign]

@@ -3,9 +3,12 @@
 import time
 from pathlib import Path
 
-from brokers_world import Brokers, until, with_brokers
+import pytest
+from brokers_world import Brokers, ask, until, with_brokers
 
 from moldau.node import Node
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.records.batch import iter_batches
 from moldau.records.builder import build_batch
 from moldau.records.record import Record
 
@@ -83,3 +86,31 @@ def test_a_leader_that_cannot_be_reached_is_told_with_the_cause(tmp_path: Path) 
         )
 
     with_brokers(tmp_path, (1, 2), scene, moldau_http_listener="127.0.0.1:0")
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_broker_whose_clock_is_an_hour_off(tmp_path: Path, hours: int) -> None:
+    """It follows and leads: records keep the time that their producer gave them, in-sync sets, sessions and
+    timeouts are measured by clocks that nobody sets."""
+
+    async def scene(brokers: Brokers) -> None:
+        await brokers.start(1, 2)
+        await brokers.start(3, clock_ahead_ms=hours * 3_600_000)
+        await brokers.topic("t", (1, 2, 3), (3, 1, 2), min_insync_replicas="3")
+        now_ms = int(time.time() * 1000)
+        batch = build_batch([Record(0, now_ms, None, b"x", ())])
+        for index, leader in ((0, 1), (1, 3)):
+            rows = [PartitionProduceData(index=index, records=batch)]
+            request = ProduceRequest(
+                acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name="t", partition_data=rows)]
+            )
+            answer = await ask(brokers.nodes[leader], request, 12)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+            logs = [brokers.partition(node_id, index=index).log for node_id in (1, 2, 3)]
+            await until(lambda logs=logs: all(each.log_end_offset == 1 for each in logs))
+            assert len({bytes(each.read(0, 1 << 20, end_offset=1)) for each in logs}) == 1
+            (read,) = iter_batches(bytes(logs[2].read(0, 1 << 20, end_offset=1)))
+            assert read.max_timestamp_ms == now_ms
+        assert all(len(brokers.partition(1, index=index).isr) == 3 for index in (0, 1))
+
+    with_brokers(tmp_path, (), scene)
