@@ -262,8 +262,8 @@ class Reader(Client):
     def assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         began = now_s()
         try:
-            found = again(lambda: consumer.committed(partitions, 5))
-        except KafkaException as error:
+            found = consumer.committed(partitions, 30)
+        except KafkaException as error:  # nothing is noted: a member that is not told cannot complain
             print(f"{self.plan.name}: committed: {error}", flush=True)
             return
         for one in found:
@@ -304,28 +304,31 @@ def member_config(client: Client, *, read_committed: bool) -> dict[str, Any]:
 
 
 def go_back(consumer: Consumer) -> None:
-    """Read again from what the group has committed; a partition without a commit from its beginning."""
-    try:
-        for one in again(lambda: consumer.committed(consumer.assignment(), 5)):
+    """Read again from what the group has committed; a partition without a commit from its beginning.
+
+    It must succeed: what was read and not committed would be left out. The assignment is looked up anew each
+    time, since a rebalance brings its own positions.
+    """
+
+    def once() -> None:
+        for one in consumer.committed(consumer.assignment(), 5):
+            if one.error is not None:
+                raise KafkaException(one.error)
             consumer.seek(TopicPartition(one.topic, one.partition, max(0, one.offset)))
-    except KafkaException as error:  # rebalanced away meanwhile: the assignment brings its own positions
-        print(f"going back: {error}", flush=True)
+
+    again(once)
 
 
 def again(call: Callable[[], Any]) -> Any:
-    """Ask again while nobody answers."""
+    """Ask until somebody answers."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             return call()
         except KafkaException as error:
-            passing = error.args[0].retriable() or error.args[0].code() in (
-                KafkaError._TIMED_OUT,
-                KafkaError._TRANSPORT,
-                KafkaError._WAIT_COORD,
-            )
-            if not passing or time.monotonic() > deadline:
+            if error.args[0].fatal() or time.monotonic() > deadline:
                 raise
+            time.sleep(0.1)
 
 
 KINDS: dict[str, type[Any]] = {"write": Writer, "transact": Transactor, "copy": Copier, "read": Reader}

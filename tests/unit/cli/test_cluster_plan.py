@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from moldau.cli.cluster import plan as plans
+from moldau.cli.cluster.picture import Picture, Seen
 from moldau.cli.cluster.plan import Plan
 from moldau.cli.cluster.servers import BrokerServer, EnsembleServer
-from moldau.cli.cluster.starting import check_change
+from moldau.cli.cluster.starting import _require_empty, check_change
 from moldau.cli.shared.errors import CommandError
 from moldau.core.settings.sources import from_texts
 from moldau.testing.cluster_settings import cluster_settings
@@ -45,10 +47,10 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
         plans.load(tmp_path)
 
 
-def test_a_cluster_grows_and_does_not_shrink(tmp_path: Path) -> None:
+def test_a_cluster_grows_and_does_not_shrink_unasked(tmp_path: Path) -> None:
     before = Plan(brokers=3)
     check_change(tmp_path, before, before.changed(brokers=4))
-    with pytest.raises(CommandError, match="moldau brokers drain 3"):
+    with pytest.raises(CommandError, match="moldau brokers drain 3"):  # nobody can be asked what is on it
         check_change(tmp_path, before, before.changed(brokers=2))
     with pytest.raises(CommandError, match="1 ZooKeeper"):
         check_change(tmp_path, before, before.changed(zookeepers=3))
@@ -86,3 +88,15 @@ def test_replicas_follow_from_the_number_of_brokers(brokers: int, replicas: int,
     assert broker.default_replication_factor == replicas
     assert broker.min_insync_replicas == in_sync
     assert broker.transaction_state_log_min_isr == in_sync
+
+
+def test_it_shrinks_by_brokers_that_are_stopped_and_empty(tmp_path: Path) -> None:
+    def picture(pid: int | None, replicas: int, registered: list[int] | None) -> Picture:
+        servers = [Seen("broker", node, "", node, "running", tmp_path) for node in (1, 2)]
+        gone = Seen("broker", 3, "", pid, "stopped", tmp_path)
+        return Picture([*servers, gone], registered, replicas=Counter({1: 5, 2: 5, 3: replicas}))
+
+    _require_empty(picture(None, 0, [1, 2]), 2)
+    for case in (picture(77, 0, [1, 2]), picture(None, 1, [1, 2]), picture(None, 0, None)):
+        with pytest.raises(CommandError, match="broker 3 must go first"):
+            _require_empty(case, 2)

@@ -1,4 +1,4 @@
-"""`moldau brokers`: list, describe, drain."""
+"""`moldau brokers`: list, describe, drain, remove."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.cli.shared.errors import CommandError, UsageError
 from moldau.cli.shared.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_SECONDS,
@@ -18,7 +19,7 @@ from moldau.cli.shared.options import (
 from moldau.cli.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
-    from moldau.cli.brokers.overview import Overview
+    from moldau.cli.brokers.overview import BrokerRow, Overview
     from moldau.cli.shared.connection import Connection
     from moldau.cli.transactions.routing import Routing
 
@@ -26,7 +27,7 @@ NAMES_SHOWN = 10
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List and describe the brokers of a cluster, and empty them.",
+    help="List and describe the brokers of a cluster, empty them, and remove them for good.",
     epilog="Try: moldau brokers list   and: moldau brokers drain 3 --dry-run",
 )
 
@@ -42,6 +43,18 @@ Examples:
 * moldau brokers drain 3 --dry-run
 * moldau brokers drain 3 --throttle 20000000
 * moldau brokers drain 3 --cancel
+"""
+
+
+REMOVE_HELP = """Unregister a broker that has stopped for good and holds no replica any more.
+
+In order:
+
+* moldau brokers drain 3
+* (stop the broker's process)
+* moldau brokers remove 3
+
+Without it, the cluster waits for the broker to come back.
 """
 
 
@@ -197,7 +210,10 @@ def drain(
                 f"`moldau brokers drain {broker} --cancel` cancels them"
             )
             raise
-    sentence = f"{moved} partitions moved: broker {broker} holds no replica now"
+    sentence = (
+        f"{moved} partitions moved: broker {broker} holds no replica now. To remove it for good, stop it, "
+        f"then: moldau brokers remove {broker}"
+    )
     _say(as_json, {"broker": broker, "moved": moved}, sentence)
 
 
@@ -211,6 +227,47 @@ def _show_plan(overview: Overview, targets: dict[tuple[str, int], list[int]], as
         return
     columns = {"topic": "TOPIC", "partition": "PARTITION", "replicas": "REPLICAS", "becomes": "BECOMES"}
     print_table(rows, columns, empty="it holds no replica")
+
+
+@app.command(help=teach(REMOVE_HELP))
+def remove(
+    broker: BrokerId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Unregister a broker that has stopped for good (see REMOVE_HELP)."""
+    from moldau.cli.brokers.overview import load_overview
+    from moldau.cli.shared.raw_request import error_words
+    from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
+
+    connection, routing = _open(bootstrap, client_settings, timeout)
+    overview = load_overview(connection, routing, sizes=False)
+    if broker in overview.brokers:
+        _require_removable(overview.broker(broker))
+    if not yes:
+        typer.confirm(f"unregister broker {broker} for good?", abort=True, err=True)
+    answer = routing.ask(next(iter(routing.brokers)), UnregisterBrokerRequest(broker_id=broker), 0)
+    if answer.error_code:
+        reason = answer.error_message or error_words(answer.error_code)
+        raise CommandError(f"broker {broker} was not removed: {reason}")
+    _say(as_json, {"broker": broker, "removed": True}, f"Broker {broker} is removed.")
+
+
+def _require_removable(row: BrokerRow) -> None:
+    from moldau.cli.brokers.overview import IN_SERVICE
+
+    if row.replicas:
+        raise UsageError(
+            f"broker {row.id} still has {row.replicas} replicas: move them first with "
+            f"`moldau brokers drain {row.id}`"
+        )
+    if row.state == IN_SERVICE:
+        raise UsageError(
+            f"broker {row.id} runs at {row.address}: stop it first, or it registers again at once"
+        )
 
 
 def _say(as_json: bool, values: dict[str, Any], sentence: str) -> None:

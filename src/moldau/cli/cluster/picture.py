@@ -69,6 +69,8 @@ class Picture:
     servers: list[Seen]
     registered: list[int] | None = None
     partitions: int = 0
+    replicas: Counter[int] = field(default_factory=Counter)
+    """How many replicas each broker has."""
     under_replicated: list[str] = field(default_factory=list)
     offline: list[str] = field(default_factory=list)
 
@@ -148,6 +150,7 @@ def _ask_partitions(picture: Picture, plan: Plan, admin: Callable[[str], AdminCl
         for index, partition in sorted(topic.partitions.items()):
             picture.partitions += 1
             leaders[partition.leader] += 1
+            picture.replicas.update(partition.replicas)
             if partition.leader < 0:
                 picture.offline.append(f"{name}-{index}")
             elif len(partition.isrs) < len(partition.replicas):

@@ -43,10 +43,7 @@ def check_change(root: Path, before: Plan | None, plan: Plan) -> None:
     if before is None:
         return
     if plan.brokers < before.brokers:
-        raise UsageError(
-            f"the cluster in {root} has {before.brokers} brokers: to have {plan.brokers}, drain and remove "
-            f"the others (`moldau brokers drain {before.brokers}`), or begin anew with `moldau cluster purge`"
-        )
+        _require_empty(look(root, before), plan.brokers)
     if plan.zookeepers != before.zookeepers:
         raise UsageError(
             f"the ensemble in {root} has {before.zookeepers} ZooKeeper server(s), and that number stays: "
@@ -58,6 +55,19 @@ def check_change(root: Path, before: Plan | None, plan: Plan) -> None:
         raise UsageError(f"ports cannot change while {alive[0]} runs: `moldau cluster stop` first")
     if alive and plan.settings != before.settings:
         note(f"moldau: {', '.join(alive)}: new settings take effect when these are started the next time")
+
+
+def _require_empty(picture: Picture, count: int) -> None:
+    """Raise UsageError unless the brokers beyond `count` are stopped, and the others hold all replicas."""
+    for seen in picture.servers:
+        if seen.kind != "broker" or seen.id <= count:
+            continue
+        if seen.pid is not None or picture.registered is None or picture.replicas[seen.id]:
+            raise UsageError(
+                f"to have {count} brokers, {seen.name} must go first, while the others run: "
+                f"`moldau brokers drain {seen.id}`, `moldau cluster stop --broker {seen.id}`, "
+                f"`moldau brokers remove {seen.id}`; or begin anew with `moldau cluster purge`"
+            )
 
 
 def check_settings(plan: Plan) -> None:
