@@ -529,7 +529,7 @@ class Node:
             host=self.host,
             image=lambda: self.metadata.image,
             metadata_behind=self.metadata.behind,
-            uncreated_topics=lambda: self.controller.uncreated,
+            uncreated_topics=lambda: {} if self.phase == "STARTING" else self.controller.uncreated,
             settings=self.settings,
             log_manager=self.logs,
             store_status=self._store_status,

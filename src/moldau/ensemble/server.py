@@ -26,7 +26,7 @@ from typing import NamedTuple, Self
 
 from moldau.ensemble.installation import EnsembleError, installation
 
-START_TIMEOUT_SECONDS = 60.0
+START_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 15.0
 LOG_TAIL_BYTES = 2_000
 LOOPBACK = "127.0.0.1"

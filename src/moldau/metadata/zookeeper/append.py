@@ -45,8 +45,16 @@ class Append:
     """One entry on its way into the log, from version `version` to the next."""
 
     def __init__(
-        self, layout: Layout, version: int, changes: Sequence[Change], packed: Packed, seat: Seat | None
+        self,
+        layout: Layout,
+        version: int,
+        changes: Sequence[Change],
+        packed: Packed,
+        seat: Seat | None,
+        log_bytes: int = 0,
     ) -> None:
+        """`log_bytes`: of all entries with this one."""
+        self._log_bytes = log_bytes
         self._layout = layout
         self._version = version
         self._packed = packed
@@ -128,7 +136,9 @@ class Append:
             request.check(layout.controller, -1)
         for number in range(len(self._packed.parts)):
             request.check(layout.part(self._packed.payload_id, number), 0)
-        request.set_data(layout.head, to_json({"version": self._version + 1}), node_version)
+        request.set_data(
+            layout.head, to_json({"version": self._version + 1, "bytes": self._log_bytes}), node_version
+        )
         request.create(layout.entry(self._version + 1), self._packed.data)
         if self._cluster_id is not None:
             request.create(layout.cluster_id, cluster_json(self._cluster_id), acl=session.public_acl())

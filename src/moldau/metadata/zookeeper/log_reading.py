@@ -25,10 +25,12 @@ _DECODED_HERE_BYTES_MAX = 32_768
 
 
 class Head(NamedTuple):
-    """The newest version. `node_version`: ZooKeeper's, of the head node."""
+    """The newest version. `node_version`: ZooKeeper's, of the head node. `log_bytes`: of all entries ever
+    appended."""
 
     version: int
     node_version: int
+    log_bytes: int = 0
 
 
 class Offload:
@@ -60,7 +62,8 @@ class LogReader:
     async def head(self, watch: Callable[[], None] | None = None) -> Head:
         """The newest version; `watch` is called when there is a newer one."""
         data, stat = await self._session.get(self._layout.head, watch)
-        return Head(json.loads(data)["version"], stat.version)
+        value = json.loads(data)
+        return Head(value["version"], stat.version, value.get("bytes", 0))
 
     async def entry(self, version: int) -> Sequence[Change] | None:
         """An entry's changes, or None: it is not there (any more). MetadataStoreError: it cannot be read."""

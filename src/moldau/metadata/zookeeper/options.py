@@ -28,7 +28,8 @@ class Options(NamedTuple):
     `credentials`: "user:password" of ZooKeeper's digest scheme. `private`: whether only who has the
     credentials may change the nodes, and read those that are not Kafka's.
     `protocols`: the security protocol of each listener.
-    `snapshot_entries`: a snapshot is written after so many entries; `kept_entries`: so many remain behind it.
+    A snapshot is written after `snapshot_entries` entries, or `snapshot_bytes` of them; the newest
+    `kept_entries` remain behind it, but none from before the last snapshot.
     """
 
     hosts: str
@@ -41,6 +42,7 @@ class Options(NamedTuple):
     tls: Tls | None = None
     protocols: Mapping[str, str] = MappingProxyType({})
     snapshot_entries: int = 1_000
+    snapshot_bytes: int = 8_388_608
     kept_entries: int = 1_000
 
 

@@ -32,6 +32,11 @@ class Packed(NamedTuple):
     data: bytes
     parts: Sequence[bytes]
 
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in ZooKeeper."""
+        return len(self.data) + sum(map(len, self.parts))
+
 
 class Header(NamedTuple):
     """A node's header, and the payload that follows it in the node (compressed, if it is)."""

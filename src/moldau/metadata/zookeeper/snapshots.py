@@ -57,7 +57,8 @@ class Snapshots:
                 return
             log.info("metadata: snapshot of version %d, %d parts", image.version, len(packed.parts))
             await self._remove_parts(before)
-        await self._trim(image.version - kept_entries)
+        # Entries may be large: never more of them than two snapshots are apart.
+        await self._trim(max(image.version - kept_entries, min(before.version, image.version - 1)))
         await self.remove_orphans()
 
     async def _publish(self, packed: Packed, node_version: int) -> bool:

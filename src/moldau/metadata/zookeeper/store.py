@@ -107,6 +107,8 @@ class ZooKeeperStore:
         self._deliver: Deliver | None = None
         self._version = 0
         self._node_version_offset = 0
+        self._head = Head(0, 0)
+        """The log's head as it was last read or set."""
         self._live: Mapping[int, Registration] | None = None
         self._own: tuple[int, int] | None = None
         """Node id and epoch of the present registration."""
@@ -182,6 +184,7 @@ class ZooKeeperStore:
                 continue
             break
         self._node_version_offset = head.version - head.node_version
+        self._head = head
         if folder is not None:
             folder.check(image.cluster_id)
             if image.cluster_id:
@@ -315,7 +318,7 @@ class ZooKeeperStore:
 
     async def _look_at_log(self, session: Session) -> Head:
         reader = LogReader(session, self._layout, self._offload)
-        head = await reader.head(self._log_changed)
+        head = self._head = await reader.head(self._log_changed)
         while self._deliver is not None and self._version < head.version:
             first = self._version + 1
             found = await reader.entries(first, min(head.version, first + ENTRIES_AT_ONCE - 1))
@@ -394,8 +397,6 @@ class ZooKeeperStore:
         finally:
             self._appending -= 1
             self._appends_done.set()
-        if (version + 1) % self._options.snapshot_entries == 0:
-            self._write_snapshot()
         return version + 1
 
     async def _append(
@@ -412,7 +413,9 @@ class ZooKeeperStore:
             await self._turns.give_way()
         if self._deliver is not None and self._version > version:
             raise VersionConflict(version, self._version)
-        append = Append(self._layout, version, changes, packed, seat)
+        before_bytes = self._head.log_bytes
+        log_bytes = before_bytes + packed.size_bytes
+        append = Append(self._layout, version, changes, packed, seat, log_bytes)
         try:
             waiting = await append.make(session, version - self._node_version_offset)
             self._turns.appended(waiting or 0)
@@ -431,6 +434,13 @@ class ZooKeeperStore:
             raise ControllerFenced(held, await self._last_epoch(held)) from None
         except zk.KazooException as error:
             raise OSError(f"ZooKeeper refused a metadata entry: {type(error).__name__} {error}") from error
+        if self._head.version <= version:
+            self._head = Head(version + 1, version + 1 - self._node_version_offset, log_bytes)
+        options = self._options
+        if (version + 1) % options.snapshot_entries == 0 or (
+            before_bytes // options.snapshot_bytes != log_bytes // options.snapshot_bytes
+        ):
+            self._write_snapshot()
         self._deliver_entry(version + 1, changes)
         if self._deliver is not None and self._version <= version:
             await self._catch_up(version)
