@@ -349,6 +349,31 @@ def test_the_coordinator_serves_only_what_it_leads_and_says_so() -> None:
     tell(story)
 
 
+def test_with_too_few_brokers_a_client_is_told_and_served_when_there_are_enough() -> None:
+    """Kafka's defaults ask for three replicas. The first broker of a cluster does not make the topics with
+    one, and lets nobody hang."""
+
+    async def scenario(world: World) -> None:
+        stage = Stage(world, 3)
+        for machine in stage.machines[:2]:
+            await machine.start()
+        client = stage.client("early")
+        for kind, what in ((GROUP, "offsets"), (TRANSACTION, "transaction")):
+            request = FindCoordinatorRequest(key="x", key_type=kind)
+            answer = await client.spawn(client.ask(stage.machines[0].address, request, 3))
+            assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert "only 2 broker(s)" in answer.error_message, answer.error_message
+            node = stage.machines[0].node
+            assert node is not None
+            assert any(what in name for name in node.controller.uncreated)
+        await stage.machines[2].start()
+        keeper = client.coordinator("g", GROUP)
+        assert await client.spawn(commit_soon(keeper, "g", {("__consumer_offsets", 0): 1})) == 0
+        assert sorted(stage.ensemble.image.topics[GROUP_OFFSETS_TOPIC].partitions[0].replicas) == [1, 2, 3]
+
+    simulate(scenario, 1)
+
+
 def test_every_broker_finds_the_same_coordinators_also_after_a_move() -> None:
     async def story(stage: Stage) -> None:
         await stage.begin()

@@ -8,6 +8,7 @@ comes meanwhile may be this transaction's, or a former one's that is delivered a
 asked again. Not here: pending offsets (coordinator/group/transactional_offsets.py).
 """
 
+import asyncio
 from typing import Any
 
 from moldau.coordinator.append_errors import CLIENT_ERRORS
@@ -31,6 +32,7 @@ LOADING_SINCE = 2
 ABORTABLE_SINCE = 4
 ADDS_PARTITION_SINCE = 5
 QUESTIONS_MAX = 3
+BUSY_PAUSE_MIN_MS, BUSY_PAUSE_MAX_MS = 1, 64
 
 _VERIFICATION_ERRORS = {**CLIENT_ERRORS, ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """Errors of a verification that failed, as errors of this API after which clients retry."""
@@ -118,15 +120,33 @@ async def _verify_and_commit(
         if guard is None:  # the shard is not here: NOT_COORDINATOR
             return await settled(groups.txn_offset_commit(request, context))
         try:
-            codes = await settled(ask(broker.transaction_verifier, question))
-            if codes[place]:
-                error_code = _VERIFICATION_ERRORS.get(codes[place], codes[place])
-                return refuse_transactional_commit(request, error_code)
+            code = await _ask(broker, question)
+            if code:
+                return refuse_transactional_commit(request, _VERIFICATION_ERRORS.get(code, code))
             if not guard.broken:
                 return await settled(groups.txn_offset_commit(request, context, guard))
         finally:
             groups.release_guard(guard)
     return refuse_transactional_commit(request, ErrorCode.INVALID_TXN_STATE)
+
+
+async def _ask(broker: Broker, question: Question) -> int:
+    """The answer for the question's one partition.
+
+    While the markers of the producer's former transaction are written, a coordinator on another broker says
+    CONCURRENT_TRANSACTIONS. That takes milliseconds; the client would come again after 100 of them.
+    """
+    (place,) = question.partitions
+    pause_ms = BUSY_PAUSE_MIN_MS
+    while True:
+        codes = await settled(ask(broker.transaction_verifier, question))
+        busy = question.add and codes[place] == ErrorCode.CONCURRENT_TRANSACTIONS
+        if not busy or pause_ms > BUSY_PAUSE_MAX_MS:
+            return codes[place]
+        over = asyncio.Event()
+        broker.timers.call_later(pause_ms, over.set)
+        await over.wait()
+        pause_ms *= 2
 
 
 def _missing(image: Image, request: TxnOffsetCommitRequest) -> set[tuple[str, int]]:

@@ -67,6 +67,7 @@ class Bench:
             transaction_verifier=self,
             settings=settings,
             metadata=SimpleNamespace(image=self.world.image),
+            timers=self.world.timers,
         )
         context = RequestContext(version, 1, Session("PLAINTEXT", client_host="10.0.0.7", client_id="app"))
 
@@ -103,6 +104,27 @@ def bench() -> Iterator[Bench]:
     bench.world.close()
 
 
+@pytest.mark.parametrize("ready_after", [1, 5, 7, None])
+def test_while_the_former_transaction_gets_its_markers_it_is_asked_again(
+    bench: Bench, ready_after: int | None
+) -> None:
+    """The coordinator is on another broker, and does not let this one wait."""
+    bench.answers = [ErrorCode.CONCURRENT_TRANSACTIONS] * (20 if ready_after is None else ready_after)
+    call = bench.send(5)
+    assert codes(call) is None
+    for _ in range(127):
+        bench.world.advance(1)
+        bench.world.loop.run_until_complete(asyncio.sleep(0))
+    told = ErrorCode.CONCURRENT_TRANSACTIONS if ready_after is None else ErrorCode.NONE
+    assert codes(call) == [told]
+    assert len(bench.asked) == (8 if ready_after is None else ready_after + 1)
+
+
+def test_only_who_adds_the_partition_waits_for_the_former_transaction(bench: Bench) -> None:
+    bench.answers = [ErrorCode.CONCURRENT_TRANSACTIONS]
+    assert codes(bench.send(5, 4)) == [ErrorCode.CONCURRENT_TRANSACTIONS]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_transaction_is_asked_for_once_and_the_offset_counts_in_the_end(
     bench: Bench, version: int
@@ -128,7 +150,6 @@ def test_without_verification_only_new_clients_cause_a_question(bench: Bench) ->
 @pytest.mark.parametrize(
     ("version", "code", "told"),
     [
-        (5, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
         (5, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.TRANSACTION_ABORTABLE),
         (3, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_TXN_STATE),
         (3, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
@@ -185,10 +206,10 @@ def test_what_does_not_exist_troubles_nobody(bench: Bench) -> None:
     assert codes(bench.send(5, topic="water")) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert codes(bench.send(5, group="")) == [ErrorCode.INVALID_GROUP_ID]
     assert bench.asked == []
-    bench.answers = [ErrorCode.CONCURRENT_TRANSACTIONS]
+    bench.answers = [ErrorCode.TRANSACTION_ABORTABLE]
     assert codes(bench.send(5, topic="water", group="both")) == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.TRANSACTION_ABORTABLE,
     ]
 
 
