@@ -109,6 +109,12 @@ CONDITIONS: dict[str, Kind] = {
         "Partitions have fewer in-sync replicas than min.insync.replicas: writes with acks=all are refused.",
         "Start the missing brokers, or lower min.insync.replicas of these topics if you accept the risk.",
     ),
+    "at-min-isr": Kind(
+        _WARN,
+        "Partitions led here have as few in-sync replicas as min.insync.replicas demands: with one fewer "
+        "writes with acks=all are refused.",
+        "See under-replicated for the missing brokers; start them before another one is stopped.",
+    ),
     "under-replicated": Kind(
         _WARN,
         "Partitions have fewer in-sync replicas than replicas: a further failure may lose records.",

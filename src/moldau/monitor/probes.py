@@ -191,33 +191,38 @@ def connection_memory(
     return probe
 
 
-def partitions(part: Callable[[], ReplicasSource | None]) -> Probe:
-    """partitions-unopened, offline-partitions and under-min-isr, of the partitions here."""
+def partitions(part: Callable[[], ReplicasSource | None], node_id: int) -> Probe:
+    """partitions-unopened, offline-partitions and under-min-isr, of the partitions here; at-min-isr, of those
+    that this broker leads.
+    """
 
     def probe() -> Found:
         here = part()
         if here is None:
             return
         unopened = [f"{name} ({cause})" for name, cause in sorted(here.unopened.items())]
-        unopened += [
-            f"{each.topic}-{each.index} ({each.log.offline_cause})"
-            for each in here.partitions()
-            if each.log.offline_cause
-        ]
+        closed: list[str] = []
+        under: list[str] = []
+        at_min: list[str] = []
+        for each in here.partitions():  # once: there may be thousands
+            if each.log.offline_cause:
+                unopened.append(f"{each.topic}-{each.index} ({each.log.offline_cause})")
+            elif not each.online:
+                closed.append(f"{each.topic}-{each.index}")
+            in_sync_count = len(each.isr)
+            if in_sync_count < len(each.replicas):
+                if in_sync_count < each.min_in_sync:
+                    under.append(f"{each.topic}-{each.index}")
+                elif in_sync_count == each.min_in_sync and each.leader == node_id:
+                    at_min.append(f"{each.topic}-{each.index}")
         if unopened:
             yield condition("partitions-unopened", f"could not be opened or created: {_some(unopened)}")
-        closed = [
-            f"{each.topic}-{each.index}"
-            for each in here.partitions()
-            if not each.online and not each.log.offline_cause
-        ]
         if closed:
             yield condition("offline-partitions", f"on this broker, offline: {_some(closed)}")
-        under = [
-            f"{each.topic}-{each.index}" for each in here.partitions() if len(each.isr) < each.min_in_sync
-        ]
         if under:
             yield condition("under-min-isr", f"below min.insync.replicas: {_some(under)}")
+        if at_min:
+            yield condition("at-min-isr", f"exactly at min.insync.replicas: {_some(at_min)}")
 
     return probe
 
@@ -260,7 +265,7 @@ def standard_probes(
         log_directories(lambda: sources.log_manager),
         recovery(lambda: sources.log_manager),
         disk_nearly_full(lambda: sources.log_manager, min_free_ratio),
-        partitions(lambda: sources.replicas),
+        partitions(lambda: sources.replicas, sources.node_id),
         internal_topics(sources.image, sources.uncreated_topics),
         metadata_behind(sources.metadata_behind),
         appends_waiting(lambda: sources.replicas),

@@ -50,8 +50,9 @@ def test_a_broker_that_stops_is_named_and_comes_back(tmp_path: Path) -> None:
         await brokers.in_step()
         await until(lambda: not any(2 in brokers.partition(1, index=index).isr for index in range(3)))
         found = causes(node)
-        assert set(found) == {"under-replicated"}
+        assert set(found) == {"under-replicated", "at-min-isr"}
         assert found["under-replicated"].startswith("broker 2 is gone since ")
+        assert found["at-min-isr"] == "exactly at min.insync.replicas: t-0, t-1, t-2"
         assert "3 partitions lack its in-sync replica (t-0, t-1, t-2)" in found["under-replicated"]
         alone = metrics(node)
         assert alone["kafka_server_replicamanager_underreplicatedpartitions"] == 3

@@ -225,6 +225,20 @@ def test_lags_of_followers(world: World) -> None:
         assert line in text.splitlines()
 
 
+def test_partitions_that_may_not_lose_another_replica(world: World) -> None:
+    """Of those that this broker leads; a partition that has all its replicas is as safe as it can be."""
+    for isr, replicas, minimum, leader, expected in (
+        ((1, 2), (1, 2, 3), 2, 1, ["at-min-isr"]),
+        ((1, 2), (1, 2, 3), 2, 2, []),
+        ((1, 2), (1, 2), 2, 1, []),
+        ((1, 2), (1, 2, 3), 1, 1, []),
+        ((1,), (1, 2, 3), 2, 1, ["under-min-isr"]),
+    ):
+        world.replicas.all = [FakePartition("a", 0, isr=isr, replicas=replicas, leader=leader)]
+        world.replicas.all[0].log.settings.min_insync_replicas = minimum
+        assert world.names() == expected, (isr, replicas, minimum, leader)
+
+
 # The watch by itself
 
 
