@@ -48,6 +48,7 @@ from moldau.metadata.zookeeper.data_folder import DataFolder
 from moldau.metadata.zookeeper.discovery import read_cluster_id
 from moldau.metadata.zookeeper.layout import Layout
 from moldau.metadata.zookeeper.log_reading import ENTRIES_AT_ONCE, Head, LogReader, Offload
+from moldau.metadata.zookeeper.opening import open_log
 from moldau.metadata.zookeeper.options import Options
 from moldau.metadata.zookeeper.payload import entry_in_slices, fresh_id, pack
 from moldau.metadata.zookeeper.registrations import Registrations
@@ -163,33 +164,12 @@ class ZooKeeperStore:
             raise
 
     async def _read(self, session: Session) -> Image:
-        layout, folder = self._layout, self._folder
-        found = await foundation.find(session, layout)
-        if found is None:
-            brought = folder.brings() if folder is not None else None
-            if brought is None:
-                await foundation.lay(session, layout, self._random)
-            else:
-                await foundation.lay(session, layout, self._random, brought)
-            found = await foundation.find(session, layout)
-            if found is None:
-                raise MetadataStoreError(f"{layout.base} in ZooKeeper was removed while it was made")
-        self._registrations = Registrations(layout, self._clock, found.broker_epoch_base)
-        reader = LogReader(session, layout, self._offload)
-        while True:
-            try:
-                image = await reader.load()
-                head = await reader.head()
-            except ConnectionAway:
-                continue
-            break
-        self._node_version_offset = head.version - head.node_version
-        self._head = head
-        if folder is not None:
-            folder.check(image.cluster_id)
-            if image.cluster_id:
-                folder.joined(image.cluster_id)
-        return image
+        reader = LogReader(session, self._layout, self._offload)
+        opened = await open_log(session, self._layout, reader, self._folder, self._random)
+        self._registrations = Registrations(self._layout, self._clock, opened.broker_epoch_base)
+        self._head = opened.head
+        self._node_version_offset = opened.head.version - opened.head.node_version
+        return opened.image
 
     async def _begin(self, timeout_ms: int | None = None) -> Session:
         """A new session, connected. MetadataStoreError: not within `timeout_ms`."""
