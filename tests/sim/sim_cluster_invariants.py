@@ -1,6 +1,7 @@
 """What must hold of a whole cluster after every callback of each broker.
 
     one leader         at most one broker leads a partition in a leader epoch; epochs rise
+    whole batches      what a replica writes has the crc that its header says
     one history        a batch of one offset and leader epoch is the same on every replica
     committed stays    a replica has, below its high watermark, what any replica had below its own; a new
                        leader has all that was ever below one
@@ -19,10 +20,12 @@ from typing import NamedTuple
 from sim_machine import DATA, Machine
 from torture.reading import Place
 
+from moldau.core.crc import crc32c
 from moldau.metadata.image import Image
 from moldau.replication.partition import Partition
 
 _HEADER = struct.Struct(">qiiBIhi")
+_CRC_BEGINS = 21
 
 
 class Batch(NamedTuple):
@@ -44,6 +47,8 @@ class ReplicaLog:
         self._files = machine.disk
         self._prefix = f"{DATA}/{place[0]}-{place[1]}/"
         self.batches: list[Batch] = []
+        self.damaged: list[Batch] = []
+        """Those whose bytes did not fit their crc when they were first seen."""
         self.agreed = 0
         """How many of them are known to be those that are committed."""
         self._lies: list[tuple[str, int, int]] = []  # path, start and end of each batch
@@ -74,6 +79,8 @@ class ReplicaLog:
                 if length <= 0 or end > len(content) or base + last >= end_offset:
                     break
                 batches.append(Batch(base, base + last + 1, epoch, crc))
+                if crc32c(content[start + _CRC_BEGINS : end]) != crc:
+                    self.damaged.append(batches[-1])
                 lies.append((path, start, end))
                 start = end
         return batches[known:]
@@ -95,6 +102,8 @@ class ClusterInvariants:
     def __init__(self, machines: Sequence[Machine]) -> None:
         self.may_lose = False
         """Acknowledged records may be lost: unclean elections, or power cuts without fsync."""
+        self.damaged: set[str] = set()
+        """Machines whose files were damaged from outside."""
         self.committed: dict[Place, list[Batch]] = {}
         """The batches below the highest high watermark that any broker had."""
         self.leader_changes = 0
@@ -136,7 +145,9 @@ class ClusterInvariants:
         if log is None:
             log = self._logs[machine.name, place] = ReplicaLog(machine, place)
         what = f"{place[0]}-{place[1]} on {machine.name}"
-        for batch in log.look(partition.log.written_end_offset):
+        news = log.look(partition.log.written_end_offset)
+        assert not log.damaged or machine.name in self.damaged, f"{what}: damaged: {log.damaged[0]}"
+        for batch in news:
             key = (place, batch.base_offset, batch.leader_epoch)
             known = self._batches.setdefault(key, batch)
             assert known == batch or self.may_lose, f"{what}: {batch} is elsewhere {known}"

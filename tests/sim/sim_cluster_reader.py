@@ -44,6 +44,8 @@ class ClusterReader:
             PartitionReader(self.client.leader(place), place, max_bytes, committed=committed)
             for place in places
         ]
+        for reader in self.readers:
+            reader.asks_again = True
         self._ends: Mapping[Place, int] | None = None
 
     def start(self) -> None:

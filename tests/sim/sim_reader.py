@@ -176,6 +176,8 @@ class PartitionReader:
         self.position = 0
         self.seen: list[Seen] = []
         self.complaints: list[str] = []
+        self.asks_again = False
+        """A damaged batch is left, and asked for again: another replica may lead by then."""
         self._client = client
         self._max_bytes = max_bytes
         self._open_since: dict[int, int] = {}
@@ -210,6 +212,8 @@ class PartitionReader:
                     self.complain(f"batch at {batch.base_offset} comes after {self.position}")
                 continue
             if not batch.crc_is_valid():
+                if self.asks_again:
+                    break
                 self.complain(f"batch at {batch.base_offset} is damaged")
             while listed and listed[0][0] <= batch.last_offset:
                 aborted.add(listed.pop(0)[1])

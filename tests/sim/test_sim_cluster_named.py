@@ -11,6 +11,7 @@ from sim_admin import create_topics
 from sim_cluster import Cluster
 from sim_cluster_load import IDEMPOTENT, TRANSACTIONAL, ClusterLoad
 from sim_cluster_reader import ClusterReader
+from sim_machine import Machine
 from sim_world import World, simulate
 
 ONE = ("orders", 0)
@@ -166,21 +167,47 @@ def test_a_small_byte_budget_skips_nothing_between_segments(seed: int) -> None:
     )
 
 
-def test_a_flipped_bit_on_one_replica_spreads_to_no_other(seed: int) -> None:
-    """Half of the data was lost so in other systems; here the damaged replica fetches again, or says so."""
+def _flip(world: World, cluster: Cluster, machine: Machine, start: int = 0) -> None:
+    """One bit of the partition's file on this machine, behind the first `start` bytes."""
+    path = f"/data/{ONE[0]}-{ONE[1]}/{0:020}.log"
+    size = machine.disk.file_size_bytes(path)
+    cluster.invariants.damaged.add(machine.name)
+    machine.disk.flip_bit(path, world.random.randrange(8 * start, 8 * size))
+
+
+def test_a_bit_flipped_on_a_stopped_replica_spreads_to_no_other(seed: int) -> None:
+    """Half of the data was lost so in other systems: a replica took the damage of another."""
 
     async def happens(world: World, cluster: Cluster) -> None:
         await world.sleep_ms(1500)
-        machine = cluster.machine(world.random.choice((1, 2, 3)))
+        machine = world.random.choice(cluster.machines)
         machine.kill()
-        path = f"/data/{ONE[0]}-{ONE[1]}/{0:020}.log"
-        size = machine.disk.file_size_bytes(path)
-        machine.disk.flip_bit(path, world.random.randrange(8 * size))
+        _flip(world, cluster, machine)
         await world.sleep_ms(world.random.choice((100, 4000)))
         await machine.start()
         await world.sleep_ms(3000)
 
     kept(happens, seed)
+
+
+def test_a_bit_flipped_on_the_leader_is_not_copied_by_a_follower_that_was_away(seed: int) -> None:
+    """The other in-sync replica has the record whole, and leads once the damaged one is stopped."""
+
+    async def happens(world: World, cluster: Cluster) -> None:
+        leader = cluster.machine(cluster.leader(ONE))
+        away = next(each for each in cluster.machines if each is not leader)
+        path = f"/data/{ONE[0]}-{ONE[1]}/{0:020}.log"
+        away.kill()
+        known_bytes = away.disk.file_size_bytes(path)
+        await world.until(lambda: leader.disk.file_size_bytes(path) > known_bytes + 200, 60)
+        _flip(world, cluster, leader, known_bytes)
+        await away.start()
+        await world.sleep_ms(3000)
+        leader.kill()
+        await world.until(lambda: cluster.leader(ONE) not in (-1, int(leader.settings["node.id"])), 60)
+        await world.sleep_ms(2000)
+
+    kept(happens, seed, attempts=20)
 
 
 def test_a_power_cut_takes_nothing_that_was_acknowledged_with_group_durability(seed: int) -> None:
