@@ -11,6 +11,7 @@ from torture import (
     round_fresh,
     round_loop,
     round_pipeline,
+    round_simulation,
     round_transactions,
 )
 from torture.cluster_faults import CUT, DISK, ENSEMBLE, KILL, MEMBER, PAUSE, STOP
@@ -61,6 +62,10 @@ def _pipeline(size: PipelineSize) -> Callable[[Round], str]:
 
 def _cluster(size: ClusterSize) -> Callable[[Round], str]:
     return lambda torture: round_cluster.run(torture, size)
+
+
+def _simulation(seeds: int) -> Callable[[Round], str]:
+    return lambda torture: round_simulation.run(torture, seeds)
 
 
 _SIZES = (Size(2, 20, 3), Size(4, 150, 8))
@@ -114,6 +119,7 @@ SCENARIOS: dict[str, Scenario] = {
         _cluster(ClusterSize((KILL, STOP, PAUSE), 2, longest_s=6)),
         _cluster(ClusterSize((KILL, STOP, PAUSE, MEMBER, ENSEMBLE), 15, longest_s=20, zookeepers=3)),
     ),
+    "simulation": Scenario(_simulation(6), _simulation(500)),
 }
 DURABILITIES = ("os", "group")
 
