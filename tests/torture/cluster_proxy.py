@@ -55,7 +55,12 @@ class Cable:
         self._call(plug_in)
 
     def close(self) -> None:
-        self._call(self._loop.stop)
+        def end() -> None:
+            for task in asyncio.all_tasks(self._loop):
+                task.cancel()
+            self._loop.call_later(0.1, self._loop.stop)  # after they have ended
+
+        self._call(end)
         self._thread.join(10)
         if self._reserved is not None:
             self._reserved.release()
@@ -76,7 +81,8 @@ class Cable:
             await self._whole.wait()
             behind, there = await asyncio.open_connection(*self._target)
             self._writers.add(there)
-            await asyncio.gather(self._forward(reader, there), self._forward(behind, writer))
+            both = self._forward(reader, there), self._forward(behind, writer)
+            await asyncio.gather(*both, return_exceptions=True)
         except OSError:
             pass
         finally:
