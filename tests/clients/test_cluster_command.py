@@ -61,6 +61,15 @@ def status(at: list[str]) -> dict[str, Any]:
     return dict(json.loads(run("status", "--json", *at, code=None)))
 
 
+def wait_for(at: list[str], wanted: str) -> dict[str, Any]:
+    """The first picture with this status; a busy machine may make a broker look ill for a moment."""
+    deadline = time.monotonic() + WITHIN_S
+    while (found := status(at))["status"] != wanted:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)
+    return found
+
+
 def states(found: dict[str, Any]) -> dict[str, str]:
     return {f"{each['kind']} {each['id']}": each["state"] for each in found["servers"]}
 
@@ -68,15 +77,12 @@ def states(found: dict[str, Any]) -> dict[str, str]:
 def test_a_cluster_is_started_repaired_stopped_and_deleted(at: list[str], tmp_path: Path) -> None:
     begun = json.loads(run("start", "--json", *ports(), *at))
     assert begun["registered_brokers"] == [1, 2, 3]
-    assert begun["status"] == "ok"
+    wait_for(at, "ok")
     assert len(begun["started"]) == 4
     assert json.loads(run("start", "--json", *at))["started"] == []
     victim = next(each for each in begun["servers"] if each["kind"] == "broker" and each["id"] == 2)
     os.kill(victim["pid"], signal.SIGKILL)
-    deadline = time.monotonic() + WITHIN_S
-    while states(found := status(at))["broker 2"] != "dead":
-        assert time.monotonic() < deadline
-    assert found["status"] == "degraded"
+    assert states(wait_for(at, "degraded"))["broker 2"] == "dead"
     assert json.loads(run("start", "--json", *at))["started"] == ["broker 2"]
     assert "the cluster has brokers 1 to 3" in run("stop", "--broker", "4", *at, code=2)
     assert json.loads(run("stop", "--json", "--broker", "3", *at))["stopped"] == ["broker 3"]
