@@ -32,6 +32,7 @@ from moldau.metadata.changes import TopicCreated, replay
 from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState
 from moldau.metadata.store import Registration
 from moldau.protocol.errors import ErrorCode
+from moldau.replication.reading import epoch_end
 from moldau.replication.role import Role
 from moldau.replication.role_outputs import AskInSync, Outputs, Settle, TruncateTo
 
@@ -296,9 +297,9 @@ class World:
         offset = len(broker.log)
         if broker.log:
             last = broker.log[-1].leader_epoch
-            epoch, end = epoch_end(source.log, leader, last)
+            epoch, end = epoch_end(History(source.log), leader.leader_epoch, leader.epoch_start_offset, last)
             if epoch < last or end < offset:
-                own = epoch_end(broker.log, None, epoch)
+                own = History(broker.log).epoch_end_offset(epoch)
                 self.done(broker, role.diverged(role.leader_epoch, epoch, end, *own))
                 return
         if offset > len(source.log):
@@ -395,18 +396,22 @@ class World:
                     each(broker)
 
 
-def epoch_end(log: list[Entry], leader: Role | None, epoch: int) -> tuple[int, int]:
-    """The largest leader epoch up to `epoch` in this log, and where it ends."""
-    starts: dict[int, int] = {}
-    for offset, entry in enumerate(log):
-        starts.setdefault(entry.leader_epoch, offset)
-    if leader is not None:
-        starts.setdefault(leader.leader_epoch, leader.epoch_start_offset)
-    found = max((each for each in starts if each <= epoch), default=-1)
-    if found < 0:
-        return -1, -1
-    later = [start for each, start in starts.items() if each > found]
-    return found, min(later, default=len(log))
+class History:
+    """A log as far as the comparison of histories needs it (log/epochs.py)."""
+
+    def __init__(self, log: list[Entry]) -> None:
+        self.written_end_offset = len(log)
+        self._starts: dict[int, int] = {}
+        for offset, entry in enumerate(log):
+            self._starts.setdefault(entry.leader_epoch, offset)
+        self.latest_leader_epoch = max(self._starts, default=-1)
+
+    def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
+        if leader_epoch < 0 or leader_epoch > self.latest_leader_epoch:
+            return -1, -1
+        later = [start for epoch, start in self._starts.items() if epoch > leader_epoch]
+        earlier = [epoch for epoch in self._starts if epoch <= leader_epoch]
+        return max(earlier, default=leader_epoch), min(later, default=self.written_end_offset)
 
 
 @pytest.mark.parametrize("min_isr", [1, 2])
