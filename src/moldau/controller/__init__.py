@@ -14,6 +14,10 @@ store and publishes the new image, presence.py registers this broker and stands 
     reassignment.py   moving partitions
     in_sync.py        in-sync sets and leader election: one partition's rules
     membership.py     broker registrations, fencing, and what follows for partitions
+    shutdown.py       a broker that stops hands over
+    rebalancing.py    leadership back to the preferred replicas
+    replica_losses.py replicas that lost records or their log
+    brokers.py        removing brokers, raising the metadata level
     election.py       elections that an administrator asks for
     configs.py        changes of settings           config_rules.py  which settings are allowed
     adoption.py       topics that Kafka left in the data folder

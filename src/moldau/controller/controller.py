@@ -165,7 +165,14 @@ class Controller:
             directories=tuple(directories),
         )
         limit_ms = self.static_settings.broker.initial_broker_registration_timeout_ms
-        return await self._presence.join(self._loop, broker, limit_ms)
+        epoch = await self._presence.join(self._loop, broker, limit_ms)
+        if (
+            self.in_cluster
+            and self.view.image.level < LEVEL_MAX
+            and list(self.view.image.brokers) == [self.node_id]
+        ):
+            await self.raise_level(LEVEL_MAX)  # it brought its metadata along, and nobody else reads them yet
+        return epoch
 
     async def replicas_lost(self, lost: Replicas, offline: Replicas) -> None:
         """Before this broker registers: take replicas that have lost records out of their in-sync sets, and

@@ -6,9 +6,12 @@ import pytest
 from controller_cluster import SESSION_TIMEOUT_MS, run
 
 from moldau.controller.configs import AlterResource
+from moldau.controller.decision import Decision
 from moldau.controller.partitions import AlterPartition
 from moldau.controller.presence import _RETRY_DELAY_MS
 from moldau.controller.topics import NewTopic
+from moldau.metadata.changes import FeatureLevelChanged
+from moldau.metadata.codec import UnknownChange
 from moldau.metadata.store import MetadataStoreError
 from moldau.protocol.errors import ErrorCode
 
@@ -302,5 +305,69 @@ def test_two_in_sync_changes_race_and_one_is_told_that_it_lost():
         ]
         await cluster.settle()
         assert cluster.partition() == (1, (1,), (3,))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("count", "level"), [(1, 2), (2, 1)])
+def test_a_broker_alone_raises_the_level_of_what_it_brought_along(count, level):
+    async def scenario(cluster):
+        first = await cluster.begin(1)
+        first.in_cluster = True
+        await first._loop.decide(lambda image: Decision([FeatureLevelChanged(1)], None))
+        if count == 2:
+            await cluster.start(2)
+        await first.register({"P": ("host", 9091)})
+        await cluster.settle()
+        assert cluster.image.level == level
+        assert cluster.image.brokers[1].levels == ((1, 2) if level == 2 else (1, 1))
+
+    run(scenario, count=0)
+
+
+def test_a_newer_cluster_is_not_joined_and_the_sentence_says_why():
+    async def scenario(cluster):
+        cluster.ensemble.image = cluster.ensemble.image._replace(level=9)
+        with pytest.raises(
+            (MetadataStoreError, UnknownChange), match=r"at level 9, and this .* reads levels 1 to 2"
+        ):
+            await cluster.begin(1)
+
+    run(scenario, count=0)
+
+
+def test_two_brokers_with_one_id_and_one_gives_up():
+    async def scenario(cluster):
+        second = await cluster.begin(1)
+        joining = asyncio.ensure_future(second.register({"P": ("elsewhere", 1)}, directories=["other"]))
+        await cluster.settle()
+        await cluster.wait_ms(59_999)
+        assert not joining.done()
+        await cluster.wait_ms(1)
+        with pytest.raises(
+            MetadataStoreError, match=r"node\.id=1 is registered already; give each broker its own"
+        ):
+            await joining
+        await second.close()
+        assert cluster.image.brokers[1].endpoints == {"P": ("host", 9091)}
+        cluster.brokers[1], cluster.stores[1] = cluster.brokers[2], cluster.stores[2]
+
+    run(scenario, count=2)
+
+
+def test_a_broker_that_was_killed_takes_its_own_place():
+    async def scenario(cluster):
+        await cluster.topic(replicas=(1, 2, 3))
+        await cluster.brokers.pop(1).close()
+        again = await cluster.begin(1)
+        await again.register({"P": ("host", 9091)}, directories=["disk"])
+        await cluster.settle()
+        await cluster.in_sync("a", (2, 3, 1))
+        epoch = again.broker_epoch
+        await cluster.vanish(1)
+        again = await cluster.begin(1)
+        assert await again.register({"P": ("host", 9091)}, directories=["disk"]) > epoch
+        await cluster.settle()
+        assert cluster.partition() == (2, (2, 3), ()), "its log must catch up before it is in sync"
 
     run(scenario)
