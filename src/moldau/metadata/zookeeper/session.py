@@ -9,8 +9,9 @@ in order. A session is never revived: where kazoo would begin a new one by itsel
 it was carried out is unknown. When the session is over, `SessionOver`.
 
 ZooKeeper hears heartbeats from kazoo's thread, also while the event loop hangs. So the loop beats (a timer),
-and when kazoo's thread finds that the last beat is older than the session may be, it closes the session:
-others take over, as if the broker had died.
+and when kazoo's thread finds that the last beat is older than the session may be, and half as long again, it
+closes the session: others take over, as if the broker had died. (Half as long again, because a broker that
+starts beside others on a busy machine imports for as long as a short session.)
 
 Not here: what is called (the other files of this folder).
 """
@@ -46,6 +47,7 @@ _AWAY = (
 )
 _UNDONE = (zk.RolledBackError, zk.RuntimeInconsistency)
 _BEATS_A_SESSION = 8
+_HANGS_SESSIONS = 1.5
 _CLOSE_SECONDS = 10.0
 
 
@@ -359,7 +361,8 @@ class Session:
     def _look_at_the_loop(self) -> None:
         """In kazoo's thread: give the session up if the event loop hangs."""
         still_seconds = self._seconds() - self._beat_seconds
-        if still_seconds * 1000 > self.timeout_ms and not self._given_up and not self.over:
+        limit_ms = _HANGS_SESSIONS * self.timeout_ms
+        if still_seconds * 1000 > limit_ms and not self._given_up and not self.over:
             self._given_up = True
             log.error(
                 "the event loop has stood still for %.1f s: this broker gives its ZooKeeper session up",
