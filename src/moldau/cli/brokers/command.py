@@ -60,6 +60,10 @@ Without it, the cluster waits for the broker to come back.
 
 def register(root: typer.Typer) -> None:
     """Add the command to the application."""
+    from moldau.cli.brokers import rebalance
+
+    if not any(each.name == "rebalance" for each in app.registered_commands):
+        rebalance.register(app)
     root.add_typer(app, name="brokers")
 
 

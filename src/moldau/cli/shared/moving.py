@@ -52,6 +52,7 @@ class Moving:
         places = list(self._targets)
         for start in range(0, len(places), self._at_once):
             portion = places[start : start + self._at_once]
+            self._report(len(places) - start)
             self._submit(portion)
             self.wait(portion, later=len(places) - start - len(portion))
         self.finish()

@@ -15,11 +15,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.cli.shared.errors import CommandError
 from moldau.cli.shared.raw_request import error_words
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from moldau.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -35,6 +42,7 @@ THROTTLED_LEADERS = "leader.replication.throttled.replicas"
 THROTTLED_FOLLOWERS = "follower.replication.throttled.replicas"
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
+_DESCRIBED_AT_ONCE = 500
 
 
 class Move(NamedTuple):
@@ -110,6 +118,39 @@ def unthrottle(routing: Routing, topics: Iterable[str]) -> None:
     for name in topics:
         settings: dict[str, str | None] = {THROTTLED_LEADERS: None, THROTTLED_FOLLOWERS: None}
         _alter(routing, _any_broker(routing), _TOPIC, name, settings)
+
+
+def throttled_topics(routing: Routing) -> list[str]:
+    """Return the topics that have throttled replicas."""
+    names = sorted({name for name, _ in routing.partitions})
+    resources = [
+        DescribeConfigsResource(
+            resource_type=_TOPIC, resource_name=name, configuration_keys=[THROTTLED_LEADERS]
+        )
+        for name in names
+    ]
+    found = []
+    for start in range(0, len(resources), _DESCRIBED_AT_ONCE):
+        request = DescribeConfigsRequest(resources=resources[start : start + _DESCRIBED_AT_ONCE])
+        for each in routing.ask(_any_broker(routing), request, 1).results:
+            found += [each.resource_name for config in each.configs if config.value]
+    return found
+
+
+def prefer_directories(routing: Routing, directories: Mapping[tuple[Place, int], str]) -> None:
+    """Ask brokers to keep replicas in these directories. Before a move a replica may not be there yet: the
+    broker remembers the directory then.
+    """
+    for (place, broker), path in directories.items():
+        topic = AlterReplicaLogDirTopic(name=place[0], partitions=[place[1]])
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[topic])])
+        for result in routing.ask(broker, request, 2).results:
+            for row in result.partitions:
+                if row.error_code and row.error_code != ErrorCode.REPLICA_NOT_AVAILABLE:
+                    words = error_words(row.error_code)
+                    raise CommandError(
+                        f"{place[0]}-{place[1]} on broker {broker} not moved to {path}: {words}"
+                    )
 
 
 def _alter(routing: Routing, broker: int, kind: int, name: str, settings: Mapping[str, str | None]) -> None:

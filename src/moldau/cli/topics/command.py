@@ -1,4 +1,4 @@
-"""`moldau topics`: list, create, describe, alter, delete, trim."""
+"""`moldau topics`: list, create, describe, alter, delete, trim; reassign.py and elect.py have the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="List, create, describe, alter, delete and trim topics.",
+    help="List, create, describe, alter, delete, trim and reassign topics, and elect leaders.",
     epilog="Try: moldau topics create orders -p 6 -c retention.ms=86400000   "
     "and: moldau topics describe 'ord.*' --under-replicated-partitions",
 )
@@ -74,6 +74,11 @@ Regex = Annotated[bool, typer.Option("--regex", "-r", help="The names are regula
 
 def register(root: typer.Typer) -> None:
     """Add the command to the application."""
+    from moldau.cli.topics import elect, reassign
+
+    if not any(each.name == "reassign" for each in app.registered_commands):
+        reassign.register(app)
+        elect.register(app)
     root.add_typer(app, name="topics")
 
 
