@@ -39,6 +39,7 @@ from moldau.metadata.zookeeper import turns
 from moldau.metadata.zookeeper.append import Append
 from moldau.metadata.zookeeper.log_reading import LogReader, Offload
 from moldau.metadata.zookeeper.payload import entry_in_slices, pack
+from moldau.metadata.zookeeper.session import ConnectionAway
 from moldau.metadata.zookeeper.snapshots import Snapshots
 
 pytestmark = pytest.mark.xdist_group("zookeeper")
@@ -669,5 +670,34 @@ def test_partitions_of_one_large_topic_are_read_in_a_worker(zookeeper_world):
         assert not decoded
         assert await reader.entry(3) is None
         await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_ends_while_the_metadata_is_read_is_followed_by_another(zookeeper_world, monkeypatch):
+    """A broker that starts on a busy machine hangs for longer than its session, and starts all the same."""
+    world = zookeeper_world
+    reads = []
+
+    async def scenario():
+        async with opened(world, 1) as (one, _):
+            await one.append_if(0, [config("a")])
+            newcomer = world.make()
+            read = newcomer._read
+
+            async def interrupted(session):
+                reads.append(session)
+                if len(reads) == 1:
+                    session.end("the event loop stood still")
+                if len(reads) == 2:
+                    raise ConnectionAway
+                return await read(session)
+
+            monkeypatch.setattr(newcomer, "_read", interrupted)
+            image = await newcomer.open()
+            assert image.version == 1
+            assert len({id(session) for session in reads}) == 3
+            assert [bool(session.over) for session in reads] == [True, True, False]
+            await newcomer.close()
 
     asyncio.run(scenario())

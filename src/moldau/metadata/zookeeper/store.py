@@ -147,11 +147,10 @@ class ZooKeeperStore:
         try:
             if self._folder is not None:
                 await self._folder.open()
-            session = await self._begin(self._options.connection_timeout_ms)
-            image = await self._read(session)
+            image = await self._read_first()
             self._version = image.version
             return image
-        except (SessionOver, ConnectionAway) as error:
+        except SessionOver as error:
             await self.close()
             raise MetadataStoreError(
                 f"the ZooKeeper session has ended while it was opened: {error}"
@@ -162,6 +161,24 @@ class ZooKeeperStore:
         except BaseException:
             await self.close()
             raise
+
+    async def _read_first(self) -> Image:
+        """Over as many sessions as it takes: a process that starts on a busy machine stands still for longer
+        than a short session lasts, and nothing depends on the session yet.
+        """
+        while True:
+            session = None
+            try:
+                session = await self._begin(self._options.connection_timeout_ms)
+                return await self._read(session)
+            except (SessionOver, ConnectionAway) as error:
+                if self._closed:
+                    raise SessionOver(str(error)) from error
+                if session is not None:
+                    session.end("its connection was lost while the metadata was read")
+                log.warning(
+                    "the metadata is read again in a new ZooKeeper session: %s", error or "no connection"
+                )
 
     async def _read(self, session: Session) -> Image:
         reader = LogReader(session, self._layout, self._offload)
@@ -183,14 +200,14 @@ class ZooKeeperStore:
         )
         self._session = session
         session.start()
-        timer = None
+        timer, why = None, ""
         if timeout_ms is not None:
             why = f"no ZooKeeper answered at {self._options.hosts} within {timeout_ms} ms"
             timer = self._timers.call_later(timeout_ms, partial(session.end_unless_up, why))
         try:
             await session.reach()
         except SessionOver as error:
-            if timer is None or self._closed:
+            if timer is None or self._closed or not str(error).startswith(why):
                 raise
             raise MetadataStoreError(
                 f"{error} (zookeeper.connection.timeout.ms); is it running, and is zookeeper.connect right?"
