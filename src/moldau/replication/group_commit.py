@@ -95,8 +95,11 @@ class GroupCommit:
     async def settle(self) -> None:
         """Write what is staged and wait for its fsyncs: afterwards every request that can be answered is."""
         self.flush()
-        while self._fsync_runs and self._fsync is not None:
-            await asyncio.wait((self._fsync,))
+        while self._fsync_runs:
+            if self._fsync is None or self._fsync.done():
+                await asyncio.sleep(0)  # it begins when this turn ends
+            else:
+                await asyncio.wait((self._fsync,))
 
     def run_beside(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         """Run something that waits for the disk on a worker thread, then call `done` on the loop."""
@@ -122,7 +125,7 @@ class GroupCommit:
         self._to_fsync[partition] = None
         if not self._fsync_runs:
             self._fsync_runs = True
-            self._start_fsync()
+            self._loop.call_soon(self._start_fsync)  # with all others of this turn
 
     def _start_fsync(self) -> None:
         partitions, self._to_fsync = self._to_fsync, {}

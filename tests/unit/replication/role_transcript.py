@@ -175,8 +175,17 @@ class Player:
         return self.role.diverged(int(words[1]), int(words[3]), int(words[5]), int(words[7]), int(words[9]))
 
     def _truncated(self, words: list[str]) -> Outputs:
+        """truncated 6; truncated 6 unsafe"""
         self.end_offset = int(words[0])
-        return self.role.truncated(self.end_offset)
+        return self.role.truncated(self.end_offset, safe="unsafe" not in words)
+
+    def _restarted(self, words: list[str]) -> Outputs:
+        """restarted at 20"""
+        self.end_offset = int(words[1])
+        return self.role.restarted(self.end_offset, safe="unsafe" not in words)
+
+    def _safe(self, words: list[str]) -> Outputs:
+        return self.role.cut_is_safe()
 
     def _close(self, words: list[str]) -> Outputs:
         return self.role.closed(ErrorCode[words[0]])
