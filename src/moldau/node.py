@@ -294,7 +294,7 @@ class Node:
         self._stops.append(("in-sync changes", in_sync_changes.stop))
         self._stops.append(("partitions", self.replicas.close))
         self.logs.on_offline = self._directory_failed
-        self.replicas.may_lead = False  # before it is registered
+        self.replicas.takes_part = False  # before it is registered
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.replicas.serve(self.slow_lane)
         self.replicas.set_strays_aside()

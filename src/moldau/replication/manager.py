@@ -144,9 +144,10 @@ class ReplicaManager:
         self._by_name: dict[str, dict[int, Partition]] = {}
         self.by_name_bytes: dict[bytes, dict[int, Partition]] = {}
         self.by_topic_id: dict[bytes, dict[int, Partition]] = {}
-        self.may_lead = True
-        """False until this broker's registration is in the metadata: what an image from before a restart says
-        it leads, it leads in the next leader epoch only, since the end of its logs may be lost."""
+        self.takes_part = True
+        """False until this broker's registration is in the metadata: until then it neither leads nor follows.
+        What it led before a restart it leads in the next leader epoch only, since the end of its logs may be
+        lost; and a fetch without its broker epoch could be mistaken for one of its last life (KIP-903)."""
         self.stats: dict[str, TopicStats] = {}
         self.unopened: dict[str, str] = {}
         """Topics with a partition that could not be opened or created, and why; it is retried."""
@@ -208,10 +209,12 @@ class ReplicaManager:
         """
         self._image = new
         version = new.version
-        if not self.may_lead:
-            self.may_lead = any(
-                isinstance(each, BrokerRegistered) and each.node_id == self._node_id for each in changes
-            )
+        if not self.takes_part and any(
+            isinstance(each, BrokerRegistered) and each.node_id == self._node_id for each in changes
+        ):
+            self.takes_part = True
+            for name, _ in _internal_first(new):
+                self._work.add(name, version)
         if old.configs is not new.configs:
             self._change_rates()
         if old.brokers is not new.brokers:
@@ -271,7 +274,7 @@ class ReplicaManager:
         version: int,
     ) -> None:
         partition = partitions.get(index)
-        if not self.may_lead and state.leader == self._node_id:
+        if not self.takes_part:
             state = state._replace(leader=NO_LEADER)
         if partition is None:
             if self._node_id not in state.replicas:

@@ -74,13 +74,19 @@ def test_partitions_come_with_their_topic_and_go_with_it(tmp_path: Path) -> None
 def test_what_it_led_before_a_restart_it_leads_again_in_the_next_epoch_only(tmp_path: Path) -> None:
     async def scene() -> None:
         world = World(tmp_path)
-        world.replicas.may_lead = False
+        world.replicas.takes_part = False
         world.apply(CREATED, BrokerRegistered(2, 1, {}, None))
         partition = world.replicas.partition("t", 1)
         assert partition is not None
         assert not partition.leads
         assert partition.refusal() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        followed = PartitionState(2, 0, 0, (2, 1), (2, 1))
+        world.apply(TopicCreated("u", b"u" * 16, (followed,)))
+        other = world.replicas.partition("u", 0)
+        assert other is not None
+        assert other.leader == -1, "it does not fetch either"
         world.apply(BrokerRegistered(1, 2, {}, None), LeadershipRenewed(1))
+        assert other.leader == 2
         assert partition.leads
         assert partition.leader_epoch == 1
 
