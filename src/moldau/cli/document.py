@@ -17,7 +17,7 @@ HEAD = """\
 
 Made from the commands by `python -m moldau.cli.document`; each prints the same with `--help`.
 
-Client commands (topics, produce, consume, groups, transactions, brokers, configs, status) share these options:
+Client commands (topics, produce, consume, groups, transactions, brokers, configs, status) share options:
 
 | option | what it does |
 | --- | --- |
