@@ -343,11 +343,12 @@ class ReplicaManager:
         return broker.broker_epoch if broker is not None and broker.active else None
 
     def _is_stranger(self, node_id: int, broker_epoch: int) -> bool:
-        """Whether no broker is registered with this id and epoch. (One that has just registered anew is a
-        stranger until its registration has come here.)
+        """Whether no broker is registered with this id and epoch. A registered one always tells its epoch,
+        and is a stranger after it has registered anew, until that has come here.
         """
         broker = self._image.brokers.get(node_id)
-        return broker_epoch != ANY_BROKER_EPOCH and (broker is None or broker.broker_epoch != broker_epoch)
+        known = ANY_BROKER_EPOCH if broker is None else broker.broker_epoch
+        return broker_epoch != known
 
     def set_strays_aside(self) -> None:
         """Rename the folders of logs that belong to no topic in the image to `-stray`: the topic was deleted

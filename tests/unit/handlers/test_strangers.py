@@ -88,6 +88,9 @@ def test_a_fetch_that_is_not_of_the_replica_commits_nothing(tmp_path: Path) -> N
         node, leader = brokers.nodes[LEADER], brokers.partition(LEADER)
         epoch = brokers.nodes[FOLLOWER].controller.broker_epoch
         assert epoch is not None
+        for stranger in (-1, epoch + 99, 0):  # before the replica itself has come
+            assert code(await ask(node, fetch(brokers, FOLLOWER, stranger, 3))) == 0
+            assert leader.high_watermark == 0
         real = await ask(node, fetch(brokers, FOLLOWER, epoch, 0, last_epoch=-1))
         assert (code(real), leader.high_watermark) == (0, 0)
         not_leader, unknown = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH
