@@ -41,6 +41,7 @@ from moldau.metadata.changes import Change
 from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.image import EMPTY_IMAGE, Image
+from moldau.metadata.store import MetadataStoreError
 from moldau.metadata.view import MetadataView
 from moldau.monitor.request_times import RequestTimes
 from moldau.peers.late import LatePeers
@@ -71,6 +72,7 @@ log = logging.getLogger("moldau.node")
 # Late enough not to hold up the first clients with imports.
 _COORDINATORS_DELAY_MS = 500
 _CLEANER_DELAY_MS = 1000
+_NODE_ID_LOOK_MS = 100
 
 
 class _FollowsImage(Protocol):
@@ -269,9 +271,30 @@ class Node:
             return
         from moldau.replication.losses import find_losses
 
+        await self._wait_for_node_id()
         found = await self.slow_lane.slices().run(find_losses(self.metadata.image, self.node_id, self.logs))
         self.logs.withhold(sorted(found.withheld))
         await self.controller.replicas_lost(found.lost, found.offline)
+
+    async def _wait_for_node_id(self) -> None:
+        """Wait while a broker with other log directories is registered under this id: what these here lack
+        says nothing about its replicas. It is another broker, or this one before its disks were replaced,
+        whose session ends soon. MetadataStoreError when it lives on.
+        """
+        clock, ours = self.host.clock, self.logs.directory_ids
+        deadline_ms = clock.monotonic_ms() + self._settings.initial_broker_registration_timeout_ms
+        while True:
+            held = self.metadata.image.brokers.get(self.node_id)
+            if held is None or held.fenced or any(each in held.directories for each in ours):
+                return
+            if clock.monotonic_ms() >= deadline_ms:
+                raise MetadataStoreError(
+                    f"a broker with node.id={self.node_id} and other log directories is registered; give "
+                    "each broker its own"
+                )
+            looked = asyncio.Event()
+            self.host.timers.call_later(_NODE_ID_LOOK_MS, looked.set)
+            await looked.wait()
 
     def _build_replication(self) -> None:
         host = self.host
