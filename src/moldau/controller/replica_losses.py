@@ -31,7 +31,7 @@ from moldau.core.timers import TimerHandle, Timers
 from moldau.metadata.changes import ReplicasOffline
 from moldau.metadata.image import Image, PartitionState
 from moldau.metadata.levels import CLUSTER_LEVEL
-from moldau.metadata.store import NoSession
+from moldau.metadata.store import NoSession, OutcomeUnknown
 
 log = logging.getLogger("moldau.controller")
 
@@ -134,7 +134,7 @@ class LossReports:
                 )
                 self._due -= due
                 log.warning("%d replicas here are offline: %d partitions changed for it", len(due), count)
-        except (NoSession, OSError) as error:
+        except (NoSession, OutcomeUnknown, OSError) as error:
             self._try_later(error)
         except Exception as error:
             log.exception("replicas that are offline could not be reported")
