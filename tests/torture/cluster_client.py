@@ -35,7 +35,7 @@ from torture.seeds import generator
 TRANSACTION_TIMEOUT_MS = 20_000
 PATIENCE_S = 180.0
 """How long a client asks again: longer than any fault lasts."""
-HANGING_S = 120.0
+HANGING_S = 40.0
 STOP_WRITERS, STOP_READERS = "stop-writers", "stop-readers"
 PAUSE_S = 0.01
 
