@@ -348,10 +348,11 @@ def test_an_append_of_the_controller_that_was_made_before_it_was_deposed(zookeep
 
 
 def test_the_session_ends_before_the_answer_comes(zookeeper_world):
-    """The next session finds out what became of the append."""
+    """The next session finds out what became of the append, and begins whether the broker registers or not:
+    it may be the decision about brokers that waits for the append."""
     world = zookeeper_world
 
-    async def scenario(made, others):
+    async def scenario(made, others, registers):
         async with opened(world, 2) as ((one, follower), (two, _)):
             version = follower.image.version
             if made:
@@ -362,12 +363,12 @@ def test_the_session_ends_before_the_answer_comes(zookeeper_world):
             await until(lambda: one.session._calls or not one.session.up)
             if made:
                 await world.settle()
-            await world.expire(one)
+            await world.disconnect(one)
             if others:
                 await two.append_if(version + made, [config("two")])
-            await asyncio.sleep(0)
-            assert not waiting.done()
-            await one.register_broker(registration(1))
+            await world.expire(one)
+            if registers:
+                await one.register_broker(registration(1))
             if made:
                 assert await waiting == version + 1
             else:
@@ -378,7 +379,101 @@ def test_the_session_ends_before_the_answer_comes(zookeeper_world):
 
     for made in (True, False):
         for others in (True, False):
-            asyncio.run(scenario(made, others))
+            asyncio.run(scenario(made, others, registers=made is others))
+
+
+def test_an_append_whose_entry_was_removed_before_it_could_look_has_an_unknown_outcome(zookeeper_world):
+    """Not overtaken: it would be decided again, and made twice."""
+    world = zookeeper_world
+
+    async def scenario(session_ends):
+        async with opened(world, 2) as ((one, follower), (two, _)):
+            version = follower.image.version
+            world.lose_answer(one)
+            waiting = asyncio.ensure_future(one.append_if(version, [config("one")]))
+            await world.settle()
+            await until(lambda: not one.session.up)
+            world.stores[one].cut()
+            for step in range(1, 4):
+                await two.append_if(version + step, [config(str(step))])
+            await snapshots_of(world, two).write(kept_entries=1)
+            if session_ends:
+                world.end_session(one)
+            await world.reconnect(one)
+            with pytest.raises(OutcomeUnknown):
+                await waiting
+            await world.settle()
+            assert follower.image.version == version + 4
+
+    for session_ends in (False, True):
+        asyncio.run(scenario(session_ends))
+
+
+def test_a_look_that_fails_while_the_connection_comes_back_leaves_nobody_deaf(zookeeper_world, monkeypatch):
+    """A loop that was busy hears of the loss and of the new connection at once."""
+    world = zookeeper_world
+
+    async def scenario():
+        async with opened(world, 2) as ((one, follower), (two, _)):
+            look = one._look_at_brokers
+
+            async def failing(session):
+                monkeypatch.undo()
+                one._connected()
+                raise ConnectionAway
+
+            monkeypatch.setattr(one, "_look_at_brokers", failing)
+            await two.register_broker(registration(2))
+            await until(lambda: 2 in follower.live)
+            assert one._look_at_brokers == look
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_ends_at_the_end_of_the_registration_is_not_taken_for_registered(
+    zookeeper_world, monkeypatch
+):
+    """Else its end, which has been told before, would never be heard of."""
+    world = zookeeper_world
+
+    async def scenario():
+        async with opened(world) as (one, follower):
+            look = one._look
+
+            async def ending(session, what):
+                await look(session, what)
+                if not follower.of(SessionEnded):
+                    session.end("at this moment")
+
+            monkeypatch.setattr(one, "_look", ending)
+            epoch = await one.register_broker(registration(1))
+            assert len(follower.of(SessionEnded)) == 1
+            assert follower.live == {1: epoch}
+            assert one.session is not None
+
+    asyncio.run(scenario())
+
+
+def test_who_was_overtaken_when_the_session_ended_is_not_told_that_it_knows_all(zookeeper_world, monkeypatch):
+    """A controller that asks whether it is up to date would believe it."""
+    world = zookeeper_world
+
+    async def scenario():
+        async with opened(world, 2) as ((one, _), (two, _)):
+            looked = one._look_at_log
+
+            async def ending(session):
+                session.end("at this moment")
+                return await looked(session)
+
+            monkeypatch.setattr(one, "_wake", lambda what: None)  # the news is on its way
+            monkeypatch.setattr(one, "_look_at_log", ending)
+            await two.append_if(0, [topic("a")])
+            with pytest.raises(NoSession):
+                await one.append_if(0, [])
+            monkeypatch.undo()
+
+    asyncio.run(scenario())
 
 
 # An ensemble that fails

@@ -12,6 +12,7 @@ moved on, entry N+1 tells by its id whose it is.
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kazoo import exceptions as zk
@@ -21,8 +22,8 @@ from moldau.metadata.changes import Change, ClusterCreated
 from moldau.metadata.codec import to_json
 from moldau.metadata.zookeeper.discovery import cluster_json
 from moldau.metadata.zookeeper.layout import Layout
-from moldau.metadata.zookeeper.log_reading import entry_header
-from moldau.metadata.zookeeper.payload import Packed
+from moldau.metadata.zookeeper.log_reading import entry_header, log_version
+from moldau.metadata.zookeeper.payload import Header, Packed
 from moldau.metadata.zookeeper.session import ConnectionAway, Failure, Session
 
 
@@ -39,6 +40,10 @@ class Overtaken(Exception):
 
 class Deposed(Exception):
     """Nothing was appended: the seat is another's, or nobody's."""
+
+
+class Forgotten(Exception):
+    """Whether the entry was appended cannot be told any more: a snapshot has replaced it."""
 
 
 class Append:
@@ -69,7 +74,7 @@ class Append:
         """Append through `session`. `node_version`: the head's while the log is at the version. Gives how
         many children the head node had (turns.py), if that is known.
 
-        Overtaken, Deposed, or what kazoo raises: nothing was appended. SessionOver: see `in_doubt`.
+        Overtaken, Deposed, or what kazoo raises: nothing was appended. SessionOver: `in_doubt`. Forgotten.
         """
         while True:
             try:
@@ -94,19 +99,29 @@ class Append:
             return int(results[self._checks + len(self._packed.parts)].numChildren)
 
     async def is_made(self, session: Session) -> bool:
-        """Whether the entry is in the log."""
+        """Whether the entry is in the log. Forgotten."""
         while True:
             try:
                 await session.sync(self._layout.head)
-                header = await entry_header(session, self._layout, self._version + 1)
+                header = await self._in_its_place(session)
             except ConnectionAway:
                 continue
             return header is not None and header.payload_id == self._packed.payload_id
 
     async def is_overtaken(self, session: Session) -> bool:
-        """Whether another's entry is in its place."""
-        header = await entry_header(session, self._layout, self._version + 1)
+        """Whether another's entry is in its place. Forgotten."""
+        header = await self._in_its_place(session)
         return header is not None and header.payload_id != self._packed.payload_id
+
+    async def _in_its_place(self, session: Session) -> Header | None:
+        """The header of the entry after `version`; None while there is none."""
+        entry = partial(entry_header, session, self._layout, self._version + 1)
+        header = await entry()
+        if header is None and await log_version(session, self._layout) > self._version:
+            header = await entry()  # it came meanwhile, or has gone
+            if header is None:
+                raise Forgotten
+        return header
 
     async def remove_parts(self, session: Session) -> None:
         """Remove the parts of an entry that was not appended."""

@@ -51,6 +51,13 @@ async def entry_header(session: Session, layout: Layout, version: int) -> Header
     return None if found is None else read_header(found[0])
 
 
+async def log_version(session: Session, layout: Layout) -> int:
+    """The version of the newest entry."""
+    data, _ = await session.get(layout.head)
+    version: int = json.loads(data)["version"]
+    return version
+
+
 class LogReader:
     """Reads through one session."""
 

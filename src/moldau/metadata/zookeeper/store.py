@@ -13,6 +13,7 @@ the session up. After that `register_broker` begins another one.
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -43,7 +44,7 @@ from moldau.metadata.store import (
     VersionConflict,
 )
 from moldau.metadata.zookeeper import foundation
-from moldau.metadata.zookeeper.append import Append, Deposed, Overtaken, Seat
+from moldau.metadata.zookeeper.append import Append, Deposed, Forgotten, Overtaken, Seat
 from moldau.metadata.zookeeper.data_folder import DataFolder
 from moldau.metadata.zookeeper.discovery import read_cluster_id
 from moldau.metadata.zookeeper.layout import Layout
@@ -61,6 +62,7 @@ log = logging.getLogger("moldau.metadata")
 
 _PACKED_HERE_BYTES_MAX = 65_536
 _RETRY_DELAY_MS = 1_000
+_FORGOTTEN = "the connection to ZooKeeper was lost for so long that a snapshot has replaced what was written"
 
 
 class Look(Flag):
@@ -103,8 +105,6 @@ class ZooKeeperStore:
         self._session: Session | None = None
         self._over_seconds = seconds()
         """When the last session ended."""
-        self._begun = asyncio.Event()
-        """Set while there is a session that was connected once."""
         self._deliver: Deliver | None = None
         self._version = 0
         self._node_version_offset = 0
@@ -215,7 +215,6 @@ class ZooKeeperStore:
         finally:
             if timer is not None:
                 timer.cancel()
-        self._begun.set()
         return session
 
     async def close(self) -> None:
@@ -236,7 +235,6 @@ class ZooKeeperStore:
                 await asyncio.wait([task])
         if session is not None:
             await session.close()
-        self._begun.set()  # whoever waits for a session finds the store closed
         if self._folder is not None:
             self._folder.release()
 
@@ -248,7 +246,6 @@ class ZooKeeperStore:
     def _session_over(self, reason: str) -> None:
         self._over_seconds = self._seconds()
         self._session = self._seat = self._own = self._live = self._vacant_after = None
-        self._begun.clear()
         if not self._closed:
             self._send(SessionEnded(reason))
 
@@ -289,14 +286,13 @@ class ZooKeeperStore:
             self._task = asyncio.get_running_loop().create_task(self._look_while_due())
 
     async def _look_while_due(self) -> None:
-        while self._due and (session := self._session) is not None:
+        while self._due and not self._closed and (session := self._session) is not None:
             due, self._due = self._due, Look.NOTHING
             try:
                 await self._look(session, due)
-            except ConnectionAway:
-                return  # there is a look at everything when the connection is back
-            except SessionOver:
-                return
+            except (ConnectionAway, SessionOver):
+                # The watches are gone with the connection, which may be back: then nobody wakes again.
+                self._due = Look.ALL
             except Exception:
                 log.exception("the metadata in ZooKeeper could not be read; trying again")
                 self._due |= due
@@ -429,6 +425,8 @@ class ZooKeeperStore:
             self._seat = None
             held = -1 if seat is None else seat.epoch
             raise ControllerFenced(held, await self._last_epoch(held)) from None
+        except Forgotten:
+            raise OutcomeUnknown(_FORGOTTEN) from None
         except zk.KazooException as error:
             raise OSError(f"ZooKeeper refused a metadata entry: {type(error).__name__} {error}") from error
         if self._head.version <= version:
@@ -440,22 +438,25 @@ class ZooKeeperStore:
             self._write_snapshot()
         self._deliver_entry(version + 1, changes)
         if self._deliver is not None and self._version <= version:
-            await self._catch_up(version)
+            with contextlib.suppress(NoSession):  # it was made all the same; the next session delivers it
+                await self._catch_up(version)
 
     async def _find_out(self, append: Append, version: int, error: SessionOver) -> None:
-        """The session ended while an append was under way: was it made? VersionConflict, OutcomeUnknown."""
+        """The session ended while an append was under way: was it made? VersionConflict, OutcomeUnknown.
+
+        It begins the next session itself: who would register again may wait for this very append.
+        """
         while not self._closed:
-            await self._begun.wait()
-            session = self._session
-            if session is None or self._closed:
-                continue
             try:
+                session = self._session or await self._begin()
                 if await append.is_made(session):
                     return
                 if await append.is_overtaken(session):
                     raise VersionConflict(version, await self._catch_up(version))
             except (SessionOver, ConnectionAway):
                 continue
+            except Forgotten:
+                raise OutcomeUnknown(_FORGOTTEN) from None
             break  # the former session's request may still be on its way
         raise OutcomeUnknown(
             f"the connection to ZooKeeper was lost while the metadata was written, and {error}"
@@ -468,14 +469,15 @@ class ZooKeeperStore:
             return  # removed later, as a crashed writer's
 
     async def _catch_up(self, version: int) -> int:
-        """Deliver what there is after `version`; gives the newest version."""
+        """Deliver what there is after `version`; gives the newest version. NoSession: the session ended
+        before, so nothing may have been delivered."""
         while (session := self._session) is not None:
             try:
                 async with self._looking:
                     return (await self._look_at_log(session)).version
             except (ConnectionAway, SessionOver):
                 continue
-        return version + 1  # at least; the rest comes with the next session
+        raise NoSession(f"the session with ZooKeeper has ended, in which version {version} was overtaken")
 
     async def _last_epoch(self, held: int) -> int:
         """The epoch of the last controller."""
@@ -517,6 +519,8 @@ class ZooKeeperStore:
                 self._own = None  # it goes before the next one comes
                 epoch = await self._registrations.register(session, broker)
                 await self._look(session, Look.ALL)
+                if session is not self._session:
+                    continue  # it ended at this moment, and SessionEnded has been delivered
                 self._own = (broker.node_id, epoch)
             except (ConnectionAway, SessionOver) as error:
                 if self._closed:
@@ -531,7 +535,9 @@ class ZooKeeperStore:
             return
         found = await session.find(self._layout.cluster_id)
         if found is not None:
-            self._folder.joined(read_cluster_id(found[0]))
+            cluster_id = read_cluster_id(found[0])
+            self._folder.check(cluster_id)  # somebody may have removed the nodes, and another begun a cluster
+            self._folder.joined(cluster_id)
 
     async def elect_controller(self, node_id: int) -> int | None:
         """Take the seat if it is vacant, and deliver all that earlier controllers did."""
