@@ -281,7 +281,7 @@ class Node:
         says nothing about its replicas. It is another broker, or this one before its disks were replaced,
         whose session ends soon. MetadataStoreError when it lives on.
         """
-        clock, ours = self.host.clock, self.logs.directory_ids
+        clock, ours, told = self.host.clock, self.logs.directory_ids, False
         deadline_ms = clock.monotonic_ms() + self._settings.initial_broker_registration_timeout_ms
         while True:
             held = self.metadata.image.brokers.get(self.node_id)
@@ -292,6 +292,13 @@ class Node:
                     f"a broker with node.id={self.node_id} and other log directories is registered; give "
                     "each broker its own"
                 )
+            if not told:
+                log.warning(
+                    "a broker with node.id=%d and other log directories is registered: another broker, or "
+                    "this one before its disks were replaced; waiting until it is free",
+                    self.node_id,
+                )
+                told = True
             looked = asyncio.Event()
             self.host.timers.call_later(_NODE_ID_LOOK_MS, looked.set)
             await looked.wait()

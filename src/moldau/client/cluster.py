@@ -121,7 +121,7 @@ class Cluster:
         place = self.place(topic, partition)
         try:
             return self.broker(place.leader)
-        except OSError:
+        except (OSError, Retriable):
             self.forget_places(topic)  # it may be gone for good, and another one leading
             raise
 

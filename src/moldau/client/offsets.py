@@ -84,7 +84,7 @@ def _ask_leader(
     )
     try:
         answer = cluster.leader(*asked[0]).ask(request)
-    except OSError:
+    except (OSError, Retriable):
         for topic in topics:
             cluster.forget_places(topic)
         raise

@@ -19,6 +19,13 @@ from moldau.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from moldau.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from moldau.records.builder import build_batch
 from moldau.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
 from moldau.records.record import Record
@@ -76,6 +83,30 @@ def test_a_range_is_read_in_every_version(version: int) -> None:
     with serving(answer(batch(0, 1) + batch(2, 3)), answer(batch(4, 5)), version=version) as broker:
         assert read(broker, 1, 5) == [(0, 1), (2, 3), (4, 5)]
         assert offsets_asked(broker) == [1, 4]
+
+
+def test_a_leader_that_the_cluster_has_no_more_is_looked_up_again() -> None:
+    """Metadata for something else said so first: the partition's own leader was known from before."""
+    leaders = iter([2, 1])
+
+    def metadata(request: Message) -> Message:
+        assert isinstance(request, MetadataRequest)
+        here = MetadataResponseBroker(node_id=1, host="127.0.0.1", port=broker.port)
+        answer = MetadataResponse(brokers=[here])
+        if request.topics:
+            partition = MetadataResponsePartition(partition_index=0, leader_id=next(leaders))
+            answer.topics = [MetadataResponseTopic(name="t", topic_id=b"i" * 16, partitions=[partition])]
+            answer.brokers = [here, MetadataResponseBroker(node_id=2, host="127.0.0.1", port=1)]
+        return answer
+
+    with (
+        ScriptedBroker({FetchRequest: in_turn([answer(batch(0, 1))]), MetadataRequest: metadata}) as broker,
+        Cluster(broker.address, OPTIONS) as cluster,
+    ):
+        assert cluster.place("t", 0).leader == 2
+        assert cluster.topics() == {}
+        batches = fetch_range(cluster, "t", 0, 0, 2, read_committed=False)
+        assert [each.base_offset for each in batches] == [0]
 
 
 def test_a_gap_that_reaches_beyond_the_end_ends_the_range() -> None:

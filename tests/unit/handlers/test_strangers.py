@@ -191,7 +191,9 @@ def test_markers_of_a_stranger(tmp_path: Path) -> None:
     with_brokers(tmp_path, (LEADER, FOLLOWER, OTHER), scene)
 
 
-def test_a_second_broker_of_the_same_id_does_not_start(tmp_path: Path) -> None:
+def test_a_second_broker_of_the_same_id_does_not_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scene(brokers: Brokers) -> None:
         await brokers.topic("t", (LEADER, FOLLOWER))
         before = brokers.ensemble.image
@@ -199,6 +201,9 @@ def test_a_second_broker_of_the_same_id_does_not_start(tmp_path: Path) -> None:
             await brokers.start(
                 FOLLOWER, log_dirs=str(tmp_path / "another"), initial_broker_registration_timeout_ms="50"
             )
+        told = [record.getMessage() for record in caplog.records if "waiting" in record.getMessage()]
+        assert len(told) == 1, "it waits for some time, and says once what for"
+        assert "node.id=2" in told[0]
         assert brokers.ensemble.image.brokers == before.brokers
         assert brokers.ensemble.image.topics == before.topics
         client = client_of(brokers.nodes[FOLLOWER])
