@@ -7,12 +7,11 @@ only where the topic allows it or an administrator asks for it. Who may lead is 
 from collections.abc import Collection
 from enum import IntEnum
 
-from moldau.controller.decision import DONE, Decision, Outcome, Steps
+from moldau.controller.decision import DONE, PARTITIONS_AN_ENTRY, Decision, Outcome, Steps
 from moldau.controller.in_sync import best_leader, with_leader
-from moldau.controller.membership import RulesOf, default_rules
+from moldau.controller.membership import Entries, RulesOf, default_rules
 from moldau.controller.reassignment_rules import completed
-from moldau.metadata.changes import Change, PartitionChanged
-from moldau.metadata.image import NO_LEADER, Image
+from moldau.metadata.image import NO_LEADER, Image, PartitionState
 from moldau.protocol.errors import ErrorCode
 
 
@@ -35,25 +34,31 @@ def elect_leaders(
     """Elect for the partitions asked for, or for all (None): then those without need are left out of the
     answer."""
     live = {broker.node_id for broker in image.active_brokers()}
-    changes: list[Change] = []
+    moved = Entries()
     results: Results = {}
     wanted = asked
     if wanted is None:
         wanted = {name: list(range(len(topic.partitions))) for name, topic in image.topics.items()}
     for topic, indexes in wanted.items():
+        rows: dict[int, PartitionState] = {}
         for index in indexes:
             yield
-            outcome, change = _elect(image, kind, topic, index, live, rules)
-            if change is not None:
-                changes.append(change)
+            outcome, elected = _elect(image, kind, topic, index, live, rules)
+            if elected is not None:
+                rows[index] = elected
             if asked is not None or outcome.error_code is not ErrorCode.ELECTION_NOT_NEEDED:
                 results.setdefault(topic, []).append((index, outcome))
-    return Decision(changes, results)
+            if len(rows) >= PARTITIONS_AN_ENTRY:
+                moved.add(topic, list(rows.items()))
+                rows = {}
+        moved.add(topic, list(rows.items()))
+    *earlier, last = moved.all()
+    return Decision(last, results, earlier)
 
 
 def _elect(
     image: Image, kind: ElectionType, topic: str, index: int, live: Collection[int], rules: RulesOf
-) -> tuple[Outcome, Change | None]:
+) -> tuple[Outcome, PartitionState | None]:
     known = image.topics.get(topic)
     if known is None:
         return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"), None
@@ -70,7 +75,7 @@ def _elect(
                 ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
                 f"The preferred replica, broker {preferred}, is not alive and in sync.",
             ), None
-        return DONE, PartitionChanged(topic, index, with_leader(state, preferred, rules(topic).min_isr))
+        return DONE, with_leader(state, preferred, rules(topic).min_isr)
     if state.leader != NO_LEADER:
         return Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The partition has a leader."), None
     leader = best_leader(state, live, unclean=True)
@@ -79,4 +84,4 @@ def _elect(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive."
         ), None
     elected = with_leader(state, leader, rules(topic).min_isr)
-    return DONE, PartitionChanged(topic, index, completed(elected, live, rules(topic)))
+    return DONE, completed(elected, live, rules(topic))

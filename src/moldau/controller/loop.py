@@ -70,14 +70,16 @@ class DecisionLoop:
         *,
         validate_only: bool = False,
         controller_epoch: int | None = None,
+        in_step: bool = True,
     ) -> R:
         """Decide, append the changes, return the answer. `controller_epoch`: it is the controller's decision,
-        refused with ControllerFenced when that epoch is over. A failed append is answered with `failed`;
-        without it, OSError, NoSession, OutcomeUnknown or LevelTooHigh is raised.
+        refused with ControllerFenced when that epoch is over. `in_step`: not before this broker's own parts
+        follow the new image. A failed append is answered with `failed`; without it, OSError, NoSession,
+        OutcomeUnknown or LevelTooHigh is raised.
         """
         if validate_only:
             return (await self._decided(decide, self._view.image)).answer
-        task = asyncio.ensure_future(self._run(decide, controller_epoch))
+        task = asyncio.ensure_future(self._run(decide, controller_epoch, in_step))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
@@ -93,7 +95,7 @@ class DecisionLoop:
             return outcome
         return decided(outcome) if self._lane is None else await self._lane.slices().run(outcome)
 
-    async def _run(self, decide: Decide[R], controller_epoch: int | None) -> R:
+    async def _run(self, decide: Decide[R], controller_epoch: int | None, in_step: bool) -> R:
         async with self._deciding:
             while True:
                 # Entries of other brokers may come between two slices: the version is that of the image
@@ -114,7 +116,7 @@ class DecisionLoop:
                     continue
                 pending = self._pending
                 break
-        if pending:
+        if pending and in_step:
             await asyncio.wait(pending)
         return decision.answer
 

@@ -207,8 +207,11 @@ class Presence:
             self.controller_epoch, self._decided_on = held, None
         if self.controller_epoch is not None and self._decided_on is not self._live:
             live, before = self._live, self._view.image
+            # The other brokers must not wait for the disks of this one.
             followed = await self._loop.decide(
-                lambda image: self._decide(image, live), controller_epoch=self.controller_epoch
+                lambda image: self._decide(image, live),
+                controller_epoch=self.controller_epoch,
+                in_step=False,
             )
             self._decided_on = live
             self._tell(followed, before)

@@ -6,6 +6,7 @@
 Whether a request that got no response was carried out is unknown; its markers count as not written, and are
 written again, which changes nothing. Nobody waits for a broker that no longer leads: when the metadata show
 another leader, markers that are queued for, or sent to, the former one are answered NOT_LEADER_OR_FOLLOWER.
+Nor do partitions elsewhere wait long for one here that cannot commit: each may need another attempt.
 
 Not here: what is tried again, and when (transaction/delivery.py); one request at a time to each broker
 (request_queue.py); the receiving end (handlers/write_txn_markers.py).
@@ -13,9 +14,10 @@ Not here: what is tried again, and when (transaction/delivery.py); one request a
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol
 
-from moldau.coordinator.markers import Marker, MarkerWriter, TopicPartition
+from moldau.coordinator.markers import Marker, TopicPartition
 from moldau.coordinator.request_queue import RequestQueue
 from moldau.metadata.image import Image
 from moldau.metadata.leaders import leading_broker
@@ -31,14 +33,26 @@ from moldau.protocol.messages.write_txn_markers import (
 REQUEST_TIMEOUT_MS = 10_000
 """The other broker answers within half of this, also for what is not committed there yet."""
 
+COMMIT_TIMEOUT_MS = 5_000
+"""For partitions that are led here, as for those of others."""
+
 REQUEST_PARTITIONS_MAX = 1000
 """Partitions of one request: a millisecond or two to encode."""
+
+
+class Here(Protocol):
+    """Writes markers to the partitions that this broker leads."""
+
+    def write(
+        self, marker: Marker, partitions: Sequence[TopicPartition], timeout_ms: int | None = None
+    ) -> Awaitable[dict[TopicPartition, int]]:
+        """As `MarkerWriter.write`; what is not committed after `timeout_ms` is answered with an error."""
 
 
 class ClusterMarkers:
     """Writes markers to partitions anywhere in the cluster."""
 
-    def __init__(self, node_id: int, image: Callable[[], Image], local: MarkerWriter, peers: Peers) -> None:
+    def __init__(self, node_id: int, image: Callable[[], Image], local: Here, peers: Peers) -> None:
         self._node_id = node_id
         self._image = image
         self._local = local
@@ -65,7 +79,7 @@ class ClusterMarkers:
                 self._queue(leader.node_id).add((remote, place))
         try:
             if here:
-                codes |= await self._local.write(marker, here)
+                codes |= await self._local.write(marker, here, COMMIT_TIMEOUT_MS)
             if remote.waiting:
                 await remote.settled
         finally:

@@ -57,9 +57,12 @@ class LocalMarkers:
         self._groups = groups
         self._clock = clock
 
-    async def write(self, marker: Marker, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Write `marker` to each of `partitions`; an error code for each, NONE once it is committed."""
-        (codes,) = await self.write_all([(marker, partitions)])
+    async def write(
+        self, marker: Marker, partitions: Sequence[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """Write `marker` to each of `partitions`; an error code for each, NONE once it is committed. For
+        `timeout_ms` see `write_all`."""
+        (codes,) = await self.write_all([(marker, partitions)], timeout_ms)
         return codes
 
     async def write_all(

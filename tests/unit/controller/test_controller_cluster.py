@@ -371,3 +371,18 @@ def test_a_broker_that_was_killed_takes_its_own_place():
         assert cluster.partition() == (2, (2, 3), ()), "its log must catch up before it is in sync"
 
     run(scenario)
+
+
+def test_a_controller_whose_own_disk_hangs_goes_on_deciding_about_the_others():
+    async def scenario(cluster):
+        await cluster.topic("a", (2, 3, 1))
+        hangs = asyncio.get_running_loop().create_future()
+        cluster.brokers[1].view.subscribe(lambda old, new, changes: hangs)
+        await cluster.crash(2)
+        assert cluster.partition() == (3, (3, 1), ())
+        await cluster.crash(3)
+        assert cluster.image.brokers[3].fenced
+        assert cluster.partition() == (1, (1,), (3,))
+        hangs.set_result(None)
+
+    run(scenario)

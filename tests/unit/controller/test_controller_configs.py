@@ -196,6 +196,17 @@ def test_elections():
     )
 
 
+def test_an_election_of_thousands_of_leaders_is_cut_into_entries():
+    image = image_with(*[PartitionState(2, 4, 7, (1, 2), (1, 2))] * 2_500, brokers=(1, 2))
+    decision = at_once(elect_leaders, image, ElectionType.PREFERRED, None)
+    assert len(decision.answer["a"]) == 2_500
+    entries = [*decision.earlier, decision.changes]
+    assert [sum(len(each.partitions) for each in entry) for entry in entries] == [1_000, 1_000, 500]
+    for version, changes in enumerate(entries, start=1):
+        image = replay(image, version, changes)
+    assert set(image.topics["a"].partitions) == {PartitionState(1, 5, 8, (1, 2), (1, 2))}
+
+
 def test_a_setting_of_kafkas_without_effect_here_is_stored_and_removed():
     name = "sasl.kerberos.min.time.before.relogin"
     outcome, configs = alter(image_with(), BROKER, "1", (name, SET, "1000"))

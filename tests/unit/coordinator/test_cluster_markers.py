@@ -38,7 +38,10 @@ class Here:
     def __init__(self) -> None:
         self.wrote: list[tuple[Marker, list[TopicPartition]]] = []
 
-    async def write(self, marker: Marker, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    async def write(
+        self, marker: Marker, partitions: Sequence[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        assert timeout_ms is not None, "partitions elsewhere would wait for one here that cannot commit"
         self.wrote.append((marker, list(partitions)))
         return dict.fromkeys(partitions, 0)
 
