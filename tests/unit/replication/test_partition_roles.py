@@ -193,6 +193,7 @@ async def test_a_deposed_leader_cuts_off_what_its_follower_never_had(tmp_path: P
             first=True,
             leader_epoch=1,
             replica_id=1,
+            broker_epoch=101,
             last_fetched_epoch=first.partition.log.latest_leader_epoch,
         )
         if read.diverging is not None:
