@@ -2,7 +2,7 @@
 
 node.py          in the same folder or a folder above it, or the only file of this name
 log/log.py       the end of a file's path
-moldau.log.log   a module, or a name in one; `moldau.` also begins names of settings and of headers
+moldau.log.log   a module, or a name in one; `moldau.` also begins names of settings, headers and a feature
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 
 from moldau.core.settings.broker import BrokerSettings
+from moldau.metadata import levels
 
 ROOT = Path(__file__).parents[2]
 POINTER = re.compile(r"(?<![\w./<{*-])(?:\.\./)*((?:[\w.-]+/)*[\w-]+\.(?:py|c|md))\b(?!\w)")
 MODULE = re.compile(r"(?<![\w./])(?:moldau|pyspark_moldau)(?:\.[a-z_]\w*)+")
 ELSEWHERE = {"pyspark/daemon.py", "program.py", "app.py", "flights.py"}  # PySpark's, and files of a user
 FOLDERS = ("src", "tests", "bench", "docs", "scripts")
-SETTINGS = set(BrokerSettings.ROWS)
+SETTINGS = {*BrokerSettings.ROWS, levels.FEATURE}
 
 
 def _files() -> list[Path]:
