@@ -11,7 +11,13 @@ from moldau.log.log import Origin
 from moldau.metadata.changes import BrokerFenced, PartitionChanged
 from moldau.metadata.image import PartitionState
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ReplicaState,
+)
 from moldau.records.builder import build_batch
 from moldau.records.control import ControlType, EndTransactionMarker
 from moldau.records.record import Record
@@ -20,6 +26,7 @@ from moldau.replication.partition import Partition
 SELECTOR = {"replica_selector_class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
 LEADER, FOLLOWER = 1, 2
 VERSION = 12
+FOLLOWER_VERSION = 17  # with the follower's broker epoch
 MANY = 300
 
 
@@ -341,14 +348,17 @@ def test_a_followers_fetch_is_answered_when_the_high_watermark_moves(
 
         def request(session_id: int, session_epoch: int, offset: int = 0, rows: int = 1) -> FetchRequest:
             wanted = fetch(offset, "", 0, 60_000, count=rows, session_id=session_id)
-            wanted.session_epoch, wanted.replica_id = session_epoch, FOLLOWER
+            wanted.session_epoch = session_epoch
+            epoch = brokers.nodes[FOLLOWER].controller.broker_epoch
+            wanted.replica_state = ReplicaState(replica_id=FOLLOWER, replica_epoch=epoch)
+            wanted.topics[0].topic_id = node.metadata.image.topics["t"].topic_id
             return wanted
 
         opened = await answered(
-            client, request(0, 0, rows=count), send(client, request(0, 0, rows=count), VERSION)
+            client, request(0, 0, rows=count), send(client, request(0, 0, rows=count), FOLLOWER_VERSION)
         )
         assert opened.responses[0].partitions[0].records
-        version = send(client, request(opened.session_id, 1, offset=1), VERSION)
+        version = send(client, request(opened.session_id, 1, offset=1), FOLLOWER_VERSION)
         await until(lambda: leader.follower_waiters)
         assert leader.high_watermark == 0
         copied(brokers, 3)
@@ -357,7 +367,7 @@ def test_a_followers_fetch_is_answered_when_the_high_watermark_moves(
         if selects:
             answer = await answered(client, request(opened.session_id, 1), version)
             assert row(answer) == (0, 1, -1)
-            version = send(client, request(opened.session_id, 2, offset=1), VERSION)
+            version = send(client, request(opened.session_id, 2, offset=1), FOLLOWER_VERSION)
             await until(lambda: leader.follower_waiters)
         for _ in range(20):
             await asyncio.sleep(0)
