@@ -260,7 +260,7 @@ def _drain(
     """Stop the writers, let the readers come to the end, read everything once more."""
     (torture.folder / STOP_WRITERS).touch()
     _wait_for(torture, [one for one in clients if one.name.startswith(("write", "transact"))])
-    ends = _settled_ends(torture, cluster, {SOURCE: PARTITIONS})
+    ends = settled_ends(torture, cluster, {SOURCE: PARTITIONS})
     seen = read_committed(cluster.bootstrap_servers, {SOURCE: PARTITIONS}, ends)
     last: dict[Place, int] = {}
     for one in seen:
@@ -274,7 +274,7 @@ def _drain(
     witness.finish()
     history = _load(torture.folder)
     for topic in TOPICS:
-        ends = _settled_ends(torture, cluster, {topic: PARTITIONS})
+        ends = settled_ends(torture, cluster, {topic: PARTITIONS})
         for one in read_committed(cluster.bootstrap_servers, {topic: PARTITIONS}, ends):
             history.final.setdefault((topic, one.partition), []).append(
                 (one.offset, (one.value or b"").decode())
@@ -301,7 +301,7 @@ def _wait_for(torture: Round, clients: Sequence[ClientProcess]) -> None:
     torture.complain_of_fallen(clients)
 
 
-def _settled_ends(torture: Round, cluster: Cluster, topics: Mapping[str, int]) -> dict[Place, int]:
+def settled_ends(torture: Round, cluster: Cluster, topics: Mapping[str, int]) -> dict[Place, int]:
     """The ends of all partitions once nothing is open in them; else a complaint."""
     wanted = {
         TopicPartition(topic, number): OffsetSpec.latest()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from torture import (
     round_cluster,
+    round_cluster_pipeline,
     round_compaction,
     round_fresh,
     round_loop,
@@ -16,6 +17,7 @@ from torture import (
 )
 from torture.cluster_faults import CUT, DISK, ENSEMBLE, KILL, MEMBER, PAUSE, STOP
 from torture.round_cluster import ROLLING, ClusterSize
+from torture.round_cluster_pipeline import ClusterPipelineSize
 from torture.round_compaction import CompactionSize
 from torture.round_loop import LoopSize
 from torture.round_pipeline import (
@@ -62,6 +64,10 @@ def _pipeline(size: PipelineSize) -> Callable[[Round], str]:
 
 def _cluster(size: ClusterSize) -> Callable[[Round], str]:
     return lambda torture: round_cluster.run(torture, size)
+
+
+def _cluster_pipeline(size: ClusterPipelineSize) -> Callable[[Round], str]:
+    return lambda torture: round_cluster_pipeline.run(torture, size)
 
 
 def _simulation(seeds: int) -> Callable[[Round], str]:
@@ -118,6 +124,12 @@ SCENARIOS: dict[str, Scenario] = {
     "cluster-all": Scenario(
         _cluster(ClusterSize((KILL, STOP, PAUSE), 2, longest_s=6)),
         _cluster(ClusterSize((KILL, STOP, PAUSE, MEMBER, ENSEMBLE), 15, longest_s=20, zookeepers=3)),
+    ),
+    "cluster-pipeline": Scenario(
+        _cluster_pipeline(ClusterPipelineSize(3000, (KILL,), longest_s=15)),
+        _cluster_pipeline(
+            ClusterPipelineSize(30_000, (KILL, KILL, STOP, PAUSE, KILL), longest_s=20, app=True)
+        ),
     ),
     "simulation": Scenario(_simulation(6), _simulation(500)),
 }

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from moldau.cli.status.command import Cluster
+from moldau.cli.status.command import Cluster, same_clusters_health
 from moldau.cli.status.members import count_share, members, show_members
 
 
@@ -53,3 +53,16 @@ def test_the_metadata_store_and_what_is_moved(capsys: pytest.CaptureFixture[str]
     away = {**HEALTH, "metadata_store": {"name": "ZooKeeper at zoo:2181", "up": False, "since_seconds": 70}}
     show_members(cluster(), away)
     assert "metadata store: ZooKeeper at zoo:2181, not reached for 70 s" in capsys.readouterr().out
+
+
+def test_what_a_broker_of_another_cluster_says_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """`-b` names another machine's cluster, and the HTTP port is by default this machine's."""
+    here = Cluster(cluster_id="here")
+    theirs, ours, young = {"cluster_id": "elsewhere"}, {"cluster_id": "here"}, {"cluster_id": ""}
+    assert same_clusters_health(theirs, here, "127.0.0.1:9640") is None
+    assert "127.0.0.1:9640 says: its broker is of cluster elsewhere" in capsys.readouterr().err.replace(
+        "\n", " "
+    )
+    for health in (ours, young, None):
+        assert same_clusters_health(health, here, "127.0.0.1:9640") is health
+    assert capsys.readouterr().err == ""

@@ -102,6 +102,7 @@ def status(
     try:
         connection = Connection(bootstrap, client_settings, timeout)
         cluster = load_cluster(connection)
+        health = same_clusters_health(health, cluster, http)
         load_transactions(cluster, connection, search=health is None)
     except (CommandError, KafkaException) as problem:
         failure = explain_kafka_failure(problem) or problem
@@ -136,6 +137,18 @@ def ask_health(http: str) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return document if isinstance(document, dict) else None
+
+
+def same_clusters_health(health: dict[str, Any] | None, cluster: Cluster, http: str) -> dict[str, Any] | None:
+    """Leave out what another cluster's broker says: the HTTP port is this machine's unless it is named."""
+    theirs = health.get("cluster_id") if health is not None else None
+    if not theirs or theirs == cluster.cluster_id:
+        return health
+    note(
+        f"moldau: left out what http://{http} says: its broker is of cluster {theirs}, and not of "
+        f"{cluster.cluster_id}; name a broker's HTTP port with --http"
+    )
+    return None
 
 
 def load_cluster(connection: Connection) -> Cluster:
