@@ -29,7 +29,8 @@ _log = logging.getLogger(__name__)
 class LeadershipDoubt:
     """Whether this broker's leadership is in doubt: called before each decision.
 
-    `confirm()` is true once all that was decided before the call is known here.
+    `confirm()` is true once all that was decided before the call is known here. Where it is false, or raises,
+    it is called again.
     """
 
     def __init__(
@@ -68,7 +69,11 @@ class LeadershipDoubt:
     async def _find_out(self) -> None:
         while True:
             began_ms = self._clock.monotonic_ms()
-            confirmed = await self._confirm()
+            try:
+                confirmed = await self._confirm()
+            except Exception:  # without an answer the doubt would last for ever
+                _log.exception("the metadata could not be confirmed; trying again")
+                confirmed = False
             now_ms = self._clock.monotonic_ms()
             if confirmed and now_ms - began_ms <= self._stall_ms:
                 break

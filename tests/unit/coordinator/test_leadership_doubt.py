@@ -68,6 +68,24 @@ def test_after_standing_still_it_is_in_doubt_until_the_store_has_confirmed() -> 
     asyncio.run(main())
 
 
+def test_a_store_that_fails_is_asked_again() -> None:
+    async def main() -> None:
+        world = World()
+        world.clock.advance(STALL_MS + 1)
+        assert world.doubt()
+        await turns()
+        world.asked[-1].set_exception(RuntimeError("an entry is missing"))
+        await turns()
+        assert world.doubt()
+        world.timers.advance(RETRY_MS)
+        await turns()
+        await world.answer(confirmed=True)
+        assert not world.doubt()
+        world.doubt.stop()
+
+    asyncio.run(main())
+
+
 def test_it_notices_without_any_request() -> None:
     async def main() -> None:
         world = World()
