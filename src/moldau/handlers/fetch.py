@@ -289,10 +289,7 @@ class OneFetch:
         held = self.lookup.get(target.key)
         partition = None if held is None else held.get(target.index)
         if partition is not None:
-            if self.replica_id >= 0:
-                partition.stats.replication_bytes_out += size_bytes
-            else:
-                partition.stats.bytes_out += size_bytes
+            partition.stats.bytes_out += size_bytes
 
     # Waiting
 
@@ -409,5 +406,7 @@ def _choose_targets(
         sessions.close(session_id)
     request.targets = targets_of(topics)
     if session_epoch == 0:
-        request.session_id = sessions.open(by_id, request.targets, broker.clock.monotonic_ms())
+        request.session_id = sessions.open(
+            by_id, request.targets, broker.clock.monotonic_ms(), of_follower=request.replica_id >= 0
+        )
     return 0

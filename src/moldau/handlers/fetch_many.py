@@ -143,7 +143,7 @@ class ManyFetch(OneFetch):
             sessions.close(self.session_id)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if request.session_epoch == 0:
-            self.session_id = sessions.open(by_id, self.targets, now_ms)
+            self.session_id = sessions.open(by_id, self.targets, now_ms, of_follower=self.replica_id >= 0)
         return 0
 
     # Serving

@@ -48,16 +48,19 @@ class CutJob:
         """Whether the cut goes on afterwards: call `begin` again."""
 
     def run(self) -> None:
-        """Sync; OSError when the disk failed. To be called once, in any thread."""
-        try:
-            if self._descriptor is not None:
-                self._files.sync(self._descriptor)
-            # The log may have been deleted meanwhile; then there is nothing left to keep.
-            with contextlib.suppress(FileNotFoundError):
-                self._files.sync_directory(self._directory)
-        finally:
-            if self._descriptor is not None:
-                self._files.close(self._descriptor)
+        """Sync, in any thread; after an OSError, run it again or `close` it."""
+        if self._descriptor is not None:
+            self._files.sync(self._descriptor)
+            self.close()
+        # The log may have been deleted meanwhile; then there is nothing left to keep.
+        with contextlib.suppress(FileNotFoundError):
+            self._files.sync_directory(self._directory)
+
+    def close(self) -> None:
+        """It will not be run again."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            self._files.close(descriptor)
 
 
 class Truncation:
@@ -96,6 +99,7 @@ class Truncation:
         try:
             job.run()
         except OSError as error:
+            job.close()
             self._files.report_error(error)
             raise
 
@@ -108,24 +112,25 @@ class Truncation:
             return None
         if offset < files.segments[0].base_offset:
             return self.begin_fully(offset)
+        descriptor = None
+        unfinished = files.active.base_offset > offset
         try:
-            self._begin_cut()
-            unfinished = False
-            if files.active.base_offset > offset:
+            # What may fail for want of a descriptor comes before the cut: then nothing is cut.
+            if unfinished:
+                offset = min(each.base_offset for each in files.segments if each.base_offset > offset)
+                self._cut_producers(offset)
+                self._begin_cut()
                 # Before the cut: a power cut must not leave a hole with these segments behind it.
-                while files.active.base_offset > offset:
-                    end_offset = files.active.base_offset
+                while files.active.base_offset >= offset:
                     files.active.remove()
                     files.segments.pop()
-                unfinished = end_offset > offset
-                offset = end_offset
-                descriptor = None
             else:
-                offset = self._cut_active(offset)
                 descriptor = files.file_system.duplicate(files.active.descriptor())
+                offset = self._cut_active(offset)
             self._end_cut(offset)
-            self._cut_producers(offset)
         except OSError as error:
+            if descriptor is not None:
+                files.file_system.close(descriptor)
             files.report_error(error)
             raise
         return CutJob(files.file_system, files.directory, descriptor, unfinished=unfinished)
@@ -139,14 +144,27 @@ class Truncation:
         ):
             return  # nothing that was cut belongs to a producer, and there never was a transaction
         files = self._files
-        rebuild_producers(
-            files.file_system,
-            files.directory,
-            files.snapshot_offsets,
-            files.segments,
-            producers,
-            end_offset,
-        )
+        states, unreplicated = dict(producers.states), list(producers.transactions.unreplicated)
+        try:
+            rebuild_producers(
+                files.file_system,
+                files.directory,
+                files.snapshot_offsets,
+                files.segments,
+                producers,
+                end_offset,
+            )
+        except OSError:
+            producers.load(states)
+            producers.transactions.unreplicated[:] = unreplicated
+            raise
+        except CorruptSegment as error:
+            logger.error(
+                "%s. Of the producers before offset %d not all are known: a retry of theirs may be taken "
+                "for a new batch",
+                error,
+                end_offset,
+            )
 
     def _cut_active(self, offset: int) -> int:
         """Cut the last segment at the batch that contains `offset`; returns the log's end."""
@@ -155,10 +173,15 @@ class Truncation:
             place = segment.find(offset)
             if place is not None:
                 offset = min(offset, place.base_offset)
+            self._cut_producers(offset)
+            self._begin_cut()
+            if place is not None:
                 cut_segment(segment, place.position, offset)
         except CorruptSegment as error:
             logger.error("%s. All of this segment is cut off, and fetched from the leader again", error)
             offset = segment.base_offset
+            self._cut_producers(offset)
+            self._begin_cut()
             cut_segment(segment, 0, offset)
         return offset
 

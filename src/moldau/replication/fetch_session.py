@@ -11,7 +11,9 @@ watermark or start offset.
                        id n, epoch 0       -> full request, replaces session n
 
 There are `max.incremental.fetch.session.cache.slots` sessions at most. When they are all taken, the least
-recently used one is closed if it has been idle for two minutes; else the new client gets none.
+recently used one is closed if it has been idle for two minutes; else the new client gets none. A
+follower always gets one, in the place of the client that has been idle longest: without, each of its requests
+would name all partitions.
 """
 
 import random
@@ -72,10 +74,13 @@ Targets = dict[tuple[bytes, int], FetchTarget]
 class FetchSession:
     """One session and its partitions."""
 
-    __slots__ = ("by_id", "epoch", "last_used_ms", "session_id", "targets")
+    __slots__ = ("by_id", "epoch", "last_used_ms", "of_follower", "session_id", "targets")
 
-    def __init__(self, session_id: int, by_id: bool, targets: Targets, now_ms: float) -> None:
+    def __init__(
+        self, session_id: int, by_id: bool, targets: Targets, now_ms: float, *, of_follower: bool
+    ) -> None:
         self.session_id = session_id
+        self.of_follower = of_follower
         self.by_id = by_id  # keyed by topic ids (version 13 on) or by names; the two do not mix
         self.targets = targets
         self.epoch = 1
@@ -94,20 +99,24 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, by_id: bool, targets: Targets, now_ms: float) -> int:
+    def open(self, by_id: bool, targets: Targets, now_ms: float, *, of_follower: bool = False) -> int:
         """The id of a new session, or 0 when there is no room for one."""
         if not 0 < len(targets) <= TARGETS_MAX or self._slots_max <= 0:
             return 0
         if len(self._sessions) >= self._slots_max:
             oldest = next(iter(self._sessions.values()))
             if now_ms - oldest.last_used_ms < _EVICTION_IDLE_MS:
-                return 0
+                clients = (each for each in self._sessions.values() if not each.of_follower)
+                client = next(clients, None) if of_follower else None
+                if client is None:
+                    return 0
+                oldest = client
             del self._sessions[oldest.session_id]
             self.evicted_count += 1
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
             session_id = self._random.randrange(1, _EPOCH_MAX)
-        self._sessions[session_id] = FetchSession(session_id, by_id, targets, now_ms)
+        self._sessions[session_id] = FetchSession(session_id, by_id, targets, now_ms, of_follower=of_follower)
         return session_id
 
     def close(self, session_id: int) -> None:
@@ -150,6 +159,9 @@ def update(
                     key, index, leader_epoch, offset, limit_bytes, last_fetched_epoch, start_offset
                 )
             else:
+                if leader_epoch != target.leader_epoch or offset < target.offset:
+                    # It may have dropped the last response, which it had asked for in another epoch.
+                    target.told_high_watermark = target.told_start_offset = -1
                 target.leader_epoch = leader_epoch
                 target.offset = offset
                 target.limit_bytes = limit_bytes

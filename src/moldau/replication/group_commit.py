@@ -115,6 +115,10 @@ class GroupCommit:
 
         future.add_done_callback(ended)
 
+    def run_beside_soon(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        """As `run_beside`, after a pause."""
+        self._loop.call_later(_RETRY_SECONDS, self.run_beside, work, done)
+
     async def finish(self) -> None:
         """Wait for what runs beside the loop."""
         while self._beside:

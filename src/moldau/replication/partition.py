@@ -483,6 +483,9 @@ class Partition:
             diverging = self._diverging(offset, last_fetched_epoch)
             if diverging is not None:
                 start_offset = source.log_start_offset
+                if diverging == (-1, -1):  # its epoch is later than any here: no place can be named
+                    error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+                    return Read(self.index, error_code, log_start_offset=start_offset)
                 return Read(self.index, 0, high_watermark, stable, start_offset, None, NO_RECORDS, diverging)
         if offset == end_offset and offset >= (start_offset := source.log_start_offset):
             aborted = () if committed else None
@@ -693,6 +696,10 @@ class Partition:
         def done(error: OSError | None) -> None:
             if error is not None:
                 self._shared.storage_failed(self, error)
+                if self.online:  # no descriptor was left, say
+                    self.group_commit.run_beside_soon(job.run, done)
+                else:
+                    job.close()
             elif not self.online:
                 return
             elif job.unfinished and self.leader_epoch == leader_epoch and not self.leads:

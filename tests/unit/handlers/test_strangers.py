@@ -94,6 +94,7 @@ def test_a_fetch_that_is_not_of_the_replica_commits_nothing(tmp_path: Path) -> N
         real = await ask(node, fetch(brokers, FOLLOWER, epoch, 0, last_epoch=-1))
         assert (code(real), leader.high_watermark) == (0, 0)
         not_leader, unknown = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH
+        out_of_range = ErrorCode.OFFSET_OUT_OF_RANGE
         diverging = []
         for request, expected in (
             (fetch(brokers, FOLLOWER, epoch + 99, 3), 0),  # an epoch that is not registered
@@ -104,15 +105,15 @@ def test_a_fetch_that_is_not_of_the_replica_commits_nothing(tmp_path: Path) -> N
             (fetch(brokers, LEADER, epoch, 3), unknown),  # the leader itself
             (fetch(brokers, FOLLOWER, epoch, 3, leader_epoch=5), unknown),
             (fetch(brokers, FOLLOWER, epoch, 99), 0),  # more than the leader has
-            (fetch(brokers, FOLLOWER, epoch, 3, last_epoch=5), 0),  # an epoch that it cannot have seen
-            (fetch(brokers, FOLLOWER, epoch, 99, last_epoch=-1), ErrorCode.OFFSET_OUT_OF_RANGE),
+            (fetch(brokers, FOLLOWER, epoch, 3, last_epoch=5), out_of_range),  # an epoch it cannot have seen
+            (fetch(brokers, FOLLOWER, epoch, 99, last_epoch=-1), out_of_range),
         ):
             answer = await ask(node, request)
             assert code(answer) == expected, request
             assert leader.high_watermark == 0, request
             assert leader.isr == (LEADER, FOLLOWER)
             diverging.append(answer.responses[0].partitions[0].diverging_epoch.end_offset)
-        assert diverging[7:9] == [3, -1], "it is told to truncate"
+        assert diverging[7] == 3, "it is told to truncate"
         assert code(await ask(node, fetch(brokers, FOLLOWER, epoch, 3))) == 0
         assert leader.high_watermark == 3
 

@@ -425,3 +425,46 @@ def test_a_truncation_that_cannot_write_what_is_staged_cuts_nothing(replica: Rep
     replica.files.fault = lambda operation, path: None
     replica.log.truncate_to(1)
     assert replica.log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("offset", [2, 6])
+def test_with_no_descriptor_left_nothing_is_cut_and_a_second_attempt_cuts_all(offset: int) -> None:
+    """Producers are read anew from the log first: that may fail for a moment."""
+    replica = Replica()
+    for number in range(8):
+        replica.produce(1, number)
+        if number == 3:
+            replica.roll()
+    replica.log.flush_staged()
+    replica.log = replica.reopened()
+    replica.files.remove("/d/t-0/00000000000000000004.snapshot")
+    before = replica.offsets()
+
+    def fault(found: str, path: str) -> None:
+        if found == "read" and path.endswith("/00000000000000000000.log"):
+            raise OSError(errno.EMFILE, "too many open files")
+
+    replica.files.fault = fault
+    with pytest.raises(OSError, match="too many"):
+        replica.log.begin_truncation(offset)
+    replica.files.fault = lambda operation, path: None
+    assert replica.offsets() == before
+    assert replica.log.log_end_offset == 8
+    replica.log.truncate_to(offset)
+    assert replica.log.log_end_offset == offset
+    assert replica.log.producers.states[1].last_sequence == offset - 1
+
+
+def test_damage_before_the_cut_does_not_hinder_it(replica: Replica, caplog: pytest.LogCaptureFixture) -> None:
+    """A header in an older segment cannot be read: the producers are known as far as they can be."""
+    for number in range(8):
+        replica.produce(1, number)
+        if number == 3:
+            replica.roll()
+    replica.log.flush_staged()
+    replica.files.remove("/d/t-0/00000000000000000004.snapshot")
+    segment = replica.log.segments[0]
+    segment.write([b"\0" * 61], 61, segment.size_bytes // 4)  # the header of the batch at offset 1
+    replica.log.truncate_to(6)
+    assert replica.log.log_end_offset == 6
+    assert "not all are known" in caplog.text

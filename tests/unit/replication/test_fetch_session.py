@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.fetch_session import TARGETS_MAX, FetchSessions, Targets, targets_of, update
 
@@ -72,3 +74,29 @@ def test_update_changes_adds_and_forgets_and_keeps_the_order() -> None:
 def test_a_client_that_asks_for_too_many_partitions_gets_no_session() -> None:
     assert sessions().open(False, targets(TARGETS_MAX), 0)
     assert sessions().open(False, targets(TARGETS_MAX + 1), 0) == 0
+
+
+def test_followers_always_get_a_session_in_the_place_of_the_client_that_was_idle_longest() -> None:
+    table = sessions(slots=2)
+    first = table.open(False, targets(), 0, of_follower=True)
+    client = table.open(False, targets(), 10)
+    assert table.open(False, targets(), 1_000) == 0
+    second = table.open(False, targets(), 1_000, of_follower=True)
+    assert second
+    assert table.resume(client, 1, False, 1_000) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert not isinstance(table.resume(first, 1, False, 1_000), int)
+    assert table.open(False, targets(), 1_000, of_follower=True) == 0, "all belong to followers"
+
+
+@pytest.mark.parametrize(("leader_epoch", "offset", "told"), [(5, 10, -1), (4, 9, -1), (4, 11, 70)])
+def test_what_was_told_in_another_epoch_or_before_a_truncation_is_told_again(
+    leader_epoch: int, offset: int, told: int
+) -> None:
+    """A follower drops a response that comes after its epoch changed: else it would never hear of the high
+    watermark in it while nothing is appended.
+    """
+    kept = targets_of([(b"t", [(0, 4, 10, -1, -1, 1000)])])
+    target = kept[b"t", 0]
+    target.told_high_watermark = target.told_start_offset = 70
+    update(kept, [(b"t", [(0, leader_epoch, offset, -1, -1, 1000)])], ())
+    assert (target.told_high_watermark, target.told_start_offset) == (told, told)

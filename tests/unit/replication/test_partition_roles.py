@@ -16,6 +16,7 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.timers import ManualTimers
 from moldau.log.manager import LogManager
+from moldau.log.truncation import CutJob
 from moldau.metadata.changes import ConfigsChanged, PartitionChanged, TopicCreated, replay
 from moldau.metadata.image import EMPTY_IMAGE, BrokerState, Image, PartitionState, ResourceType
 from moldau.protocol.errors import ErrorCode
@@ -195,6 +196,7 @@ async def test_a_deposed_leader_cuts_off_what_its_follower_never_had(tmp_path: P
             replica_id=1,
             broker_epoch=101,
             last_fetched_epoch=first.partition.log.latest_leader_epoch,
+            broker_epoch=101,
         )
         if read.diverging is not None:
             assert read.diverging == (0, 1)
@@ -442,3 +444,39 @@ class Woken:
 
     def more(self, bytes_added: int, stable_bytes: int) -> None:
         self.bytes_added += bytes_added
+
+
+@in_a_loop
+async def test_a_cut_that_cannot_be_forced_to_the_disk_for_a_moment_is_forced_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No descriptor was left, say; the follower goes on afterwards."""
+    monkeypatch.setattr("moldau.replication.group_commit._RETRY_SECONDS", 0.0)
+    broker = Broker(tmp_path, 1)
+    broker.become(state_of(1, 0))
+    for text in (b"a", b"b"):
+        broker.append(text)
+    broker.group_commit.flush()
+    partition = broker.become(state_of(2, 1))
+    broker.fetches.clear()
+    errors, run = [OSError(errno.EMFILE, "too many open files")], CutJob.run
+
+    def fails_once(job: CutJob) -> None:
+        if errors:
+            raise errors.pop()
+        run(job)
+
+    monkeypatch.setattr(CutJob, "run", fails_once)
+    partition.diverged(1, 0, 1)
+    await until(lambda: broker.fetches == [FetchFrom(2, 1, 1)])
+
+
+@in_a_loop
+async def test_a_reader_of_a_later_epoch_than_any_here_is_out_of_range(tmp_path: Path) -> None:
+    """Metadata that were set back; a diverging epoch that names no place would be asked for without end."""
+    broker = Broker(tmp_path, 1)
+    partition = broker.become(state_of(1, 3))
+    broker.append(b"a")
+    broker.group_commit.flush()
+    read = partition.read(1, 1000, False, True, last_fetched_epoch=7, replica_id=2, broker_epoch=102)
+    assert (read.error_code, read.diverging) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
