@@ -196,7 +196,6 @@ async def test_a_deposed_leader_cuts_off_what_its_follower_never_had(tmp_path: P
             replica_id=1,
             broker_epoch=101,
             last_fetched_epoch=first.partition.log.latest_leader_epoch,
-            broker_epoch=101,
         )
         if read.diverging is not None:
             assert read.diverging == (0, 1)
