@@ -36,6 +36,8 @@ async def open_log(
             raise MetadataStoreError(f"{layout.base} in ZooKeeper was removed while it was made")
     while True:
         try:
+            # What is missing in this broker's logs is told by comparison: not with a member that lags behind.
+            await session.sync(layout.head)
             image = await reader.load()
             head = await reader.head()
         except ConnectionAway:
