@@ -49,6 +49,10 @@ class FollowerSession:
         """How many partitions the next request must name."""
         return len(self._changed)
 
+    def asked(self) -> list[Followed]:
+        """Every partition that the next request fetches."""
+        return [*self.told, *(each for each in self._changed if each not in self.told)]
+
     def ask_for(self, followed: Followed) -> None:
         """Fetch this partition from its present position on."""
         self._changed[followed] = None

@@ -26,6 +26,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from moldau.core.clock import Clock
@@ -54,6 +55,7 @@ _PAUSE_MS_FIRST = 50.0
 _JITTER = 0.2
 _SAFE_WAIT_MS = 100.0
 _THROTTLED_MS = 100.0
+_RELEASED_AT_ONCE = 256
 _EARLY_WAIT_MS = 20
 _SLICED_BYTES = 64 * 1024
 _ELEMENTS_MAX = 4_000_000
@@ -133,6 +135,8 @@ class LeaderFetch:
         self._failures = 0
         self.failing: tuple[float, str] | None = None
         """Since when (monotonic, in milliseconds) requests fail as a whole, and why; None: they do not."""
+        self._throttled: dict[Followed, int] = {}  # held back by the rate, and its `paused` then
+        self._release_is_due = False
         self._searches: dict[asyncio.Task[None], None] = {}
         self._task: asyncio.Task[None] | None = None
         self._news: asyncio.Future[None] | None = None
@@ -194,20 +198,52 @@ class LeaderFetch:
 
     def _ask_for(self, followed: Followed) -> None:
         """Fetch this partition with the next request, unless it must be slowed down (KIP-73)."""
-        partition, parts = followed.partition, self._parts
-        if (
-            partition.follower_throttled
-            and parts.node_id not in partition.isr
-            and parts.quota is not None
-            and parts.quota.exceeded()
-        ):
-            self._session.leave_out(followed)
-            followed.paused += 1
-            pause = followed.paused
-            parts.host.timers.call_later(_THROTTLED_MS, lambda: self._resume(followed, pause))
+        if self._must_wait(followed):
+            self._hold_back(followed)
         else:
             self._session.ask_for(followed)
             self._tell()
+
+    def _must_wait(self, followed: Followed) -> bool:
+        """Whether the partition is throttled and the rate is exceeded."""
+        partition, quota = followed.partition, self._parts.quota
+        return (
+            partition.follower_throttled
+            and self._parts.node_id not in partition.isr
+            and quota is not None
+            and quota.exceeded()
+        )
+
+    def _hold_back(self, followed: Followed) -> None:
+        self._session.leave_out(followed)
+        followed.paused += 1
+        self._throttled[followed] = followed.paused
+        if not self._release_is_due:
+            self._release_is_due = True
+            self._parts.host.timers.call_later(_THROTTLED_MS, self._release)
+
+    def _hold_back_all(self) -> None:
+        """The rate is exceeded: fetch throttled partitions no more, also those that have got nothing yet."""
+        for followed in self._session.asked():
+            if self._must_wait(followed):
+                self._hold_back(followed)
+
+    def _release(self) -> None:
+        """Go on with those that waited longest, if the rate is not exceeded any more; one timer for all, as
+        there may be thousands.
+        """
+        self._release_is_due = False
+        for followed, pause in list(islice(self._throttled.items(), _RELEASED_AT_ONCE)):
+            del self._throttled[followed]
+            if followed.paused != pause or not self._is_followed(followed):
+                continue
+            if self._must_wait(followed):
+                self._throttled[followed] = pause
+            else:
+                self._resume(followed, pause)
+        if self._throttled and not self._release_is_due and not self._closed:
+            self._release_is_due = True
+            self._parts.host.timers.call_later(_THROTTLED_MS, self._release)
 
     def begin(self) -> None:
         """Begin to fetch, if there is something to, and this broker is registered: a fetch without a broker
@@ -228,6 +264,7 @@ class LeaderFetch:
         del held[partition.index]
         if not held:
             del self._by_id[partition.topic_id]
+        self._throttled.pop(followed, None)
         self._forget(followed)
 
     def _forget(self, followed: Followed) -> None:
@@ -332,6 +369,10 @@ class LeaderFetch:
     async def _fetch_once(self) -> None:
         parts = self._parts
         session, limits = self._session, parts.limits()
+        if parts.quota is not None and parts.quota.exceeded():
+            self._hold_back_all()
+            if session.is_empty:
+                return  # the next request tells the leader what is left out
         if self._early_peers is None:
             limits = limits._replace(wait_ms_max=min(limits.wait_ms_max, _EARLY_WAIT_MS))
         request = session.request(limits)
@@ -347,6 +388,7 @@ class LeaderFetch:
             if slices is not None and not count % _ROWS_AT_ONCE and slices.spent():
                 await slices.next_slice()
         if not session.told:
+            self._begin_anew()  # what it would have left out is not told
             return
         request.topics = list(topics.values())
         parts.counts.requests += 1
@@ -548,6 +590,9 @@ class LeaderFetch:
             )
         except PeerError as error:
             log.debug("where broker %d has %s is not known: %s", self.leader, followed.name, error)
+            start = None
+        except Exception:
+            log.exception("looking for the start of %s failed: this is a bug", followed.name)
             start = None
         if followed.paused != pause or followed.position != position or not self._is_followed(followed):
             return
