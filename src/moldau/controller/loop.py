@@ -12,12 +12,12 @@ there. The next decision does not wait for that. Entries of other brokers take t
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from moldau.controller.decision import Decision, Outcome, Steps, decided
 from moldau.core.slow_lane import SlowLane
-from moldau.metadata.changes import replay
+from moldau.metadata.changes import Change, PartitionsChanged, replay
 from moldau.metadata.difference import changes_between
 from moldau.metadata.image import Image
 from moldau.metadata.levels import LevelTooHigh, check_level
@@ -106,11 +106,7 @@ class DecisionLoop:
                 if not entries:
                     return decision.answer
                 try:
-                    for number, changes in enumerate(entries):
-                        check_level(image, changes)
-                        await self._store.append_if(
-                            image.version + number, changes, controller_epoch=controller_epoch
-                        )
+                    await self._append(image, entries, controller_epoch)
                 except VersionConflict as conflict:
                     log.info("%s; deciding again", conflict)
                     continue
@@ -119,6 +115,34 @@ class DecisionLoop:
         if pending and in_step:
             await asyncio.wait(pending)
         return decision.answer
+
+    async def _append(
+        self, image: Image, entries: Sequence[Sequence[Change]], controller_epoch: int | None
+    ) -> None:
+        """Append what was decided on `image`. VersionConflict: the entries that are not there must be decided
+        again. (Not at every conflict: else a failover of many thousand partitions, which takes a second to
+        decide, would wait for as long as others append more often.)
+        """
+        version, overtaken = image.version, False
+        *earlier, last = entries
+        for changes in earlier:
+            check_level(image, changes)
+            while True:
+                now = self._view.image
+                if overtaken and not _holds(changes, image, now):
+                    raise VersionConflict(version, now.version)
+                version = now.version if overtaken else version
+                try:
+                    await self._store.append_if(version, changes, controller_epoch=controller_epoch)
+                except VersionConflict:
+                    overtaken = True
+                else:
+                    break
+            version += 1
+        if overtaken:  # the last entry may depend on everything
+            raise VersionConflict(image.version, version)
+        check_level(image, last)
+        await self._store.append_if(version, last, controller_epoch=controller_epoch)
 
     async def confirm(self) -> bool:
         """Append an entry without changes: it succeeds only at the newest version, and what is newer has been
@@ -142,6 +166,17 @@ class DecisionLoop:
             log.info("metadata: from version %d on to the snapshot of %d", old.version, event.image.version)
             self._pending = self._view.publish(event.image, changes_between(old, event.image))
         self._heard(event)
+
+
+def _holds(changes: Sequence[Change], then: Image, now: Image) -> bool:
+    """Whether an earlier entry, decided on one image, would be decided so on another: it is about partitions
+    that are the same, and so are brokers and settings."""
+    if now.brokers is not then.brokers or now.configs is not then.configs or now.level != then.level:
+        return False
+    return all(
+        isinstance(each, PartitionsChanged) and now.topics.get(each.topic) is then.topics[each.topic]
+        for each in changes
+    )
 
 
 def _unwritten(error: Exception) -> Outcome:

@@ -10,8 +10,9 @@ from moldau.controller.decision import Decision
 from moldau.controller.partitions import AlterPartition
 from moldau.controller.presence import _RETRY_DELAY_MS
 from moldau.controller.topics import NewTopic
-from moldau.metadata.changes import FeatureLevelChanged
+from moldau.metadata.changes import FeatureLevelChanged, PartitionsChanged
 from moldau.metadata.codec import UnknownChange
+from moldau.metadata.image import PartitionState
 from moldau.metadata.store import MetadataStoreError
 from moldau.protocol.errors import ErrorCode
 
@@ -384,5 +385,69 @@ def test_a_controller_whose_own_disk_hangs_goes_on_deciding_about_the_others():
         assert cluster.image.brokers[3].fenced
         assert cluster.partition() == (1, (1,), (3,))
         hangs.set_result(None)
+
+    run(scenario)
+
+
+def test_a_decision_in_several_entries_gets_on_while_others_append_all_the_time():
+    """Else a failover that takes a second to decide would never come about."""
+
+    async def scenario(cluster):
+        for name in ("a", "b", "c"):
+            await cluster.topic(name)
+        one, store = cluster.brokers[1], cluster.stores[1]
+        images, overtaken_at, append_if = [], [], store.append_if
+
+        def decide(image):
+            images.append(image)
+            due = [name for name in "abc" if image.topics[name].partitions[0].isr != (1, 2)]
+            entries = [
+                [PartitionsChanged(name, ((0, PartitionState(1, 0, 1, (1, 2, 3), (1, 2))),))] for name in due
+            ]
+            return Decision(entries[-1] if entries else [], None, entries[:-1])
+
+        async def overtaken(version, changes, *, controller_epoch=None):
+            if version == images[-1].version not in overtaken_at and len(images) < 3:
+                overtaken_at.append(version)
+                await cluster.brokers[2].allocate_producer_ids()
+            return await append_if(version, changes, controller_epoch=controller_epoch)
+
+        store.append_if = overtaken
+        await one._loop.decide(decide)
+        await cluster.settle()
+        assert [cluster.image.topics[name].partitions[0].isr for name in "abc"] == [(1, 2)] * 3
+        assert [images[1].topics[name].partitions[0].isr for name in "ab"] == [(1, 2)] * 2
+        assert len(overtaken_at) == 2 < len(images) == 3
+
+    run(scenario)
+
+
+def test_of_a_decision_in_several_entries_what_others_have_changed_is_decided_again():
+    async def scenario(cluster):
+        for name in ("a", "b", "c"):
+            await cluster.topic(name, (2, 1, 3))
+        one, store = cluster.brokers[1], cluster.stores[1]
+        images, append_if = [], store.append_if
+
+        def decide(image):
+            images.append(image)
+            entries = [
+                [PartitionsChanged(name, ((0, state._replace(partition_epoch=state.partition_epoch + 1)),))]
+                for name in "abc"
+                if (state := image.topics[name].partitions[0]).isr == (2, 1, 3) and not state.partition_epoch
+            ]
+            return Decision(entries[-1] if entries else [], None, entries[:-1])
+
+        async def overtaken(version, changes, *, controller_epoch=None):
+            if len(images) == 1 and version == images[0].version:
+                await cluster.in_sync("b", (2, 1))
+            return await append_if(version, changes, controller_epoch=controller_epoch)
+
+        store.append_if = overtaken
+        await one._loop.decide(decide)
+        await cluster.settle()
+        epochs = [cluster.image.topics[name].partitions[0][2:5:2] for name in "abc"]
+        assert epochs == [(1, (2, 1, 3)), (1, (2, 1)), (1, (2, 1, 3))], "b is as its leader has asked"
+        assert len(images) == 2
 
     run(scenario)
