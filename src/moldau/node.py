@@ -423,6 +423,7 @@ class Node:
         from moldau.coordinator.cluster_markers import ClusterMarkers
         from moldau.coordinator.leadership_doubt import LeadershipDoubt
         from moldau.handlers.cluster_verifier import ClusterTransactionVerifier
+        from moldau.replication.end_doubt import EndDoubt
 
         def image() -> Image:
             return self.metadata.image
@@ -437,6 +438,9 @@ class Node:
         doubt.start()
         self._in_doubt = doubt
         self._stops.append(("doubt about leadership", doubt.stop))
+        end_doubt = EndDoubt(self.host.clock.monotonic_ms, self.controller.confirm)
+        self.replicas.end_doubt = end_doubt
+        self._stops.append(("doubt about ends", end_doubt.stop))
         self._elsewhere = [marker_peers, question_peers, markers, verifier]
         for part in self._elsewhere:
             self._stops.append(("transactions of other brokers", part.close))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+import pytest
 from histories.checker import Verdict, check
 from histories.complaint import INCONSISTENT, LOST, UNSEEN
 from histories.history import Fault, History
@@ -12,7 +13,12 @@ from sim_cluster import Cluster
 from sim_cluster_load import IDEMPOTENT, TRANSACTIONAL, ClusterLoad
 from sim_cluster_reader import ClusterReader
 from sim_machine import Machine
+from sim_reader import FETCH_VERSION
 from sim_world import World, simulate
+
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.replication.partition import Partition
 
 ONE = ("orders", 0)
 Happens = Callable[[World, Cluster], Awaitable[None]]
@@ -236,5 +242,59 @@ def test_one_isolated_broker_stops_nobody_for_long(seed: int) -> None:
         await world.until(lambda: cluster.leader(ONE) != leader, 60)
         assert world.loop.time() - began < 6
         await world.sleep_ms(8000)
+
+    kept(happens, seed)
+
+
+async def _error_beyond(cluster: Cluster, machine: Machine, offset: int) -> int:
+    """What a reader without a leader epoch is told at this offset."""
+    wanted = FetchPartition(partition=ONE[1], fetch_offset=offset, partition_max_bytes=1000)
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=1, max_bytes=1000, topics=[FetchTopic(topic=ONE[0], partitions=[wanted])]
+    )
+    late = cluster.client(f"late {cluster.world.random.random()}")
+    answer = await late.spawn(late.ask(machine.address, request, FETCH_VERSION))
+    return int(answer.responses[0].partitions[0].error_code)
+
+
+def _partition(machine: Machine) -> Partition:
+    assert machine.node is not None
+    found = machine.node.replicas.partition(*ONE)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("how", ["stood still", "cut off"])
+def test_a_deposed_leader_sends_no_reader_back_to_the_beginning(seed: int, how: str) -> None:
+    """Seed 56 of the power cuts: one that has read at the next leader is told OFFSET_OUT_OF_RANGE."""
+
+    async def happens(world: World, cluster: Cluster) -> None:
+        old = cluster.machine(cluster.leader(ONE))
+        if how == "stood still":
+            old.pause()
+        else:
+            for host in cluster.hosts:
+                if host != old.name:
+                    world.network.separate(old.name, host)
+        await world.until(lambda: cluster.machine(cluster.leader(ONE)) is not old, 60)
+        leader = cluster.machine(cluster.leader(ONE))
+        copy, ahead = _partition(old), _partition(leader)
+        await world.until(lambda: ahead.high_watermark > copy.log.log_end_offset, 60)
+        old.resume()
+        assert copy.leads, "it knows already"
+        offset = ahead.high_watermark
+        told = [await _error_beyond(cluster, old, offset) for _ in range(3)]
+        assert ErrorCode.OFFSET_OUT_OF_RANGE not in told
+
+    kept(happens, seed, modes=(IDEMPOTENT, IDEMPOTENT + "2"), attempts=40)
+
+
+def test_a_leader_tells_that_an_offset_lies_beyond_the_end(seed: int) -> None:
+    async def happens(world: World, cluster: Cluster) -> None:
+        await world.sleep_ms(3000)
+        leader = cluster.machine(cluster.leader(ONE))
+        assert await _error_beyond(cluster, leader, 1_000_000) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await world.sleep_ms(1000)
+        assert await _error_beyond(cluster, leader, 1_000_000) == ErrorCode.OFFSET_OUT_OF_RANGE
 
     kept(happens, seed)

@@ -13,6 +13,7 @@ Coordinators append through `append_records` and `append_marker` and read their 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
 from moldau.coordinator.markers import Marker
@@ -50,6 +51,9 @@ from moldau.replication.shared_parts import InSyncCounts, SharedParts
 from moldau.replication.ticker import TIMEOUTS_MS, Ticker
 from moldau.replication.topic_stats import TopicStats
 from moldau.replication.work_list import Due, WorkList
+
+if TYPE_CHECKING:
+    from moldau.replication.end_doubt import EndDoubt
 
 log = logging.getLogger("moldau.replication")
 
@@ -113,6 +117,8 @@ class ReplicaManager:
         self._timeouts = Ticker(timers, clock, TIMEOUTS_MS, lambda each: each.has_timeouts)
         self._lags = Ticker(timers, clock, lag_max_ms / 2, lambda each: each.leads_followers)
         self.in_sync_counts = InSyncCounts()
+        self.end_doubt: EndDoubt | None = None
+        """None: nobody deposes this broker without its knowledge."""
         self.replication_bytes_out = 0
         """Bytes of record batches that followers fetched."""
         self._shared = SharedParts(
@@ -126,6 +132,7 @@ class ReplicaManager:
             broker_epoch=self._broker_epoch,
             is_stranger=self._is_stranger,
             storage_failed=self.storage_failed,
+            is_sure_of_end=self._is_sure_of_end,
             lag_max_ms=lag_max_ms,
             deletions=self.deletions,
             leader_quota=self.leader_quota,
@@ -159,6 +166,10 @@ class ReplicaManager:
         not wait for those of other topics."""
         self._work = WorkList(self._bring, self._take, self._not_brought)
         self._change_rates()
+
+    def _is_sure_of_end(self, partition: Partition, offset: int) -> bool:
+        asked = (partition.topic_id, partition.index, partition.leader_epoch, offset)
+        return self.end_doubt is None or self.end_doubt.is_sure(asked)
 
     def _make_quota(self, clock: Clock) -> ReplicationQuota:
         return ReplicationQuota(

@@ -503,6 +503,8 @@ class Partition:
                 first,
                 self._disk_failed,
             )
+            if read.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and replica_id < 0 and not self._ends(offset):
+                return Read(self.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if replica_id >= 0 and not read.error_code:
             if self.leader_throttled and read.records:
                 self._shared.leader_quota.record(len(read.records))
@@ -510,6 +512,12 @@ class Partition:
             if self.high_watermark != high_watermark:
                 return read._replace(high_watermark=self.high_watermark)
         return read
+
+    def _ends(self, offset: int) -> bool:
+        """Whether it is certain that no record has this offset, or that it was deleted."""
+        if offset <= self.log.written_end_offset or len(self._role.replicas) == 1:
+            return True
+        return self._shared.is_sure_of_end(self, offset)
 
     def withholds_from(self, replica_id: int) -> bool:
         """Whether this replica gets no records now, since it is throttled and the rate is exceeded."""

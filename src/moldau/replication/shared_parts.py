@@ -43,6 +43,8 @@ class SharedParts(NamedTuple):
     so. It may read, but its offset says nothing about the replica.
     """
     storage_failed: "Callable[[Partition, OSError], None]" = _NO_FAILURE
+    is_sure_of_end: "Callable[[Partition, int], bool]" = lambda partition, offset: True
+    """Whether it is certain that this broker leads, and no record has this offset beyond the end."""
     lag_max_ms: float = 30_000
     deletions: Deletions | None = None
     """DeleteRecords that wait for followers; None: none does."""
