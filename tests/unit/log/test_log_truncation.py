@@ -427,17 +427,17 @@ def test_a_truncation_that_cannot_write_what_is_staged_cuts_nothing(replica: Rep
     assert replica.log.log_end_offset == 0
 
 
-@pytest.mark.parametrize("offset", [2, 6])
+@pytest.mark.parametrize("offset", [2, 9])
 def test_with_no_descriptor_left_nothing_is_cut_and_a_second_attempt_cuts_all(offset: int) -> None:
     """Producers are read anew from the log first: that may fail for a moment."""
     replica = Replica()
-    for number in range(8):
+    for number in range(16):
         replica.produce(1, number)
-        if number == 3:
+        if number == 7:
             replica.roll()
     replica.log.flush_staged()
     replica.log = replica.reopened()
-    replica.files.remove("/d/t-0/00000000000000000004.snapshot")
+    replica.files.remove("/d/t-0/00000000000000000008.snapshot")
     before = replica.offsets()
 
     def fault(found: str, path: str) -> None:
@@ -449,7 +449,7 @@ def test_with_no_descriptor_left_nothing_is_cut_and_a_second_attempt_cuts_all(of
         replica.log.begin_truncation(offset)
     replica.files.fault = lambda operation, path: None
     assert replica.offsets() == before
-    assert replica.log.log_end_offset == 8
+    assert replica.log.log_end_offset == 16
     replica.log.truncate_to(offset)
     assert replica.log.log_end_offset == offset
     assert replica.log.producers.states[1].last_sequence == offset - 1
@@ -457,14 +457,38 @@ def test_with_no_descriptor_left_nothing_is_cut_and_a_second_attempt_cuts_all(of
 
 def test_damage_before_the_cut_does_not_hinder_it(replica: Replica, caplog: pytest.LogCaptureFixture) -> None:
     """A header in an older segment cannot be read: the producers are known as far as they can be."""
-    for number in range(8):
+    for number in range(16):
         replica.produce(1, number)
-        if number == 3:
+        if number == 7:
             replica.roll()
     replica.log.flush_staged()
-    replica.files.remove("/d/t-0/00000000000000000004.snapshot")
+    replica.files.remove("/d/t-0/00000000000000000008.snapshot")
     segment = replica.log.segments[0]
-    segment.write([b"\0" * 61], 61, segment.size_bytes // 4)  # the header of the batch at offset 1
-    replica.log.truncate_to(6)
-    assert replica.log.log_end_offset == 6
+    segment.write([b"\0" * 61], 61, segment.size_bytes // 8)  # the header of the batch at offset 1
+    replica.log.truncate_to(9)
+    assert replica.log.log_end_offset == 9
     assert "not all are known" in caplog.text
+
+
+@pytest.mark.parametrize("offset", [12, 15])
+def test_of_a_short_cut_the_producers_are_known_without_reading_the_log(
+    replica: Replica, offset: int
+) -> None:
+    for number in range(16):
+        replica.produce(1 + number // 8, number % 8)
+    replica.log.flush_staged()
+    exact = Replica()
+    for number in range(offset):
+        exact.produce(1 + number // 8, number % 8)
+    exact.log.flush_staged()
+    replica.log.truncate_to(offset)
+    found, expected = replica.log.producers.states, exact.log.producers.states
+    assert {each: state[:6] for each, state in found.items()} == {
+        each: state[:6] for each, state in expected.items()
+    }
+    kept = found[2].batches
+    assert kept == expected[2].batches[-len(kept) :]
+    assert len(kept) == 5 - (16 - offset)
+    replica.produce(2, offset - 8)
+    replica.log.flush_staged()
+    assert replica.log.log_end_offset == offset + 1
