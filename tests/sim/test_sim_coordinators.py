@@ -36,6 +36,7 @@ from moldau.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.protocol.messages.end_txn import EndTxnRequest
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 STATE, OFFSETS = (TRANSACTION_STATE_TOPIC, 0), (GROUP_OFFSETS_TOPIC, 0)
@@ -326,6 +327,41 @@ def test_a_deposed_coordinator_that_does_not_know_it_decides_nothing(
         assert await stage.values() == everywhere("v0", "v1", "v3")
 
     tell(story, seed)
+
+
+@BOTH
+def test_a_deposed_coordinator_says_nothing_final_from_what_was_true_before(transactions: int) -> None:
+    """The next transaction is open with the new coordinator. The old one has the last one, which is
+    committed: by version 1 it would say that this one is, by version 2 that the producer is in a wrong state.
+    """
+
+    async def story(stage: Stage) -> None:
+        producer = await stage.begin(transactions=transactions)
+        await stage.write(producer, "v0")
+        await stage.ending(producer, commit=True)
+        old, network = stage.coordinator, stage.world.network
+        number = stage.leader(STATE)
+        await stage.world.until(lambda: stage.state(old) == "COMPLETE_COMMIT")
+        for name in (ENSEMBLE, "till", *(each.name for each in stage.machines if each is not old)):
+            network.separate(old.name, name)
+        await stage.elected(STATE, not_node=number)
+        await stage.write(producer, "v1")
+        producer_id, producer_epoch = map(int, producer.identity.split(":"))
+        request = EndTxnRequest(
+            transactional_id="till", producer_id=producer_id, producer_epoch=producer_epoch, committed=True
+        )
+        client = stage.client("astray")
+        try:
+            answer = await client.spawn(client.ask(old.address, request, 5 if transactions == 2 else 1))
+            assert answer.error_code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+        except Disconnected:
+            pass  # it tells nothing at all
+        assert stage.state(old) == "COMPLETE_COMMIT", "it knows nothing of the transaction that is open"
+        network.join_all()
+        await stage.ending(producer, commit=True)
+        assert await stage.values() == everywhere("v0", "v1")
+
+    tell(story)
 
 
 def test_the_coordinator_serves_only_what_it_leads_and_says_so() -> None:

@@ -36,6 +36,9 @@ TRANSACTION_TIMEOUT_MS = 20_000
 PATIENCE_S = 180.0
 """How long a client asks again: longer than any fault lasts."""
 HANGING_S = 40.0
+"""How long a copy may take. confluentinc/librdkafka 2.16 ignores the timeout of send_offsets_to_transaction
+(#5456), and where the group's coordinator was missing in the metadata for a moment it waits for a connection
+that it has given up itself (#5511): it sends nothing until another connection changes."""
 STOP_WRITERS, STOP_READERS = "stop-writers", "stop-readers"
 PAUSE_S = 0.01
 
@@ -215,8 +218,7 @@ class Copier(Client):
         while not self.stopping():
             messages = [one for one in consumer.consume(50, 0.1) if one.error() is None]
             if messages:
-                # confluentinc/librdkafka#5456, #5511: it may wait for ever when a coordinator has moved. A
-                # worker that hangs so ends itself, and the harness starts it again.
+                # A worker that hangs ends itself, and the harness starts it again.
                 faulthandler.dump_traceback_later(HANGING_S, exit=True)
                 producer = self.copy(consumer, producer, messages)
                 faulthandler.cancel_dump_traceback_later()

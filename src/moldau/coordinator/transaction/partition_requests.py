@@ -155,8 +155,12 @@ class PartitionRequests:
                     now_ms,
                     lambda outcome: for_all(outcome.error_code),
                 )
-            codes = shard.verify(transactional_id, identity, partitions)
-            return Result({partition: mapping.get(code, code) for partition, code in codes.items()})
+            return shard.verify(
+                transactional_id,
+                identity,
+                partitions,
+                lambda codes: {partition: mapping.get(code, code) for partition, code in codes.items()},
+            )
 
         if not transactional_id:
             return for_all(ErrorCode.INVALID_REQUEST)

@@ -355,7 +355,13 @@ class TransactionCoordinator:
             submit=partial(self.runtime.submit, index),
             replace_producer=partial(self._ids.abort_overdue, index),
             count_end=self._count_end,
+            may_be_deposed=lambda: self._has_other_replicas(index),
         )
+
+    def _has_other_replicas(self, index: int) -> bool:
+        """Whether another broker may coordinate this shard."""
+        topic = self._image().topics.get(TRANSACTION_STATE_TOPIC)
+        return topic is not None and len(topic.partitions[index].replicas) > 1
 
     def _expire(self) -> None:
         """Forget what has expired: one shard a turn of the loop."""

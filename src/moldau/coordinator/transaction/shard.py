@@ -7,6 +7,11 @@ and, where the record decides a transaction, the beginning of its delivery.
     Decision.next decided   committed ──> delivery.begin ──> ... ──> finished ──> Complete record
                            failed    ──> rolled back: still ongoing, and its deadline is set again
 
+An answer that changes nothing writes the transaction as it is, where other brokers have replicas of the log:
+a deposed coordinator that does not know it would tell a producer what was true before, that it is fenced or
+that its transaction is committed. Its record is never committed, so the producer looks for its coordinator
+again.
+
 Invariants: a marker is written only after the decision is committed; every Ongoing transaction has a
 deadline; every Prepare is in the delivery, or its record is not committed yet.
 """
@@ -28,6 +33,7 @@ from moldau.coordinator.transaction.init_producer import Identity
 from moldau.coordinator.transaction.metadata import Decision, Transaction
 from moldau.coordinator.transaction.records import Record, decode, encode, value_version
 from moldau.coordinator.transaction.states import AT_REST, DECIDED, NAMES, TransactionState
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
 
 R = TypeVar("R")
@@ -36,6 +42,10 @@ Key = tuple[str]
 """A deadline's key: the transactional id."""
 
 Respond = Callable[[Decision], R]
+
+_COMES_AGAIN = frozenset({ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS})
+"""Answers to a verification that are not confirmed: one is asked for again, and what takes part goes on. A
+commit is confirmed by its own record."""
 
 REPEAT_MS = 1000
 """The pause before an abort that could not be written is retried, so that a full disk is not hammered."""
@@ -47,7 +57,8 @@ class TransactionShard:
     `server_version` is the level of the feature `transaction.version`; `make_delivery` gets what to call
     when a transaction has all its markers; `replace_producer` is called with an overdue transaction that
     needs a new producer id to be aborted; `count_end` with how each committed decision came about:
-    committed, aborted, fenced (by the producer's successor) or timed-out.
+    committed, aborted, fenced (by the producer's successor) or timed-out. `may_be_deposed`: whether there
+    are other brokers that could coordinate.
     """
 
     def __init__(
@@ -58,6 +69,7 @@ class TransactionShard:
         submit: Callable[[Callable[["TransactionShard", int], Result[None]]], None],
         replace_producer: Callable[[str], None],
         count_end: Callable[[str], None],
+        may_be_deposed: Callable[[], bool] = lambda: False,
     ) -> None:
         self.journal = Journal()
         self.deadlines = Deadlines()
@@ -66,6 +78,7 @@ class TransactionShard:
         self._submit = submit
         self._replace_producer = replace_producer
         self._count_end = count_end
+        self._may_be_deposed = may_be_deposed
         self.delivery = make_delivery(self._all_written)
         self._waiting: dict[str, dict[Callable[[], None], None]] = {}
 
@@ -129,7 +142,7 @@ class TransactionShard:
             server_version=self._server_version(),
             now_ms=now_ms,
         )
-        return self._result(outcome, respond, now_ms, "fenced")
+        return self._result(transactional_id, outcome, respond, now_ms, "fenced")
 
     def add(
         self,
@@ -147,12 +160,18 @@ class TransactionShard:
             client_version=client_version,
             now_ms=now_ms,
         )
-        return self._result(outcome, respond, now_ms)
+        return self._result(transactional_id, outcome, respond, now_ms)
 
     def verify(
-        self, transactional_id: str, identity: Identity, asked: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, int]:
-        return partitions.verify(self.transactions.get(transactional_id), *identity, asked)
+        self,
+        transactional_id: str,
+        identity: Identity,
+        asked: Sequence[TopicPartition],
+        respond: Callable[[dict[TopicPartition, int]], R],
+    ) -> Result[R]:
+        codes = partitions.verify(self.transactions.get(transactional_id), *identity, asked)
+        refused = not _COMES_AGAIN.issuperset(codes.values())
+        return self._unchanged(transactional_id, respond(codes), final=refused)
 
     def end(
         self,
@@ -172,7 +191,9 @@ class TransactionShard:
             new_producer_id=new_producer_id,
             now_ms=now_ms,
         )
-        return self._result(outcome, respond, now_ms, "committed" if committed else "aborted")
+        return self._result(
+            transactional_id, outcome, respond, now_ms, "committed" if committed else "aborted"
+        )
 
     # Time.
 
@@ -184,7 +205,7 @@ class TransactionShard:
         outcome = init_producer.fence(transaction, new_producer_id, self._server_version(), now_ms)
         if outcome.needs_producer_id:
             return Result(effects=[partial(self._replace_producer, transactional_id)])
-        return self._result(outcome, lambda _: None, now_ms, "timed-out")
+        return self._result(transactional_id, outcome, lambda _: None, now_ms, "timed-out")
 
     def expire(self, expiration_ms: int, now_ms: int, more: Callable[[], None]) -> Result[None]:
         """Forget some of the ids that have not been used for `expiration_ms`; `more` is called afterwards if
@@ -216,11 +237,18 @@ class TransactionShard:
 
     # Inside.
 
-    def _result(self, outcome: Decision, respond: Respond[R], now_ms: int, how: str = "ongoing") -> Result[R]:
+    def _result(
+        self,
+        transactional_id: str,
+        outcome: Decision,
+        respond: Respond[R],
+        now_ms: int,
+        how: str = "ongoing",
+    ) -> Result[R]:
         response, changed = respond(outcome), outcome.next
         if changed is None:
-            return Result(response)
-        transactional_id = changed.transactional_id
+            final = outcome.error_code != ErrorCode.CONCURRENT_TRANSACTIONS and not outcome.needs_producer_id
+            return self._unchanged(transactional_id, response, final=final)
 
         def begin() -> None:
             if changed.partitions:  # an abort of nothing gives a new epoch and ends no transaction
@@ -236,6 +264,13 @@ class TransactionShard:
             on_failure=repair,
             on_commit=begin if changed.state in DECIDED else None,
         )
+
+    def _unchanged(self, transactional_id: str, response: R, *, final: bool) -> Result[R]:
+        """An answer that changes nothing; one that is final for the producer waits for a record: the
+        transaction as it is, or a tombstone where there is none."""
+        if not final or not self._may_be_deposed():
+            return Result(response)
+        return Result(response, [Record(transactional_id, self.transactions.get(transactional_id))])
 
     def _set_deadline(self, transactional_id: str, earliest_ms: int) -> None:
         """An ongoing transaction's deadline, but not before `earliest_ms`: it may have passed while a

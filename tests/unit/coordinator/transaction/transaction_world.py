@@ -185,6 +185,7 @@ class World:
         partitions: int = 1,
         transaction_version: int = 2,
         completion_wait_ms: int = 0,
+        replicas: tuple[int, ...] = (0,),
         **settings: Any,
     ) -> None:
         self.loop = asyncio.new_event_loop()
@@ -198,7 +199,8 @@ class World:
         self.settings = BrokerSettings(**settings)
         self.image = Image()
         fresh = PartitionState.fresh((0,))
-        self._change(TopicCreated(TRANSACTION_STATE_TOPIC, bytes([8] * 16), (fresh,) * partitions))
+        state = PartitionState.fresh(replicas)
+        self._change(TopicCreated(TRANSACTION_STATE_TOPIC, bytes([8] * 16), (state,) * partitions))
         self._change(TopicCreated(GROUP_OFFSETS_TOPIC, bytes([9] * 16), (fresh,) * 5))
         self._change(TopicCreated("beer", bytes([1] * 16), (fresh,) * 3))
         self._change(TopicCreated("wine", bytes([2] * 16), (fresh,) * 3))
