@@ -228,6 +228,7 @@ def _show(topic: TopicDescription, all_settings: bool) -> None:
         "leader": "LEADER",
         "replicas": "REPLICAS",
         "isr": "ISR",
+        "elr": "ELIGIBLE",
         "start": "START",
         "end": "END",
     }

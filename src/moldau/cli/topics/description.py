@@ -45,12 +45,16 @@ class Filter:
 
 @dataclass(slots=True)
 class PartitionDescription:
-    """One partition: brokers by id, and its log start and end offsets if they were requested."""
+    """One partition: brokers by id, and its log start and end offsets if they were requested. `eligible`: the
+    eligible leader replicas (eligible.py).
+    """
 
     index: int
     leader: int | None
     replicas: list[int]
     isr: list[int]
+    eligible: list[int] = field(default_factory=list)
+    last_known_eligible: list[int] = field(default_factory=list)
     start_offset: int | None = None
     end_offset: int | None = None
 
@@ -61,6 +65,7 @@ class PartitionDescription:
             "leader": self.leader,
             "replicas": self.replicas,
             "isr": self.isr,
+            "elr": self.eligible,
             "start": self.start_offset,
             "end": self.end_offset,
         }
@@ -131,6 +136,7 @@ def load_topics(
             topic.settings = {each.name: (each.value, each.source) for each in entries.get(name, {}).values()}
             found.append(topic)
     found = [topic for topic in found if _keep(topic, wanted)]
+    _add_eligible(connection, found)
     if offsets:
         _add_offsets(admin, connection, found)
     return found
@@ -161,6 +167,22 @@ def _keep(topic: TopicDescription, wanted: Filter) -> bool:
     return bool(topic.partitions)
 
 
+def _add_eligible(connection: Connection, topics: list[TopicDescription]) -> None:
+    lacking = [
+        topic for topic in topics if any(len(each.isr) < len(each.replicas) for each in topic.partitions)
+    ]
+    if not lacking or any("protocol" in name for name in connection.extra_settings):
+        return
+    from moldau.cli.topics.eligible import load_eligible
+
+    names = [topic.name for topic in lacking]
+    eligible = load_eligible(connection.addresses, names, connection.timeout_seconds)
+    for topic in lacking:
+        for each in topic.partitions:
+            if (lists := eligible.get((topic.name, each.index))) is not None:
+                each.eligible, each.last_known_eligible = lists
+
+
 def _add_offsets(admin: Any, connection: Connection, topics: list[TopicDescription]) -> None:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec
@@ -188,9 +210,10 @@ def kafka_lines(topic: TopicDescription, all_settings: bool) -> str:
     ]
     for each in topic.partitions:
         replicas, isr = (",".join(map(str, ids)) for ids in (each.replicas, each.isr))
+        elr, last_known = (",".join(map(str, ids)) for ids in (each.eligible, each.last_known_eligible))
         leader = "none" if each.leader is None else each.leader
         lines.append(
             f"\tTopic: {topic.name}\tPartition: {each.index}\tLeader: {leader}"
-            f"\tReplicas: {replicas}\tIsr: {isr}\tElr: \tLastKnownElr: "
+            f"\tReplicas: {replicas}\tIsr: {isr}\tElr: {elr}\tLastKnownElr: {last_known}"
         )
     return "\n".join(lines)
