@@ -32,7 +32,7 @@ from torture.reading import Seen
 from torture.round_pipeline import AWAY, EXECUTOR, PYTHON, PipelineSize
 from torture.seeds import generator
 from torture.spark_checkpoints import Checkpoints, until
-from torture.spark_driver import TOO_SLOW, SparkDriver
+from torture.spark_driver import TOO_SLOW, TORN_TASK, SparkDriver
 from torture.worker import transformed
 
 ENTRIES = [Entry("left", 0, "a", 40), Entry("right", 1, "b", 30), Entry("left", 0, "c", 50)]
@@ -300,9 +300,11 @@ def test_driver_on_a_machine_that_is_too_busy_is_known_by_its_last_life(tmp_path
     says = tmp_path / "says"
     driver = SparkDriver("driver", ["cat", str(says)], tmp_path, {"PATH": os.defpath})
     found = []
-    for text in (TOO_SLOW, b"something else"):
+    (tmp_path / "spark.log").write_bytes(b"Lost task 0.3: " + TORN_TASK)
+    torn = b"app torture: 2 flows, whose messages go to " + os.fsencode(tmp_path / "spark.log")
+    for text in (TOO_SLOW, b"something else", torn):
         says.write_bytes(text)
         driver.start()
         assert until(lambda: not driver.running(), 20)
         found.append(driver.too_slow())
-    assert found == [True, False]
+    assert found == [True, False, True]
