@@ -46,6 +46,12 @@ def test_every_command_and_option_has_words_of_help(path: tuple[str, ...], comma
         assert all(name in written for name in param.opts)
 
 
+@pytest.mark.parametrize(("path", "command"), ALL, ids=[" ".join(path) for path, _ in ALL])
+def test_no_option_means_two_things(path: tuple[str, ...], command: Any) -> None:
+    names = [name for param in command.params if param.param_type_name == "option" for name in param.opts]
+    assert sorted(names) == sorted(set(names)), " ".join(path)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_one_command_exits_well(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--help"]) == 0

@@ -8,11 +8,14 @@ import typer
 
 from moldau.cli.shared.errors import CommandError, UsageError
 from moldau.cli.shared.options import (
+    DEFAULT_AT_ONCE,
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_SECONDS,
+    AtOnce,
     Bootstrap,
     ClientSettings,
     Json,
+    Throttle,
     Timeout,
     teach,
 )
@@ -160,15 +163,8 @@ def drain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print where each partition would go; move nothing.")
     ] = False,
-    throttle: Annotated[
-        int | None,
-        typer.Option(
-            "--throttle", metavar="BYTES", min=1, help="At most so many bytes a second for each broker."
-        ),
-    ] = None,
-    at_once: Annotated[
-        int, typer.Option("--at-once", metavar="COUNT", min=1, help="How many partitions move at a time.")
-    ] = 50,
+    throttle: Throttle = None,
+    at_once: AtOnce = DEFAULT_AT_ONCE,
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Cancel the moves away from this broker that are under way.")
     ] = False,

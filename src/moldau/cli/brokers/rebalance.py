@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.cli.shared.options import (
+    DEFAULT_AT_ONCE,
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_SECONDS,
+    AtOnce,
     Bootstrap,
     ClientSettings,
     Json,
+    Throttle,
     Timeout,
     teach,
 )
@@ -41,15 +44,8 @@ def rebalance(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what each broker would hold; move nothing.")
     ] = False,
-    throttle: Annotated[
-        int | None,
-        typer.Option(
-            "--throttle", metavar="BYTES", min=1, help="At most so many bytes a second for each broker."
-        ),
-    ] = None,
-    at_once: Annotated[
-        int, typer.Option("--at-once", metavar="COUNT", min=1, help="How many partitions move at a time.")
-    ] = 50,
+    throttle: Throttle = None,
+    at_once: AtOnce = DEFAULT_AT_ONCE,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,

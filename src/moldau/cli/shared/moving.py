@@ -23,7 +23,10 @@ REFUSALS_SHOWN = 3
 
 
 class Moving:
-    """One plan: new replicas by partition. `report` is told how many partitions are left."""
+    """One plan: new replicas by partition. `report` is told how many partitions are left; `replicas` gives
+    those that partitions have, as new as the caller wants them: what is refused because its partition was
+    deleted meanwhile is no error.
+    """
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class Moving:
         report: Callable[[int], None] = lambda left: None,
         rate_bytes_per_second: int | None = None,
         at_once: int | None = None,
+        replicas: Callable[[], Mapping[Place, Sequence[int]]] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`at_once`: how many partitions move at a time; None: all."""
@@ -41,6 +45,7 @@ class Moving:
         self._report = report
         self._rate = rate_bytes_per_second
         self._at_once = at_once or max(1, len(targets))
+        self._replicas = replicas or self._replicas_of_routing
         self._sleep = sleep
 
     def start(self) -> None:
@@ -73,15 +78,21 @@ class Moving:
     def _submit(self, places: Sequence[Place]) -> None:
         targets = {place: self._targets[place] for place in places}
         if self._rate is not None:
-            known = self._routing.partitions
+            known = self._replicas()
             moves = {
-                place: (known[place].replicas, [one for one in to if one not in known[place].replicas])
+                place: (known[place], [one for one in to if one not in known[place]])
                 for place, to in targets.items()
                 if place in known
             }
             throttle(self._routing, self._rate, moves)
         refused = submit_moves(self._routing, targets)
-        if refused:
-            reasons = [f"{name}-{index}: {why}" for (name, index), why in refused.items()]
+        known = self._replicas() if refused else {}
+        reasons = [
+            f"{name}-{index}: {why}" for (name, index), why in refused.items() if (name, index) in known
+        ]
+        if reasons:
             more = f" (and {len(reasons) - REFUSALS_SHOWN} more)" if len(reasons) > REFUSALS_SHOWN else ""
             raise CommandError(f"not moved: {'; '.join(reasons[:REFUSALS_SHOWN])}{more}")
+
+    def _replicas_of_routing(self) -> Mapping[Place, Sequence[int]]:
+        return {place: copies.replicas for place, copies in self._routing.partitions.items()}

@@ -38,9 +38,19 @@ Timeout = Annotated[
         rich_help_panel="Connection",
     ),
 ]
+Throttle = Annotated[
+    int | None,
+    typer.Option(
+        "--throttle", metavar="BYTES", min=1, help="At most so many bytes a second for each broker."
+    ),
+]
+AtOnce = Annotated[
+    int, typer.Option("--at-once", metavar="COUNT", min=1, help="How many partitions move at a time.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 
 DEFAULT_TIMEOUT_SECONDS = 15.0
+DEFAULT_AT_ONCE = 50
 
 
 def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from moldau.cli.shared.options import (
     Bootstrap,
     ClientSettings,
     Json,
+    Throttle,
     Timeout,
     teach,
 )
@@ -54,17 +55,12 @@ def reassign(
         str, typer.Option("--plan", "-f", metavar="FILE", help="Kafka's JSON plan; - for standard input.")
     ] = "",
     brokers: Annotated[
-        str, typer.Option("--brokers", "-b", metavar="1,2,3", help="Choose replicas among these brokers.")
+        str, typer.Option("--brokers", metavar="1,2,3", help="Choose replicas among these brokers.")
     ] = "",
     replication_factor: Annotated[
         int, typer.Option("--replication-factor", "-r", min=0, help="So many replicas of each partition.")
     ] = 0,
-    throttle: Annotated[
-        int | None,
-        typer.Option(
-            "--throttle", metavar="BYTES", min=1, help="At most so many bytes a second for each broker."
-        ),
-    ] = None,
+    throttle: Throttle = None,
     wait: Annotated[
         bool, typer.Option("--wait", "-w", help="Wait until all of it is done, then remove the throttle.")
     ] = False,
