@@ -23,6 +23,8 @@ NAMES_WORTH_SAYING = re.compile(
     r"ZeroDivisionError|KeyError|ValueError|TypeError|AttributeError|IndexError|RuntimeError|NameError|ImportError"
     r"|ModuleNotFoundError|AssertionError"
 )
+PROXY = "An exception was raised by the Python Proxy"
+"""Java's words for an error of Python code that it called; the error itself comes further down."""
 
 
 class Cure(Enum):
@@ -50,8 +52,8 @@ def sentence(failure: BaseException | str) -> str:
         return f"{_in_words(told)} (while handling {first[1]}: {first[2].strip()})"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
-        inner = re.match(r"(?:Caused by: )?org\.apache\.spark\.[\w.$]+(?:Exception|Error): (.+)", line)
-        if inner:
+        inner = re.match(r"(?:Caused by: |: )?org\.apache\.spark\.[\w.$]+(?:Exception|Error): (.+)", line)
+        if inner and PROXY not in line:
             return inner[1]
     return re.sub(r"^\[STREAM_FAILED\].*?exception: ", "", lines[0]) if lines else type(failure).__name__
 

@@ -45,6 +45,13 @@ WRAPPED = "org.apache.spark.SparkException: [PYTHON_DATA_SOURCE_ERROR] Failed: "
             "ZeroDivisionError: division by zero",
         ),
         ("org.apache.spark.sql.AnalysisException: [X] no column a\n\tat Y", "[X] no column a"),
+        (
+            "[STREAM_FAILED] Query [id = a] terminated with exception: "
+            "An exception was raised by the Python Proxy. Return Message: "
+            + trace(SPARK, "py4j.protocol.Py4JJavaError: An error occurred while calling o6.save.")
+            + ": org.apache.spark.SparkException: Job aborted: Lost task: java.io.EOFException\n\tat Y",
+            "Job aborted: Lost task: java.io.EOFException",
+        ),
         ("", "str"),
     ],
 )
