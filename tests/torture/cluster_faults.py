@@ -4,6 +4,8 @@
     stop        SIGTERM: leadership is handed over, started again
     pause       SIGSTOP longer than its session: the others take over, and it wakes up believing that it leads
     member      kill -9 of one of three ZooKeeper servers
+    members     each of them, one after the other
+    majority    two of three are killed; the ensemble goes on when the first of them is back
     ensemble    all ZooKeeper servers away: what leads goes on leading
     cut         a leader's peers cannot reach it, nor it ZooKeeper; clients still can
     disk        a broker's disk is full
@@ -24,12 +26,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 from histories.history import Fault
 
+from moldau.ensemble import ZooKeeperServer
 from moldau.testing import Cluster
 from torture.cluster_proxy import Cable
 from torture.cluster_record import Recorder, now_s
 from torture.cluster_views import View, view_of
 
 KILL, STOP, PAUSE, MEMBER, ENSEMBLE, CUT, DISK = "kill", "stop", "pause", "member", "ensemble", "cut", "disk"
+MEMBERS, MAJORITY = "members", "majority"
 FELT_WITHIN_S = 60.0
 POLL_S = 0.1
 
@@ -56,35 +60,41 @@ class Faults:
         self.disk = disk
         self.done: list[str] = []
         self._recorder = recorder
-        self._felt = False
+        self.felt = False
         self._kinds: dict[str, Callable[[], None]] = {
             KILL: self.kill,
             STOP: self.stop,
             PAUSE: self.pause,
             MEMBER: self.member,
+            MEMBERS: self.members,
+            MAJORITY: self.majority,
             ENSEMBLE: self.ensemble,
             CUT: self.cut,
             DISK: self.fill,
         }
+
+    def also(self, kinds: Mapping[str, Callable[[], None]]) -> None:
+        """More kinds of faults."""
+        self._kinds.update(kinds)
 
     def strike(self, kind: str) -> None:
         """Carry one out and heal it."""
         self._kinds[kind]()
 
     def kill(self) -> None:
-        node = self._leader()
-        with self._fault(f"kill {node}"):
-            self._felt = True  # it led a partition: its connections are gone
+        node = self.leader()
+        with self.fault(f"kill {node}"):
+            self.felt = True  # it led a partition: its connections are gone
             self.cluster.kill(node)
-            time.sleep(self._seconds(0.0))
+            time.sleep(self.seconds(0.0))
             self.cluster.restart(node)
 
     def stop(self, node: int | None = None) -> None:
-        chosen = node or self._leader()
-        with self._fault(f"stop {chosen}"):
-            self._felt = True
+        chosen = node or self.leader()
+        with self.fault(f"stop {chosen}"):
+            self.felt = True
             self.cluster.stop(chosen)
-            time.sleep(self._seconds(0.0) if node is None else 0.0)
+            time.sleep(self.seconds(0.0) if node is None else 0.0)
             self.cluster.restart(chosen)
 
     def rolling(self) -> None:
@@ -94,46 +104,65 @@ class Faults:
             self.cluster.wait_until_in_sync()
 
     def pause(self) -> None:
-        node = self._leader()
-        with self._fault(f"pause {node}"):
+        node = self.leader()
+        with self.fault(f"pause {node}"):
             self.cluster.pause(node)
             try:
-                until = time.monotonic() + self._seconds(5.0)
-                self._wait_until_felt(lambda: not self._leads(node))
+                until = time.monotonic() + self.seconds(5.0)
+                self.wait_until_felt(lambda: not self.leads(node))
                 time.sleep(max(0.0, until - time.monotonic()))
             finally:
                 self.cluster.resume(node)
 
-    def member(self) -> None:
-        server = self.draw.choice(self.cluster.ensemble.servers)
+    def member(self, server: ZooKeeperServer | None = None) -> None:
+        server = server or self.draw.choice(self.cluster.ensemble.servers)
         name = f"ZooKeeper {server.number} ({server.mode()})"
-        with self._fault(f"kill {name}"):
+        with self.fault(f"kill {name}"):
             counts = dict(line.split("\t", 1) for line in server.ask("mntr").splitlines() if "\t" in line)
-            self._felt = server.mode() == "leader" or int(counts.get("zk_num_alive_connections", "0")) > 0
+            self.felt = server.mode() == "leader" or int(counts.get("zk_num_alive_connections", "0")) > 0
             server.kill()
-            time.sleep(self._seconds(1.0))
+            time.sleep(self.seconds(1.0))
             server.start()
 
+    def members(self) -> None:
+        for server in self.draw.sample(self.cluster.ensemble.servers, len(self.cluster.ensemble.servers)):
+            self.member(server)
+
+    def majority(self) -> None:
+        lost = self.draw.sample(self.cluster.ensemble.servers, 2)
+        with self.fault(f"kill ZooKeepers {[each.number for each in lost]}"):
+            for server in lost:
+                server.kill()
+            time.sleep(self.seconds(self.longest_s / 2))
+            self.felt = not self._can_change_metadata()
+            lost[0].start()
+            # Two of three: metadata change again.
+            deadline = time.monotonic() + FELT_WITHIN_S
+            while not self._can_change_metadata():
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"two of three ZooKeepers, but no topic is made for {FELT_WITHIN_S} s")
+            lost[1].start()
+
     def ensemble(self) -> None:
-        with self._fault("no ZooKeeper"):
+        with self.fault("no ZooKeeper"):
             self.cluster.ensemble.kill()
-            time.sleep(self._seconds(self.longest_s / 2))
-            self._felt = not self._can_change_metadata()
+            time.sleep(self.seconds(self.longest_s / 2))
+            self.felt = not self._can_change_metadata()
             self.cluster.ensemble.start()
 
     def cut(self) -> None:
-        node = self._leader()
-        with self._fault(f"cut {node} off"):
+        node = self.leader()
+        with self.fault(f"cut {node} off"):
             cables = self.cables[node]
             chosen = cables if self.draw.random() < 0.6 else (self.draw.choice(cables),)
             for cable in chosen:
                 cable.cut()
             try:
-                until = time.monotonic() + self._seconds(5.0)
+                until = time.monotonic() + self.seconds(5.0)
                 if cables[1] in chosen:  # its session ends: another leads
-                    self._wait_until_felt(lambda: not self._leads(node))
+                    self.wait_until_felt(lambda: not self.leads(node))
                 else:
-                    self._wait_until_felt(lambda: self._alone(node))
+                    self.wait_until_felt(lambda: self._alone(node))
                 time.sleep(max(0.0, until - time.monotonic()))
             finally:
                 for cable in chosen:
@@ -142,51 +171,51 @@ class Faults:
     def fill(self) -> None:
         """The disk of broker 1 (a small file system of its own) is full, then has room again."""
         assert self.disk is not None
-        with self._fault("disk of 1 full"):
+        with self.fault("disk of 1 full"):
             ballast = self.disk / "ballast"
             with suppress(OSError), ballast.open("wb", buffering=0) as file:
                 while True:
                     file.write(bytes(65_536))
             try:
-                self._wait_until_felt(
+                self.wait_until_felt(
                     lambda: "No space left" in self.cluster.log(1).read_text(errors="replace")
                 )
-                time.sleep(self._seconds(2.0))
+                time.sleep(self.seconds(2.0))
             finally:
                 ballast.unlink()
             # A broker takes a directory that failed into use again when it starts.
             self.cluster.restart(1)
 
     @contextmanager
-    def _fault(self, name: str) -> Iterator[None]:
+    def fault(self, name: str) -> Iterator[None]:
         fault = Fault(name, now_s())
         self._recorder.note(fault)
         print(f"  {fault.began_s:.1f} {name}", flush=True)
-        self._felt = False
+        self.felt = False
         try:
             yield
         finally:
-            fault.ended_s, fault.bit = now_s(), self._felt
+            fault.ended_s, fault.bit = now_s(), self.felt
             self._recorder.note(fault)
             self.done.append(name)
             print(f"  {fault.ended_s:.1f} {name}: over{'' if fault.bit else ', nobody felt it'}", flush=True)
 
-    def _seconds(self, least: float) -> float:
+    def seconds(self, least: float) -> float:
         return self.draw.uniform(least, max(least, self.longest_s))
 
-    def _wait_until_felt(self, condition: Callable[[], bool]) -> None:
+    def wait_until_felt(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + FELT_WITHIN_S
         while not (felt := condition()) and time.monotonic() < deadline:
             time.sleep(POLL_S)
-        self._felt = felt
+        self.felt = felt
 
-    def _leader(self) -> int:
+    def leader(self) -> int:
         """A broker that leads a partition of the topic."""
         found = self.cluster.admin().list_topics(self.topic, timeout=30).topics[self.topic]
         leaders = sorted({each.leader for each in found.partitions.values() if each.leader > 0})
         return self.draw.choice(leaders) if leaders else self.draw.choice(self.cluster.node_ids)
 
-    def _leads(self, node: int) -> bool:
+    def leads(self, node: int) -> bool:
         """Whether, as another broker sees it, this broker leads anything; True while nobody answers."""
         view = self._view_without(node)
         return not view or any(leader in (node, -1) for leader, _, _ in view.values())

@@ -29,15 +29,19 @@ from histories.lines import from_lines
 from bench.clusters import KafkaCluster
 from moldau.testing import Cluster
 from moldau.testing.ports import reserve_port
+from torture import cluster_moves, cluster_partitions
 from torture.clients import ClientProcess
 from torture.cluster_client import STOP_READERS, STOP_WRITERS, ClientPlan
-from torture.cluster_faults import CUT, DISK, ENSEMBLE, MEMBER, Faults
+from torture.cluster_faults import CUT, DISK, ENSEMBLE, MAJORITY, MEMBER, MEMBERS, Faults
 from torture.cluster_judge import judge_copies, judge_replicas, longest_pauses
+from torture.cluster_moves import Moves
+from torture.cluster_partitions import Partitions
 from torture.cluster_proxy import Cable
 from torture.cluster_record import Recorder
 from torture.cluster_views import disagreement
 from torture.cluster_witness import ClusterWitness
 from torture.load import QUICK_RECONNECT
+from torture.network import MachineCluster, Network, may_make_machines
 from torture.reading import read_committed
 from torture.rounds import COMPLAINTS_SHOWN, Failure, Round
 from torture.seeds import generator
@@ -50,6 +54,8 @@ RECOVERED_WITHIN_S = 120.0
 CLIENTS_END_WITHIN_S = 240.0
 DISK_BYTES = 64 << 20
 ROLLING = "rolling"
+MOLDAUS = {MEMBER, MEMBERS, MAJORITY, ENSEMBLE, CUT, DISK, *cluster_moves.KINDS, *cluster_partitions.KINDS}
+"""Faults that the harness does to Moldau's clusters only."""
 # A broken connection, a fenced broker, a refused metadata change: all that is to be expected. This is not.
 ALARM = re.compile(r"Traceback|\bCRITICAL\b")
 CLUSTER_SETTINGS: Mapping[str, str] = {
@@ -69,6 +75,7 @@ class ClusterSize:
     count: int = 0
     longest_s: float = 20.0
     zookeepers: int = 1
+    brokers: int = 3
     clients: tuple[tuple[str, int], ...] = (("write", 2), ("transact", 1), ("copy", 2), ("read", 2))
 
 
@@ -76,12 +83,17 @@ def run(torture: Round, size: ClusterSize) -> str:
     """Returns one line about what happened; raises Failure with all complaints."""
     if DISK in size.kinds and not may_mount():
         return "skipped: a small disk is a file system of its own, which only root can mount"
-    if torture.kind != "moldau" and {MEMBER, ENSEMBLE, CUT, DISK} & set(size.kinds):
+    if set(cluster_partitions.KINDS) & set(size.kinds) and (reason := may_make_machines()):
+        return f"skipped: {reason}"
+    if torture.kind != "moldau" and MOLDAUS & set(size.kinds):
         return "skipped: these faults are made for Moldau's clusters"
     draw = generator(torture.seed, "faults")
     kinds = list(size.kinds) if not size.count else [draw.choice(list(size.kinds)) for _ in range(size.count)]
     with ExitStack() as stack:
-        cluster, cables, disk = _cluster(torture, size, stack)
+        network = None
+        if set(cluster_partitions.KINDS) & set(size.kinds):
+            network = stack.enter_context(Network(size.brokers, torture.seed))
+        cluster, cables, disk = _cluster(torture, size, stack, network)
         for name in TOPICS:
             cluster.create_topic(name, PARTITIONS)
         recorder = Recorder(torture.folder / "harness.history")
@@ -93,6 +105,9 @@ def run(torture: Round, size: ClusterSize) -> str:
         progress = _Progress(torture.folder, SOURCE)
         progress.wait_for_all()
         faults = Faults(cluster, SOURCE, recorder, draw, longest_s=size.longest_s, cables=cables, disk=disk)
+        faults.also(Moves(faults, TOPICS, torture.folder).kinds())
+        if network is not None:
+            faults.also(Partitions(faults, network).kinds())
         for kind in kinds:
             faults.rolling() if kind == ROLLING else faults.strike(kind)
             progress.wait_for_all()
@@ -119,15 +134,21 @@ def run(torture: Round, size: ClusterSize) -> str:
 
 
 def _cluster(
-    torture: Round, size: ClusterSize, stack: ExitStack
+    torture: Round, size: ClusterSize, stack: ExitStack, network: Network | None
 ) -> tuple[Cluster, dict[int, tuple[Cable, Cable]], Path | None]:
-    """Start it, with cables between brokers and a small disk where the round needs them."""
+    """Start it: on machines, or with cables between brokers and a small disk, where the round needs them."""
     if torture.kind != "moldau":  # to see whether a scenario is right in the first place
         kafka = KafkaCluster({**CLUSTER_SETTINGS, **torture.settings}, data=torture.folder / "cluster")
         stack.callback(kafka.stop)
         return kafka.start(), {}, None  # type: ignore[return-value]
+    if network is not None:
+        cluster = MachineCluster(
+            network, {**CLUSTER_SETTINGS, **torture.settings}, torture.folder / "cluster"
+        )
+        stack.callback(cluster.stop)
+        return cluster.start(), {}, None
     cluster = Cluster(
-        3,
+        size.brokers,
         {**CLUSTER_SETTINGS, **torture.settings},
         zookeepers=size.zookeepers,
         data=torture.folder / "cluster",

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from torture import (
+    cluster_moves,
+    cluster_partitions,
     round_cluster,
     round_cluster_pipeline,
     round_compaction,
@@ -15,7 +17,9 @@ from torture import (
     round_simulation,
     round_transactions,
 )
-from torture.cluster_faults import CUT, DISK, ENSEMBLE, KILL, MEMBER, PAUSE, STOP
+from torture.cluster_faults import CUT, DISK, ENSEMBLE, KILL, MAJORITY, MEMBER, MEMBERS, PAUSE, STOP
+from torture.cluster_moves import CANCEL, MOVE
+from torture.cluster_partitions import ISOLATE, SLOW
 from torture.round_cluster import ROLLING, ClusterSize
 from torture.round_cluster_pipeline import ClusterPipelineSize
 from torture.round_compaction import CompactionSize
@@ -109,14 +113,22 @@ SCENARIOS: dict[str, Scenario] = {
         _cluster(ClusterSize((PAUSE,), longest_s=6)), _cluster(ClusterSize((PAUSE,), 6, longest_s=40))
     ),
     "cluster-zookeeper": Scenario(
-        _cluster(ClusterSize((MEMBER, ENSEMBLE), longest_s=6, zookeepers=3)),
-        _cluster(ClusterSize((MEMBER, MEMBER, ENSEMBLE, MEMBER), longest_s=60, zookeepers=3)),
+        _cluster(ClusterSize((MEMBER, MAJORITY), longest_s=6, zookeepers=3)),
+        _cluster(ClusterSize((MEMBERS, ENSEMBLE, MAJORITY), longest_s=60, zookeepers=3)),
     ),
     "cluster-rolling": Scenario(
         _cluster(ClusterSize((ROLLING,), longest_s=1)), _cluster(ClusterSize((ROLLING,) * 3, longest_s=1))
     ),
     "cluster-cut": Scenario(
         _cluster(ClusterSize((CUT,), longest_s=6)), _cluster(ClusterSize((CUT,), 6, longest_s=40))
+    ),
+    "cluster-network": Scenario(
+        _cluster(ClusterSize((ISOLATE, SLOW), longest_s=6)),
+        _cluster(ClusterSize(cluster_partitions.KINDS, 8, longest_s=40)),
+    ),
+    "cluster-moves": Scenario(
+        _cluster(ClusterSize((MOVE, CANCEL), longest_s=3, brokers=4)),
+        _cluster(ClusterSize(cluster_moves.KINDS, 8, longest_s=8, brokers=4)),
     ),
     "cluster-disk": Scenario(
         _cluster(ClusterSize((DISK,), longest_s=4)), _cluster(ClusterSize((DISK,) * 3, longest_s=20))

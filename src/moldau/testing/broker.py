@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol
@@ -80,6 +80,7 @@ class Broker:
         process: bool = False,
         data: Path | str | None = None,
         log: Path | None = None,
+        program: Sequence[str] = (),
         **named_settings: object,
     ) -> None:
         self.settings: dict[str, str] = dict(DEFAULTS)
@@ -90,14 +91,14 @@ class Broker:
         self._given_data = Path(data) if data is not None else None
         self._data: Path | None = None
         self._ports: tuple[ReservedPort, ReservedPort] | None = None  # for clients and for HTTP
-        self._host = self._make_host(process, log)
+        self._host = self._make_host(process, log, program)
 
     @staticmethod
-    def _make_host(process: bool, log: Path | None) -> Host:
+    def _make_host(process: bool, log: Path | None, program: Sequence[str]) -> Host:
         if process:
             from moldau.testing.in_process import ProcessHost
 
-            return ProcessHost(log)
+            return ProcessHost(log, program)
         from moldau.testing.in_thread import ThreadHost
 
         return ThreadHost()

@@ -25,7 +25,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -47,7 +47,8 @@ class Cluster:
     """A cluster for the length of the `with` block; start() and stop() do the same explicitly.
 
     `brokers`: how many; `zookeepers`: 1 or 3. Settings have Kafka's names, in `settings` or as keywords with
-    underscores for dots, and are for all brokers; `each` has more for single ones, by number.
+    underscores for dots, and are for all brokers; `each` has more for single ones, by number. `programs`: the
+    words before `serve` of single brokers' command lines, for another release or another network namespace.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Cluster:
         *,
         zookeepers: int = 1,
         each: Mapping[int, Mapping[str, object]] | None = None,
+        programs: Mapping[int, Sequence[str]] | None = None,
         data: Path | str | None = None,
         **named_settings: object,
     ) -> None:
@@ -66,6 +68,7 @@ class Cluster:
         self._count = brokers
         self._zookeepers = zookeepers
         self._each = {number: dict(more) for number, more in (each or {}).items()}
+        self._programs = dict(programs or {})
         self._given_data = Path(data) if data is not None else None
         self._data: Path | None = None
         self._ensemble: Ensemble | None = None
@@ -141,7 +144,13 @@ class Cluster:
         settings = broker_settings(
             node_id, self._count, self.ensemble.connect_string, {**self.settings, **own}
         )
-        return Broker(settings, process=True, data=self.data / f"broker-{node_id}", log=self.log(node_id))
+        return Broker(
+            settings,
+            process=True,
+            data=self.data / f"broker-{node_id}",
+            log=self.log(node_id),
+            program=self._programs.get(node_id, ()),
+        )
 
     def _start_all(self) -> None:
         with ThreadPoolExecutor(max_workers=8) as pool:

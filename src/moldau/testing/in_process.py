@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -27,10 +27,12 @@ class ProcessHost:
     """One child process.
 
     Its standard error goes to `log`, or to a temporary file; the end is shown when it does not start.
+    `program`: the words before `serve`, by default this Python's `moldau`.
     """
 
-    def __init__(self, log: Path | None = None) -> None:
+    def __init__(self, log: Path | None = None, program: Sequence[str] = ()) -> None:
         self._log_path = log
+        self._program = [*(program or (sys.executable, "-m", "moldau"))]
         self._child: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
 
@@ -52,7 +54,7 @@ class ProcessHost:
         # Lives as long as the child, which no block here does.
         self._log = self._log_path.open("a+b") if self._log_path else tempfile.TemporaryFile()  # noqa: SIM115
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "moldau", "serve", "--json", *words],
+            [*self._program, "serve", "--json", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._log,
