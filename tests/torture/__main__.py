@@ -15,6 +15,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -28,6 +29,7 @@ from torture.victim import KIND
 
 def main() -> int:
     options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a round ends what it started
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     folder = Path(options.folder or tempfile.mkdtemp(prefix="moldau-torture-"))
     names = [options.scenario] if options.scenario else list(SCENARIOS)

@@ -41,6 +41,8 @@ HANGING_S = 40.0
 that it has given up itself (#5511): it sends nothing until another connection changes."""
 STOP_WRITERS, STOP_READERS = "stop-writers", "stop-readers"
 PAUSE_S = 0.01
+BETWEEN_S = 0.03
+"""Between two batches or transactions: a round of minutes is judged in seconds."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ class Writer(Client):
                 self.send(producer, self.plan.topic, turn % self.plan.partitions)
                 turn += 1
             producer.poll(PAUSE_S)
+            time.sleep(BETWEEN_S)
             while len(producer) > 2000 and not self.stopping():
                 producer.poll(0.05)
         if producer.flush(PATIENCE_S):
@@ -206,6 +209,7 @@ class Transactor(Client):
                 producer = self.give_up(producer, found, error)
                 continue
             producer = self.end(producer, found, commit)
+            time.sleep(BETWEEN_S)
 
 
 class Copier(Client):

@@ -63,6 +63,8 @@ CLUSTER_SETTINGS: Mapping[str, str] = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "replica.lag.time.max.ms": "5000",
+    # A broker that starts while ZooKeeper is away, or on a busy machine, waits for it.
+    "zookeeper.connection.timeout.ms": "60000",
     "log.segment.bytes": "1048576",
 }
 
