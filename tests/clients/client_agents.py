@@ -144,7 +144,12 @@ def kafkajs_missing() -> str | None:
 
 
 def java_command(bootstrap: str, old_version: str = "") -> list[str]:
-    """Fetch the jars and compile the agent, each once for their content, and give the command line.
+    """The command line of the agent."""
+    return [*java_program("moldau.Agent", old_version), bootstrap]
+
+
+def java_program(main: str, old_version: str = "") -> list[str]:
+    """Fetch the jars and compile the sources, each once for their content; the command line of a main class.
 
     `old_version` of kafka-clients runs what was compiled against the newest: it has all that producing and
     consuming need.
@@ -161,7 +166,7 @@ def java_command(bootstrap: str, old_version: str = "") -> list[str]:
     if old_version:
         dependencies = _java_dependencies(pom, old_version)
     flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    return ["java", *flags, "-cp", f"{dependencies}/*:{classes}", "moldau.Agent", bootstrap]
+    return ["java", *flags, "-cp", f"{dependencies}/*:{classes}", main]
 
 
 def _java_dependencies(pom: Path, version: str = "") -> Path:

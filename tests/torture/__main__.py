@@ -45,7 +45,7 @@ def main() -> int:
     print(f"torture: {done} rounds, {len(failed)} failed, first seed {seed}")
     for line in failed:
         print(f"  {line}")
-    if not failed:
+    if not failed and not options.folder:
         shutil.rmtree(folder, ignore_errors=True)
     return min(len(failed), 100)
 

@@ -6,19 +6,22 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from torture import HERE, ROOT
 
 
 class ClientProcess:
-    """`python -m module plan`, again and again."""
+    """`python -m module plan`, or another command line, again and again."""
 
-    def __init__(self, name: str, module: str, plan: str, folder: Path) -> None:
+    asks_where = signal.SIGUSR1
+
+    def __init__(self, name: str, module: str, plan: str, folder: Path, command: Sequence[str] = ()) -> None:
         self.name = name
         self.ledger = folder / f"{name}.ledger"
         self.log = folder / f"{name}.log"
-        self._command = [sys.executable, "-m", module, plan]
+        self._command = [*command] or [sys.executable, "-m", module, plan]
         self._process: subprocess.Popen[bytes] | None = None
         self.deaths = 0
 
@@ -49,7 +52,7 @@ class ClientProcess:
     def tell_where(self) -> None:
         """Have a process that hangs write its stack to its log."""
         if self._process is not None and self.running():
-            self._process.send_signal(signal.SIGUSR1)
+            self._process.send_signal(self.asks_where)
 
     def failed(self) -> str | None:
         """What it said when it ended by itself and not well."""
@@ -61,3 +64,12 @@ class ClientProcess:
     def progress(self) -> int:
         """The lines of its ledger so far."""
         return self.ledger.read_bytes().count(b"\n") if self.ledger.exists() else 0
+
+
+class JavaProcess(ClientProcess):
+    """A Java program; the stacks of its threads go to its log when it hangs."""
+
+    asks_where = signal.SIGQUIT
+
+    def __init__(self, name: str, command: Sequence[str], folder: Path) -> None:
+        super().__init__(name, "", "", folder, command)

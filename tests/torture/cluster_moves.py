@@ -1,6 +1,6 @@
 """Reassignment under load, with the commands that an administrator types.
 
-    move        all partitions, internal ones too, get other replicas; now and then a broker is killed meanwhile
+    move        all partitions, internal ones too, get other replicas; at times a broker is killed too
     factor      fewer replicas, then as many as before
     cancel      a move that is throttled is called off: the replicas are those of before
     drain       a broker is emptied, stopped and removed, comes back empty, and gets its share again

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from client_agents import java_missing, java_program
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from histories.checker import check
@@ -30,7 +31,7 @@ from bench.clusters import KafkaCluster
 from moldau.testing import Cluster
 from moldau.testing.ports import reserve_port
 from torture import cluster_moves, cluster_partitions
-from torture.clients import ClientProcess
+from torture.clients import ClientProcess, JavaProcess
 from torture.cluster_client import STOP_READERS, STOP_WRITERS, ClientPlan
 from torture.cluster_faults import CUT, DISK, ENSEMBLE, MAJORITY, MEMBER, MEMBERS, Faults
 from torture.cluster_judge import judge_copies, judge_replicas, longest_pauses
@@ -53,6 +54,8 @@ GROUPS = {"copiers": "copy", "readers": "read"}
 RECOVERED_WITHIN_S = 120.0
 CLIENTS_END_WITHIN_S = 240.0
 DISK_BYTES = 64 << 20
+JAVA_VERSIONS = ("", "3.9.1")
+"""Of kafka-clients; "" is the newest."""
 ROLLING = "rolling"
 MOLDAUS = {MEMBER, MEMBERS, MAJORITY, ENSEMBLE, CUT, DISK, *cluster_moves.KINDS, *cluster_partitions.KINDS}
 """Faults that the harness does to Moldau's clusters only."""
@@ -79,6 +82,8 @@ class ClusterSize:
     zookeepers: int = 1
     brokers: int = 3
     clients: tuple[tuple[str, int], ...] = (("write", 2), ("transact", 1), ("copy", 2), ("read", 2))
+    java: bool = False
+    """One more client of each kind, of the newest Java library or of 3.9, whichever the seed says."""
 
 
 def run(torture: Round, size: ClusterSize) -> str:
@@ -86,6 +91,8 @@ def run(torture: Round, size: ClusterSize) -> str:
     if DISK in size.kinds and not may_mount():
         return "skipped: a small disk is a file system of its own, which only root can mount"
     if set(cluster_partitions.KINDS) & set(size.kinds) and (reason := may_make_machines()):
+        return f"skipped: {reason}"
+    if size.java and (reason := java_missing() or ""):
         return f"skipped: {reason}"
     if torture.kind != "moldau" and MOLDAUS & set(size.kinds):
         return "skipped: these faults are made for Moldau's clusters"
@@ -212,25 +219,34 @@ def may_mount() -> bool:
 
 
 def _clients(torture: Round, size: ClusterSize, address: str) -> list[ClientProcess]:
-    groups = {kind: name for name, kind in GROUPS.items()}
     found = []
     for kind, count in size.clients:
         for number in range(count):
-            name = f"{kind}{number}"
-            plan = ClientPlan(
-                kind,
-                name,
-                address,
-                torture.seed,
-                str(torture.folder),
-                SOURCE,
-                PARTITIONS,
-                target=TARGET if kind == "copy" else "",
-                group=groups.get(kind, ""),
-                protocol="consumer" if kind == "copy" and torture.seed % 2 else "classic",
-            )
-            found.append(torture.client(name, "torture.cluster_client", plan.to_json()))
+            plan = _plan(torture, kind, f"{kind}{number}", address)
+            found.append(torture.client(plan.name, "torture.cluster_client", plan.to_json()))
+    if size.java:
+        version = JAVA_VERSIONS[torture.seed // 2 % len(JAVA_VERSIONS)]  # // 2: each with both protocols
+        program = java_program("moldau.ClusterClient", version)
+        for kinds in (("write", "transact"), ("copy", "read")):  # those end before these
+            plans = [_plan(torture, kind, f"{kind}-java{version}", address) for kind in kinds]
+            command = [*program, *(each.to_json() for each in plans)]
+            found.append(torture.add_client(JavaProcess(plans[0].name, command, torture.folder)))
     return found
+
+
+def _plan(torture: Round, kind: str, name: str, address: str) -> ClientPlan:
+    return ClientPlan(
+        kind,
+        name,
+        address,
+        torture.seed,
+        str(torture.folder),
+        SOURCE,
+        PARTITIONS,
+        target=TARGET if kind == "copy" else "",
+        group={made: group for group, made in GROUPS.items()}.get(kind, ""),
+        protocol="consumer" if kind == "copy" and torture.seed % 2 else "classic",
+    )
 
 
 def _restart_fallen(clients: Sequence[ClientProcess]) -> None:

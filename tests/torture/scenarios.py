@@ -94,9 +94,8 @@ _CLUSTERS = (
 )
 
 # A leader dies, a broker is stopped in order and comes back.
-_SHORT = ClusterSize(
-    (KILL, STOP), longest_s=3, clients=(("write", 1), ("transact", 1), ("copy", 1), ("read", 1))
-)
+_ONE_EACH = (("write", 1), ("transact", 1), ("copy", 1), ("read", 1))
+_SHORT = ClusterSize((KILL, STOP), longest_s=3, clients=_ONE_EACH)
 
 SCENARIOS: dict[str, Scenario] = {
     "transactions": Scenario(*(_transactions(size, False) for size in _SIZES)),
@@ -125,6 +124,10 @@ SCENARIOS: dict[str, Scenario] = {
     "cluster-network": Scenario(
         _cluster(ClusterSize((ISOLATE, SLOW), longest_s=6)),
         _cluster(ClusterSize(cluster_partitions.KINDS, 8, longest_s=40)),
+    ),
+    "cluster-java": Scenario(
+        _cluster(ClusterSize((KILL, STOP), longest_s=3, clients=_ONE_EACH, java=True)),
+        _cluster(ClusterSize((KILL, STOP, PAUSE), 8, longest_s=12, clients=_ONE_EACH, java=True)),
     ),
     "cluster-moves": Scenario(
         _cluster(ClusterSize((MOVE, CANCEL), longest_s=3, brokers=4)),
