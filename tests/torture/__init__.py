@@ -18,7 +18,9 @@ a slow machine; what the threads of three processes do in between stays chance, 
                    feeder.py writes its input, ../pipelines/cluster.py is the cluster it may run on
     round_cluster.py  three brokers and a ZooKeeper, one fault after the other; the clients' histories are
                    judged by tests/histories
-    cluster_*.py   its clients (each a process), faults, cables between brokers, witness, more judges
+    cluster_*.py   its clients (each a process; in Java ../clients/java), faults, cables between brokers,
+                   reassignments, witness, more judges
+    network*.py    machines that are network namespaces, and the switch between them
     __main__.py    make torture
 
 Not here: a power cut (tests/property/test_log_*, tests/sim), where the disk forgets what was not synced.

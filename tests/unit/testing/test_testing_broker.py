@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.core.settings.rows import SettingError
 from moldau.testing import Broker
@@ -137,3 +138,11 @@ def test_one_that_is_not_ready_in_time_is_named_with_its_last_words(
     monkeypatch.setattr("moldau.testing.in_process.START_TIMEOUT_SECONDS", 1.0)
     with pytest.raises(BrokerDidNotStart, match=r"not ready after 1 s(:\nrecovering 1 of 9)?"):
         Broker(process=True).start()
+
+
+def test_a_process_may_be_another_program() -> None:
+    program = ["env", "KAFKA_NUM_PARTITIONS=5", sys.executable, "-m", "moldau"]
+    with Broker(process=True, program=program) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic("t", -1)])["t"].result(60)
+        assert len(admin.list_topics("t", timeout=60).topics["t"].partitions) == 5
