@@ -210,10 +210,17 @@ class Faults:
         self.felt = felt
 
     def leader(self) -> int:
-        """A broker that leads a partition of the topic."""
-        found = self.cluster.admin().list_topics(self.topic, timeout=30).topics[self.topic]
-        leaders = sorted({each.leader for each in found.partitions.values() if each.leader > 0})
-        return self.draw.choice(leaders) if leaders else self.draw.choice(self.cluster.node_ids)
+        """A broker that leads a partition of the topic, as the brokers with the latest epochs see it: one that
+        was just healed may not know yet that it leads nothing.
+        """
+        newest: dict[tuple[str, int], tuple[int, int]] = {}
+        for address in self.cluster.bootstrap_servers.split(","):
+            view = view_of(address)
+            for place, (leader, epoch, _) in view.items() if isinstance(view, dict) else ():
+                if place[0] == self.topic:
+                    newest[place] = max(newest.get(place, (-1, -1)), (epoch, leader))
+        leaders = sorted({leader for _, leader in newest.values() if leader > 0})
+        return self.draw.choice(leaders or self.cluster.node_ids)
 
     def leads(self, node: int) -> bool:
         """Whether, as another broker sees it, this broker leads anything; True while nobody answers."""
