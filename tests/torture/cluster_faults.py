@@ -210,8 +210,8 @@ class Faults:
         self.felt = felt
 
     def leader(self) -> int:
-        """A broker that leads a partition of the topic, as the brokers with the latest epochs see it: one that
-        was just healed may not know yet that it leads nothing.
+        """A broker that leads a partition of the topic, as those with the latest epochs see it: one that was
+        just healed may not know yet that it leads nothing.
         """
         newest: dict[tuple[str, int], tuple[int, int]] = {}
         for address in self.cluster.bootstrap_servers.split(","):
