@@ -1,0 +1,68 @@
+"""Java's properties files, as --command-config and --consumer.config name them, and `name=value` words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from moldau.cli.kafka.problems import CommandLineError, ToolError
+
+_PAIR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:\s]\s*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """Read a file of name=value lines: # and ! begin comments, a backslash at the end goes on in the next
+    line.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as problem:
+        raise ToolError(f"{path} cannot be read: {problem.strerror}") from None
+    found: dict[str, str] = {}
+    pending = ""
+    for line in text.splitlines():
+        words = pending + line.lstrip()
+        pending = ""
+        if not words or words[0] in "#!":
+            continue
+        if (len(words) - len(words.rstrip("\\"))) % 2:
+            pending = words[:-1]
+            continue
+        name, value = _pair(words)
+        found[name] = value
+    if pending:
+        name, value = _pair(pending)
+        found[name] = value
+    return found
+
+
+def _pair(words: str) -> tuple[str, str]:
+    split = _PAIR.fullmatch(words)
+    name, value = split.groups() if split else (words, "")
+    return _unescape(name), _unescape(value)
+
+
+def _unescape(text: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        code = match[1]
+        if len(code) == 5:
+            return chr(int(code[1:], 16))
+        return _ESCAPED.get(code, code)
+
+    return _ESCAPE.sub(one, text)
+
+
+def parse_pairs(words: Iterable[str], option: str) -> dict[str, str]:
+    """Turn repeated name=value words into a mapping; a word may hold several, separated by commas."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise CommandLineError(
+                f"Invalid command line properties: '{word}'", f"--{option} takes NAME=VALUE."
+            )
+        found[name.strip()] = value
+    return found

@@ -1,0 +1,135 @@
+"""From a command line to its cluster: --bootstrap-server, --broker-list or --zookeeper, and --command-config.
+
+The first contact is limited to 5 s in all (Kafka's tools try for a minute): one of the addresses must accept
+a connection and answer ApiVersions. Everything after that has the client's usual limits.
+
+--zookeeper HOST:PORT/CHROOT is what articles of before 2021 type. The brokers are then those that are
+registered in /brokers/ids; where no ZooKeeper answers, the error has the line to type instead.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from moldau.cli.kafka.options import Given, Option
+from moldau.cli.kafka.problems import ToolError
+from moldau.cli.kafka.properties import parse_pairs, read_properties
+from moldau.client.cluster import Cluster, parse_servers
+from moldau.client.connection import Connection
+from moldau.client.options import ClientOptions, parse_options
+
+CONTACT_SECONDS = 4.0
+DEFAULT_SERVER = "localhost:9092"
+
+BOOTSTRAP = Option(
+    "bootstrap-server",
+    "server to connect to",
+    "A broker, as HOST:PORT; several, with commas, are tried in turn.",
+)
+BROKER_LIST = Option("broker-list", "HOST1:PORT1,HOST2:PORT2", "The old name of --bootstrap-server.")
+ZOOKEEPER = Option(
+    "zookeeper",
+    "hosts",
+    "The old way to name a cluster, HOST:PORT/CHROOT: its brokers are looked up in ZooKeeper.",
+    aliases=("z",),
+)
+COMMAND_CONFIG = Option("command-config", "config property file", "A file of client settings (TLS, SASL).")
+CONFIG_FILES = ("command-config", "consumer.config", "producer.config", "admin.config")
+CONFIG_WORDS = (
+    "command-property",
+    "consumer-property",
+    "producer-property",
+    "consumer-props",
+    "producer-props",
+)
+
+
+def servers(given: Given) -> str:
+    """Return the bootstrap servers of a command line; the old options are looked at last."""
+    for name in ("bootstrap-server", "broker-list"):
+        if name in given.parser.by_name and (text := given.text(name)):
+            return text
+    if "zookeeper" in given.parser.by_name and (text := given.text("zookeeper")):
+        from moldau.cli.kafka.zookeeper_lookup import brokers_of
+
+        return ",".join(brokers_of(text, given))
+    given.parser.require(given, "bootstrap-server")
+    raise AssertionError("require has raised")
+
+
+def client_settings(given: Given) -> dict[str, str]:
+    """Return the client settings of the files and words of a command line; words go first."""
+    found: dict[str, str] = {}
+    for name in CONFIG_FILES:
+        if name in given.parser.by_name and (path := given.text(name)):
+            found |= read_properties(path)
+    for name in CONFIG_WORDS:
+        if name in given.parser.by_name:
+            found |= parse_pairs(given.texts(name), name)
+    return found
+
+
+def cluster(given: Given) -> Cluster:
+    """Return the cluster of a command line, after a first contact. ToolError if no broker answers."""
+    return reach(servers(given), client_settings(given))
+
+
+def reach(bootstrap: str, settings: Mapping[str, str]) -> Cluster:
+    """Return a cluster whose first contact has succeeded. ToolError if no broker answers within 5 s."""
+    options = parse_options(
+        {"default.api.timeout.ms": "15000", "client.id": "moldau-tool", **settings}, settings
+    )
+    require_broker(bootstrap, options)
+    return Cluster(bootstrap, options)
+
+
+def require_broker(bootstrap: str, options: ClientOptions) -> None:
+    """Return once a broker has answered. In a thread of its own, since a name look-up has no time limit."""
+    addresses = parse_servers(bootstrap)
+    seconds = CONTACT_SECONDS / len(addresses)
+    hasty = replace(options, connect_timeout_seconds=seconds, request_timeout_seconds=CONTACT_SECONDS)
+    outcome: list[str] = []
+
+    def contact() -> None:
+        failures = []
+        for host, port in addresses:
+            try:
+                Connection(host, port, hasty).close()
+                outcome.append("")
+                return
+            except Exception as failure:  # told below: this thread has nobody to raise it to
+                failures.append(str(failure))
+        outcome.append("; ".join(failures))
+
+    thread = threading.Thread(target=contact, daemon=True)
+    thread.start()
+    thread.join(CONTACT_SECONDS + 0.5)
+    if outcome == [""]:
+        return
+    reason = outcome[0] if outcome else f"nothing answered within {CONTACT_SECONDS:.0f} s"
+    raise ToolError(f"no broker answers at {bootstrap}: {reason}\n{advice(addresses)}")
+
+
+def advice(addresses: Sequence[tuple[str, int]]) -> str:
+    """Return what to do when no broker answers."""
+    port = addresses[0][1]
+    start = "moldau serve" if port == 9092 else f"moldau serve --port {port}"
+    return f"Start one with: {start}   or name another one: --bootstrap-server HOST:PORT"
+
+
+def librdkafka(given: Given, **more: Any) -> dict[str, Any]:
+    """Return the settings of a confluent-kafka client: the tool's own (underscores become dots), then the
+    user's, with Java's names translated. The first contact is made here, as in `cluster`.
+    """
+    from moldau.cli.kafka.java_settings import translate
+    from moldau.cli.shared.connection import QUIET
+
+    bootstrap = servers(given)
+    theirs = translate(client_settings(given))
+    if theirs.get("security.protocol", "plaintext").lower() == "plaintext":
+        require_broker(bootstrap, ClientOptions(client_id="moldau-tool"))
+    ours = {name.replace("_", "."): value for name, value in more.items()}
+    return {"bootstrap.servers": bootstrap, "client.id": "moldau-tool", "logger": QUIET, **ours, **theirs}

@@ -1,0 +1,90 @@
+"""Runs one tool, and turns whatever it raises into a sentence and an exit code: never a traceback."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from moldau.cli.kafka.problems import FAILED, CommandLineError, Ended, ToolError
+from moldau.cli.kafka.tools import TOOLS, bare
+from moldau.cli.shared.errors import CommandError
+
+READER_GONE = 141
+INTERRUPTED = 130
+NO_SUCH_TOOL = 127
+
+
+def run(name: str, words: Sequence[str]) -> int:
+    """Run the tool `name` (with or without .sh, or a path to it) and return its exit code."""
+    module = TOOLS.get(bare(name))
+    if module is None:
+        return _unknown_tool(name)
+    try:
+        try:
+            code: int = importlib.import_module(module).main(words)
+        finally:
+            sys.stdout.flush()  # here, where a reader that went away is no surprise
+    except Ended as said:
+        _print(str(said), said.on_stdout)
+        return said.code
+    except CommandLineError as problem:
+        _print(str(problem), problem.on_stdout)
+        if problem.hint:
+            _print(problem.hint, problem.on_stdout)
+        return problem.code
+    except ToolError as problem:
+        _print(str(problem), problem.on_stdout)
+        return problem.code
+    except BrokenPipeError:
+        # The reader of the output (`head`) went away; standard output is replaced so that the interpreter
+        # does not fail when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as failure:
+        if os.environ.get("MOLDAU_TRACEBACK"):
+            raise
+        _print(f"{bare(name)}: {sentence(failure)}", False)
+        return FAILED
+    return code
+
+
+def sentence(failure: Exception) -> str:
+    """Return what to tell the user about an exception: what the clients raise tells by itself; anything else
+    is a fault of the tool.
+    """
+    if isinstance(failure, CommandError):
+        return str(failure)
+    if "confluent_kafka" in sys.modules:
+        from moldau.cli.shared.errors import explain_kafka_failure
+
+        explained = explain_kafka_failure(failure)
+        if explained is not None:
+            return explained
+    from moldau.client.errors import ClientError
+
+    if isinstance(failure, ClientError | OSError):
+        return str(failure)
+    return (
+        f"this is a fault of Moldau: {type(failure).__name__}: {failure} "
+        "(MOLDAU_TRACEBACK=1 shows where; please report it)"
+    )
+
+
+def _unknown_tool(name: str) -> int:
+    from moldau.cli.kafka.usage import nearest
+
+    likely = nearest(bare(name), TOOLS)
+    meant = f"the nearest is {likely}; " if likely else ""
+    _print(f"{name} is not a tool that Moldau serves: {meant}there are {', '.join(sorted(TOOLS))}", False)
+    return NO_SUCH_TOOL
+
+
+def _print(text: str, on_stdout: bool) -> None:
+    try:
+        print(text, file=sys.stdout if on_stdout else sys.stderr, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stdout if on_stdout else sys.stderr).fileno())
