@@ -250,3 +250,39 @@ def test_status_tells_the_broker_s_own_verdict(moldau_session_broker: Broker) ->
     assert document["status"] == document["health"]["verdict"] == "ok"
     shown = subprocess.run(words, capture_output=True, check=True).stdout.decode()
     assert shown.startswith("status: ok\nbroker 1: Moldau ")
+
+
+def test_loads_are_measured(moldau: Run, topic: str) -> None:
+    moldau("topics", "create", topic, "-p", "2")
+    sent = as_json(
+        moldau("perf", "produce", topic, "-n", "3000", "--size", "50", "--warmup", "100", "--json")
+    )
+    assert (sent["records"], sent["bytes"], sent["failed"]) == (3000, 150_000, 0)
+    assert sent["steady"]["records"] == 2900
+    assert sum(row["records"] for row in sent["latency_ms"]["histogram"]) == 3000
+    read = as_json(moldau("perf", "consume", topic, "-n", "3000", "--json"))
+    assert (read["records"], read["bytes"]) == (3000, 150_000)
+    assert (
+        b"gave 0 of 10 records"
+        in moldau("perf", "consume", topic, "-n", "10", "--from-latest", "--patience", "1", code=1).stderr
+    )
+    there_and_back = as_json(moldau("perf", "latency", topic, "-n", "20", "--json"))
+    assert there_and_back["records"] == 20
+    shown = moldau("perf", "produce", topic, "-n", "500", "--transaction-ms", "20").stdout.decode()
+    assert shown.startswith(f"500 records to {topic} in ")
+    assert "%" in shown.splitlines()[-1]
+    assert (
+        b"MSG_SIZE_TOO_LARGE"
+        in moldau(
+            "perf",
+            "produce",
+            topic,
+            "-n",
+            "5",
+            "--size",
+            "2000000",
+            "-X",
+            "message.max.bytes=5000000",
+            code=1,
+        ).stderr
+    )

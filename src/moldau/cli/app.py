@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "consume": "moldau.cli.records.consume",
     "groups": "moldau.cli.groups.command",
     "transactions": "moldau.cli.transactions.command",
+    "perf": "moldau.cli.perf.command",
     "streams": "moldau.cli.streams.command",
     "brokers": "moldau.cli.brokers.command",
     "configs": "moldau.cli.configs.command",
