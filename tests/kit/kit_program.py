@@ -1,4 +1,4 @@
-"""Programs that tests kill: `python kit_program.py JOB LINES BOOTSTRAP TOPIC ...` notes a line for each deed."""
+"""Programs that tests kill: `python kit_program.py JOB LINES BOOTSTRAP TOPIC ...`; they note what they do."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ What each word commits, and what a crash (kill -9, power cut) does to a record:
 Invariant: a record is handled only while its partition is this member's (group_reader.py), and the committed
 offset never lies beyond a record that was not handled (at_most_once: never before one that was).
 
-A handler that raises is failures.py's matter. Not here: exactly once (target.py); handlers that run longer
+A handler that raises is failures.py's matter. Not here: exactly once; handlers that run longer
 than max.poll.interval.ms: the client leaves the group then, as Kafka wants it, and a warning says so.
 """
 

@@ -10,7 +10,7 @@ The first record of a batch is waited for, the others are taken as they are ther
 would hold back the first record until n are there or the time is over.
 
 Cost: beside `consume` itself, one pass for errors (30 ns a record). Not here: when offsets are committed
-(delivery.py), where they are stored (target.py).
+(delivery.py).
 """
 
 from __future__ import annotations
