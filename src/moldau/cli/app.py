@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "configs": "moldau.cli.configs.command",
     "dump-log": "moldau.cli.dump.command",
     "status": "moldau.cli.status.command",
+    "doctor": "moldau.cli.doctor.command",
     "demo": "moldau.cli.demo.command",
     "version": "moldau.cli.version",
 }

@@ -17,7 +17,8 @@ HEAD = """\
 
 Made from the commands by `python -m moldau.cli.document`; each prints the same with `--help`.
 
-Client commands (topics, produce, consume, groups, transactions, brokers, configs, status) share options:
+Client commands (topics, produce, consume, groups, transactions, brokers, configs, status, doctor) share
+options:
 
 | option | what it does |
 | --- | --- |
