@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "status": "moldau.cli.status.command",
     "doctor": "moldau.cli.doctor.command",
     "demo": "moldau.cli.demo.command",
+    "kafka-home": "moldau.cli.kafka.home",
     "version": "moldau.cli.version",
 }
 """Every command and its module, in the order of the help."""

@@ -6,7 +6,11 @@ out both.
 
 from __future__ import annotations
 
-TOOLS: dict[str, str] = {}
+_HERE = "moldau.cli.kafka"
+
+TOOLS: dict[str, str] = {
+    "kafka-topics": f"{_HERE}.topics",
+}
 """Name -> module."""
 
 

@@ -1,0 +1,46 @@
+"""The files in config/ of a Kafka home: name -> text. A file that was changed is left as it is.
+
+What was written is remembered beside it (config/.written, with checksums), so that a later release may renew
+what nobody has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+FILES: dict[str, str] = {}
+"""Name below config/ -> text."""
+
+_WRITTEN = ".written"
+
+
+def write_config(folder: Path, files: Mapping[str, str] = FILES) -> list[Path]:
+    """Write the files that are missing or as they were written; return the others."""
+    folder.mkdir(exist_ok=True)
+    note = folder / _WRITTEN
+    written = _read(note)
+    kept = []
+    for name, text in files.items():
+        path = folder / name
+        if path.exists() and path.read_text() != text and _sum(path.read_text()) != written.get(name):
+            kept.append(path)
+            continue
+        path.write_text(text)
+        written[name] = _sum(text)
+    note.write_text(json.dumps(written, indent=1) + "\n")
+    return kept
+
+
+def _read(note: Path) -> dict[str, str]:
+    try:
+        found = json.loads(note.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _sum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
