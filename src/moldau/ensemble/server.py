@@ -42,6 +42,10 @@ JAVA_OPTIONS = (
     "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory",
     "-Dlog4j2.StatusLogger.level=OFF",
     "-Dzookeeper.preAllocSize=1024",  # KiB that its log grows by; 64 MiB by default
+    # A member that joins takes the leader's whole state. The alternative, the changes that it lacks, is cut
+    # from a list in the leader's memory that may have a gap (3.9.5, after the leader itself has taken a whole
+    # state): the member refuses it ("is not the next proposal"), and two of three never serve.
+    "-Dzookeeper.forceSnapshotSync=true",
 )
 
 
