@@ -7,12 +7,16 @@ by hand.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from moldau.cli.shared.errors import CommandError
 from moldau.cli.shared.raw_request import ask_message
+from moldau.protocol.declare import Message
 from moldau.protocol.messages.metadata import MetadataRequest
 
 VERSION = 9
+TIMEOUT_S = 10.0
 View = dict[tuple[str, int], tuple[int, int, tuple[int, ...]]]
 """Leader, leader epoch and in-sync set of each partition."""
 
@@ -21,7 +25,7 @@ def view_of(address: str) -> View | str:
     """One broker's view, or why there is none."""
     host, _, port = address.partition(":")
     try:
-        answer = ask_message((host, int(port)), MetadataRequest(topics=None), VERSION, 10)
+        answer = ask_message((host, int(port)), MetadataRequest(topics=None), VERSION, TIMEOUT_S)
     except CommandError as failure:
         return str(failure)
     return {
@@ -29,6 +33,17 @@ def view_of(address: str) -> View | str:
         for topic in answer.topics
         for each in topic.partitions
     }
+
+
+def ask(addresses: Sequence[str], request: Message, version: int) -> Any:
+    """The answer of the first broker that gives one; None if none does."""
+    for address in addresses:
+        host, _, port = address.partition(":")
+        try:
+            return ask_message((host, int(port)), request, version, TIMEOUT_S)
+        except CommandError:
+            continue
+    return None
 
 
 def disagreement(addresses: list[str], timeout_s: float) -> str:

@@ -30,7 +30,7 @@ from histories.lines import from_lines
 from bench.clusters import KafkaCluster
 from moldau.testing import Cluster
 from moldau.testing.ports import reserve_port
-from torture import cluster_moves, cluster_partitions
+from torture import cluster_moves, cluster_partitions, cluster_upgrade
 from torture.clients import ClientProcess, JavaProcess
 from torture.cluster_client import STOP_READERS, STOP_WRITERS, ClientPlan
 from torture.cluster_faults import CUT, DISK, ENSEMBLE, MAJORITY, MEMBER, MEMBERS, Faults
@@ -39,6 +39,7 @@ from torture.cluster_moves import Moves
 from torture.cluster_partitions import Partitions
 from torture.cluster_proxy import Cable
 from torture.cluster_record import Recorder
+from torture.cluster_upgrade import UPGRADE, Upgrade
 from torture.cluster_views import disagreement
 from torture.cluster_witness import ClusterWitness
 from torture.load import QUICK_RECONNECT
@@ -57,7 +58,17 @@ DISK_BYTES = 64 << 20
 JAVA_VERSIONS = ("", "3.9.1")
 """Of kafka-clients; "" is the newest."""
 ROLLING = "rolling"
-MOLDAUS = {MEMBER, MEMBERS, MAJORITY, ENSEMBLE, CUT, DISK, *cluster_moves.KINDS, *cluster_partitions.KINDS}
+MOLDAUS = {
+    MEMBER,
+    MEMBERS,
+    MAJORITY,
+    ENSEMBLE,
+    CUT,
+    DISK,
+    *cluster_moves.KINDS,
+    *cluster_partitions.KINDS,
+    UPGRADE,
+}
 """Faults that the harness does to Moldau's clusters only."""
 # A broken connection, a fenced broker, a refused metadata change: all that is to be expected. This is not.
 ALARM = re.compile(r"Traceback|\bCRITICAL\b")
@@ -115,6 +126,7 @@ def run(torture: Round, size: ClusterSize) -> str:
         progress.wait_for_all()
         faults = Faults(cluster, SOURCE, recorder, draw, longest_s=size.longest_s, cables=cables, disk=disk)
         faults.also(Moves(faults, TOPICS, torture.folder).kinds())
+        faults.also(Upgrade(faults, torture.folder).kinds())
         if network is not None:
             faults.also(Partitions(faults, network).kinds())
         for kind in kinds:
@@ -156,10 +168,16 @@ def _cluster(
         )
         stack.callback(cluster.stop)
         return cluster.start(), {}, None
+    programs = {}
+    if UPGRADE in size.kinds:
+        programs = {
+            node: cluster_upgrade.program(torture.folder, node) for node in range(1, size.brokers + 1)
+        }
     cluster = Cluster(
         size.brokers,
         {**CLUSTER_SETTINGS, **torture.settings},
         zookeepers=size.zookeepers,
+        programs=programs,
         data=torture.folder / "cluster",
     )
     disk: Path | None = None

@@ -20,6 +20,7 @@ from torture import (
 from torture.cluster_faults import CUT, DISK, ENSEMBLE, KILL, MAJORITY, MEMBER, MEMBERS, PAUSE, STOP
 from torture.cluster_moves import CANCEL, MOVE
 from torture.cluster_partitions import ISOLATE, SLOW
+from torture.cluster_upgrade import UPGRADE
 from torture.round_cluster import ROLLING, ClusterSize
 from torture.round_cluster_pipeline import ClusterPipelineSize
 from torture.round_compaction import CompactionSize
@@ -132,6 +133,10 @@ SCENARIOS: dict[str, Scenario] = {
     "cluster-moves": Scenario(
         _cluster(ClusterSize((MOVE, CANCEL), longest_s=3, brokers=4)),
         _cluster(ClusterSize(cluster_moves.KINDS, 8, longest_s=8, brokers=4)),
+    ),
+    "cluster-upgrade": Scenario(
+        _cluster(ClusterSize((UPGRADE,), longest_s=3)),
+        _cluster(ClusterSize((KILL, UPGRADE, KILL, STOP), longest_s=8)),
     ),
     "cluster-disk": Scenario(
         _cluster(ClusterSize((DISK,), longest_s=4)), _cluster(ClusterSize((DISK,) * 3, longest_s=20))
