@@ -209,6 +209,10 @@ class LeaderAppend:
         start_offset = self._reader.start_offset
         base = self._writer.log_end_offset
         verdict = self._judge_producer(view, origin, guard, transaction_version)
+        lost, numbered = self._writer.lost, origin is CLIENT and view.producer_id >= 0
+        if lost and numbered:
+            number = view.producer_id, view.producer_epoch, view.base_sequence
+            verdict = lost.judge(*number, verdict, now_ms)
         if isinstance(verdict, ProducerBatch):
             return Repeated(verdict.base_offset, verdict.last_offset, -1, start_offset)
         if verdict is not None:
@@ -216,6 +220,8 @@ class LeaderAppend:
         try:
             self._writer.stage(view, base, leader_epoch, now_ms)
         except OSError as error:
+            if numbered:
+                lost.note(view.producer_id, view.producer_epoch, view.base_sequence)
             message = f"the batch could not be written: {error.strerror or error}"
             return self._refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, message))
         append_time_ms = now_ms if self._rules.append_time else -1

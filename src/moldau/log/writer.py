@@ -27,6 +27,7 @@ from moldau.core.settings.topic import TopicSettings
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.flushing import Flusher
 from moldau.log.index import TAIL_ENTRIES_MAX
+from moldau.log.lost_writes import LostWrites
 from moldau.log.partition_files import PartitionFiles
 from moldau.log.producers import Producers, ProducerState
 from moldau.log.reader import LATEST_BYTES_MAX, Reader
@@ -74,6 +75,7 @@ class Writer:
         "index_interval_bytes",
         "leader_epoch",
         "log_end_offset",
+        "lost",
         "marks",
         "max_timestamp_ms",
         "max_timestamp_offset",
@@ -113,6 +115,7 @@ class Writer:
         """Nothing is appended for a moment: the log changes its directory."""
         self.failure: OSError | None = None
         """Why batches staged in this turn are lost already; `flush_staged` raises it."""
+        self.lost = LostWrites()
         self.log_end_offset = reader.end_offset
         self.active: Segment = files.active
         self.leader_epoch = epochs.latest()
@@ -276,6 +279,8 @@ class Writer:
             self._aborted_due.clear()
             self._check_indexes(segment)
         if self.undo:
+            if self.lost:
+                self.lost.forget(producer_id for producer_id, _ in self.undo)
             self.undo.clear()
         self._epochs_before = None
         if self.staged:
@@ -284,7 +289,9 @@ class Writer:
     def roll_back(self) -> None:
         """Offsets, producers, epochs and indexes are again as they were when the last write succeeded."""
         if self.undo:
-            self._producers.restore(self.undo, self._reader.end_offset)
+            states, end = self._producers.states, self._reader.end_offset
+            self.lost.note_states(((one, states.get(one)) for one, _ in self.undo), end)
+            self._producers.restore(self.undo, end)
             self.undo.clear()
         self.index_due.clear()
         self._aborted_due.clear()

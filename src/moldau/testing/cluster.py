@@ -211,7 +211,8 @@ class Cluster:
 
         config = {key: as_text(value) for key, value in dotted(settings).items()}
         topic = NewTopic(name, partitions, replication_factor, config=config)
-        self.admin().create_topics([topic])[name].result(START_TIMEOUT_SECONDS)
+        made = self.admin().create_topics([topic], request_timeout=START_TIMEOUT_SECONDS / 2)
+        made[name].result(START_TIMEOUT_SECONDS)
 
     def admin(self) -> AdminClient:
         """Return an admin client of the cluster."""

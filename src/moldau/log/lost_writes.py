@@ -1,0 +1,91 @@
+"""Producers whose batches a full disk has just refused, so that those behind them are refused alike.
+
+A producer has several batches under way. The disk refuses the first (KAFKA_STORAGE_ERROR, to be sent again),
+and the second arrives before the first comes again. Judged by its number it leaves a gap, but
+OUT_OF_ORDER_SEQUENCE_NUMBER would be the wrong answer: for clients it means that records may be missing.
+librdkafka then takes a new epoch, and sends what is unanswered in *other* partitions a second time under it,
+where it lies twice. A producer that is not known yet would even be accepted, and its first batch refused.
+
+So what lies behind a refused batch gets the same answer, until its producer has written again. Who gives a
+refused batch up would wait for ever: a producer is forgotten `REMEMBERED_MS` after the first batch that was
+judged so.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from moldau.log.append_result import Refusal
+from moldau.log.producers import ProducerBatch, ProducerState
+from moldau.protocol.errors import ErrorCode
+
+REMEMBERED_MS = 30_000
+PRODUCERS_MAX = 10_000
+_HALF = 1 << 30
+_NUMBERS = (1 << 31) - 1
+
+
+class LostBatch(NamedTuple):
+    """The first batch of a producer that was refused, and when one behind it was first judged (-1: none)."""
+
+    producer_epoch: int
+    base_sequence: int
+    judged_ms: int = -1
+
+
+class LostWrites:
+    """By producer id. Empty on a log whose writes succeed."""
+
+    __slots__ = ("_lost",)
+
+    def __init__(self) -> None:
+        self._lost: dict[int, LostBatch] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lost)
+
+    def note(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """This batch was refused; of several in one epoch the first counts."""
+        known = self._lost.get(producer_id)
+        if known is None or known.producer_epoch != producer_epoch:
+            if len(self._lost) >= PRODUCERS_MAX:
+                self._lost.clear()
+            self._lost[producer_id] = LostBatch(producer_epoch, base_sequence)
+
+    def note_states(self, states: Iterable[tuple[int, ProducerState | None]], end_offset: int) -> None:
+        """These states are taken back: of each producer the first batch from `end_offset` on is refused."""
+        for producer_id, state in states:
+            for batch in () if state is None else state.batches:
+                if batch.base_offset >= end_offset and state is not None:
+                    self.note(producer_id, state.producer_epoch, batch.base_sequence)
+                    break
+
+    def forget(self, producer_ids: Iterable[int]) -> None:
+        """These producers have written again."""
+        for producer_id in producer_ids:
+            self._lost.pop(producer_id, None)
+
+    def judge(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        verdict: Refusal | ProducerBatch | None,
+        now_ms: int,
+    ) -> Refusal | ProducerBatch | None:
+        """The verdict, or for a batch behind a refused one the refusal to send it again."""
+        lost = self._lost.get(producer_id)
+        if lost is None or lost.producer_epoch != producer_epoch:
+            return verdict
+        gap = isinstance(verdict, Refusal) and verdict.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        behind = 0 < ((base_sequence - lost.base_sequence) & _NUMBERS) < _HALF
+        if not behind or not (gap or verdict is None):
+            return verdict
+        if lost.judged_ms < 0:
+            self._lost[producer_id] = lost._replace(judged_ms=now_ms)
+        elif now_ms - lost.judged_ms > REMEMBERED_MS:
+            del self._lost[producer_id]
+            return verdict
+        return Refusal(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"sequence {lost.base_sequence} of producer {producer_id} comes first, and could not be written",
+        )

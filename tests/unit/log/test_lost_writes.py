@@ -1,0 +1,136 @@
+"""Batches behind one that a full disk has refused: the same answer, no gap that clients take for a loss."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.core.files import OsFiles
+from moldau.core.settings.topic import TopicSettings
+from moldau.log.log import Log, Origin
+from moldau.log.lost_writes import REMEMBERED_MS, LostWrites
+from moldau.log.recovery import open_log
+from moldau.log.segment import Segment
+from moldau.protocol.errors import ErrorCode
+from moldau.records.builder import build_batch
+from moldau.records.record import Record
+
+NOW_MS = 1_700_000_000_000
+PRODUCER = 7
+STORAGE, GAP = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class Disk:
+    """Whether writes succeed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = False
+        write = Segment.write
+
+        def sometimes(segment: Segment, *args: Any) -> None:
+            if self.full:
+                raise OSError(errno.ENOSPC, "no space left")
+            write(segment, *args)
+
+        monkeypatch.setattr(Segment, "write", sometimes)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+@pytest.fixture
+def log(tmp_path: Path, disk: Disk) -> Iterator[Log]:
+    opened = open_log(OsFiles(), str(tmp_path / "topic-0"), "topic", 0, TopicSettings()).log
+    yield opened
+    disk.full = False
+    opened.close()
+
+
+@pytest.fixture
+def send(log: Log) -> Callable[..., int]:
+    """Append one record with this sequence number, and write it: the error code that the client gets."""
+
+    def send(sequence: int, *, epoch: int = 0, now_ms: int = NOW_MS, size: int = 10) -> int:
+        data = build_batch(
+            [Record(0, NOW_MS, None, b"x" * size)],
+            producer_id=PRODUCER,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+        )
+        result = log.append(memoryview(bytearray(data)), leader_epoch=3, now_ms=now_ms, origin=Origin.CLIENT)
+        if result.error_code:
+            return int(result.error_code)
+        try:
+            log.flush_staged()
+        except OSError:
+            return int(STORAGE)
+        return 0
+
+    return send
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_what_comes_behind_a_refused_batch_is_to_be_sent_again_too(
+    send: Callable[..., int], disk: Disk, log: Log, known: bool, size: int
+) -> None:
+    """The second was under way when the disk refused the first; then there is room again."""
+    first = 1 if known else 0
+    if known:
+        assert send(0) == 0
+    disk.full = True
+    assert send(first, size=size) == STORAGE
+    disk.full = False
+    assert send(first + 1) == STORAGE  # unknown producers may begin anywhere: it would have been taken
+    assert send(first + 2) == STORAGE
+    assert [send(first), send(first + 1), send(first + 2)] == [0, 0, 0]
+    assert log.log_end_offset == first + 3
+    assert send(first + 5) == GAP
+
+
+def test_a_batch_that_is_sent_once_more_before_the_refused_one_is_still_a_repetition(
+    send: Callable[..., int], disk: Disk, log: Log
+) -> None:
+    assert [send(0), send(1)] == [0, 0]
+    disk.full = True
+    assert send(2) == STORAGE
+    disk.full = False
+    assert send(1) == 0
+    assert log.log_end_offset == 2
+
+
+def test_a_new_epoch_begins_anew(send: Callable[..., int], disk: Disk) -> None:
+    assert send(0) == 0
+    disk.full = True
+    assert send(1) == STORAGE
+    disk.full = False
+    assert send(3, epoch=1) == GAP
+    assert send(0, epoch=1) == 0
+    assert send(1, epoch=1) == 0
+
+
+def test_who_gives_the_refused_batch_up_learns_of_the_gap_in_the_end(
+    send: Callable[..., int], disk: Disk
+) -> None:
+    assert send(0) == 0
+    disk.full = True
+    assert send(1) == STORAGE
+    disk.full = False
+    assert send(2, now_ms=NOW_MS) == STORAGE
+    assert send(2, now_ms=NOW_MS + REMEMBERED_MS) == STORAGE
+    assert send(2, now_ms=NOW_MS + REMEMBERED_MS + 1) == GAP
+
+
+def test_sequence_numbers_begin_again_at_zero() -> None:
+    lost = LostWrites()
+    lost.note(PRODUCER, 0, (1 << 31) - 1)
+    refusal = lost.judge(PRODUCER, 0, 0, None, NOW_MS)
+    assert refusal is not None
+    assert lost.judge(PRODUCER, 0, (1 << 31) - 1, None, NOW_MS) is None
+    assert lost.judge(PRODUCER, 0, (1 << 31) - 2, None, NOW_MS) is None
