@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
+from confluent_kafka import Message
 from kit_running import note
 
 
@@ -25,7 +27,34 @@ def delivery(lines: Path, bootstrap: str, topic: str, word: str) -> None:
     loop.run(lambda record: note(lines, (record.value() or b"").decode()))
 
 
-JOBS = {"delivery": delivery}
+def target(lines: Path, bootstrap: str, topic: str, database: str) -> None:
+    """Write records into a database, where a counter makes each transaction last a while."""
+    from moldau.kit.target import SqliteStore, TargetLoop
+
+    store: Any = SqliteStore(database)
+    if "://" in database:
+        from moldau.kit.target.sqlalchemy import SqlAlchemyStore
+
+        store = SqlAlchemyStore(database)
+
+    def write(connection: Any, records: list[Message]) -> None:
+        for one in records:
+            statement = f"INSERT INTO records VALUES ('{(one.value() or b'').decode()}')"
+            if "://" in database:
+                connection.exec_driver_sql(statement)
+            else:
+                connection.execute(statement)
+        note(lines, f"{len(records)} records in a transaction that is not committed")
+
+    config = {"session.timeout.ms": 1000, "heartbeat.interval.ms": 200}
+    loop = TargetLoop(
+        topic, group="loader", store=store, bootstrap_servers=bootstrap, batch=20, config=config
+    )
+    loop.stop_on_signals()
+    loop.run(write)
+
+
+JOBS = {"delivery": delivery, "target": target}
 
 if __name__ == "__main__":
     JOBS[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -1,0 +1,76 @@
+"""Questions to the cluster about topics: ids, partitions, settings, the first and the last offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+
+from moldau.kit.client_config import client_log, sentence
+from moldau.kit.errors import KitError
+from moldau.kit.group_reader import Partition
+
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # all zeros: a broker that knows no topic ids
+_ADMIN_SETTINGS = (
+    "bootstrap.servers",
+    "security.",
+    "sasl.",
+    "ssl.",
+    "client.",
+    "socket.",
+    "reconnect.",
+    "broker.",
+)
+_TIMEOUT_SECONDS = 30.0
+
+
+class Topics:
+    """Asks with an admin client of its own; errors are KitError."""
+
+    def __init__(self, config: Mapping[str, Any], timeout_seconds: float = _TIMEOUT_SECONDS) -> None:
+        settings = {name: value for name, value in config.items() if name.startswith(_ADMIN_SETTINGS)}
+        self.admin = AdminClient(settings, logger=client_log)
+        self._timeout_seconds = timeout_seconds
+
+    def _ask(self, what: str, future: Any) -> Any:
+        try:
+            return future.result(self._timeout_seconds + 5)
+        except KafkaException as error:
+            raise KitError(f"{what}: {sentence(error)}") from error
+        except TimeoutError as error:
+            raise KitError(f"{what}: no answer within {self._timeout_seconds:.0f} s") from error
+
+    def describe(self, topic: str) -> tuple[str, int]:
+        """A topic's id ("" if the broker knows none) and its number of partitions."""
+        asked = self.admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout_seconds)
+        found = self._ask(f"topic {topic} is not described", asked[topic])
+        text = str(found.topic_id)
+        return ("" if text == _NO_ID else text), len(found.partitions)
+
+    def settings(self, topic: str) -> dict[str, str]:
+        """A topic's settings."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        asked = self.admin.describe_configs([resource], request_timeout=self._timeout_seconds)
+        found = self._ask(f"the settings of {topic} are not known", asked[resource])
+        return {name: str(entry.value) for name, entry in found.items()}
+
+    def first_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Log start offsets."""
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """High watermarks."""
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def _offsets(self, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+        query = {TopicPartition(*one): spec for one in partitions}
+        if not query:
+            return {}
+        asked = self.admin.list_offsets(query, request_timeout=self._timeout_seconds)
+        answers = {}
+        for one, future in asked.items():
+            found = self._ask(f"the offsets of {one.topic}[{one.partition}] are not known", future)
+            answers[one.topic, one.partition] = int(found.offset)
+        return answers
