@@ -45,6 +45,7 @@ from moldau.metadata.store import MetadataStoreError
 from moldau.metadata.view import MetadataView
 from moldau.monitor.request_times import RequestTimes
 from moldau.peers.late import LatePeers
+from moldau.protocol.errors import ErrorCode
 from moldau.replication.fetch_session import FetchSessions
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.high_watermark_checkpoint import HighWatermarkCheckpoint
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from moldau.coordinator.transaction.service import TransactionCoordinator
     from moldau.metadata.store import StoreStatus
     from moldau.peers.broker_peers import BrokerPeers
+    from moldau.peers.round_trip import RoundTrips
     from moldau.replication.following.replica_fetcher import ReplicaFetcher
     from moldau.server.monitoring import Monitoring
 
@@ -72,6 +74,8 @@ log = logging.getLogger("moldau.node")
 # Late enough not to hold up the first clients with imports.
 _COORDINATORS_DELAY_MS = 500
 _CLEANER_DELAY_MS = 1000
+_HEALTH_TOPIC_MS = 3_600_000
+_HEALTH_TOPIC_REPLICAS_MAX = 3
 _NODE_ID_LOOK_MS = 100
 
 
@@ -103,6 +107,7 @@ class Node:
         self.in_cluster = False
         """Whether the metadata store may have other brokers; if not, nothing is sent to any."""
         self._elsewhere: list[_FollowsImage] = []
+        self.round_trips: RoundTrips | None = None
         self._in_doubt: Callable[[], bool] = never
         """Whether the leadership of coordinators is in doubt; a single broker's never is."""
 
@@ -130,6 +135,7 @@ class Node:
         sentence for the person who runs the broker; what was started until then is stopped again. So it is
         when the caller is cancelled; CancelledError also when `stop` was called meanwhile.
         """
+        self.round_trips = None
         self._stopping = None  # a stop before this had nothing to stop
         self._starting = asyncio.ensure_future(self._start())
         try:
@@ -542,6 +548,39 @@ class Node:
         )
         self.fetcher.begin()
         await self.listeners.serve(settings, Dispatch(self.broker))
+        if settings.moldau_health_round_trip_interval_ms:
+            self._begin_round_trips(settings.moldau_health_round_trip_interval_ms)
+
+    def _begin_round_trips(self, interval_ms: int) -> None:
+        from moldau.peers.round_trip import RoundTrips
+
+        peers = LatePeers(lambda: self._make_peers("health"))
+        trips = RoundTrips(
+            self.node_id,
+            lambda: self.metadata.image,
+            self.host,
+            peers,
+            self._create_health_topic,
+            self.host.loop.create_task,
+            interval_ms,
+        )
+        self._elsewhere.append(peers)
+        self._stops.append(("connection of round trips", peers.close))
+        self._stops.append(("round trips", trips.stop))
+        self.round_trips = trips
+        trips.start()
+
+    async def _create_health_topic(self, name: str, partition_count: int) -> str | None:
+        from moldau.controller.topics import NewTopic
+
+        replicas = min(partition_count, _HEALTH_TOPIC_REPLICAS_MAX)
+        kept = {"retention.ms": str(_HEALTH_TOPIC_MS), "segment.ms": str(_HEALTH_TOPIC_MS)}
+        new = NewTopic(name, partition_count, replicas, configs=kept)
+        (result,) = await self.controller.create_topics([new])
+        code = result.outcome.error_code
+        if not result.outcome.failed or code is ErrorCode.TOPIC_ALREADY_EXISTS:
+            return None
+        return f"{code.name}: {result.outcome.message or 'no details'}"
 
     async def _close_listeners(self) -> None:
         self.listeners.hold()
@@ -588,6 +627,8 @@ class Node:
             sources.requests, sources.responses = self.listeners.requests, self.listeners.responses
             sources.request_counts = self.broker.request_counts
             sources.request_times = self.broker.request_times
+            if self.round_trips is not None:
+                sources.round_trips = self.round_trips.counts
 
     # Stopping
 

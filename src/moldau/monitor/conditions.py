@@ -158,6 +158,19 @@ CONDITIONS: dict[str, Kind] = {
         "auto.leader.rebalance.enable brings leadership back to the preferred replicas, `moldau topics "
         "elect` does so now; `moldau brokers rebalance` evens out the replicas themselves.",
     ),
+    "round-trip-failing": Kind(
+        _FAIL,
+        "Records that this broker writes through its own listener (moldau.health.round.trip.interval.ms) are "
+        "not acknowledged, or not read back: two or more in a row.",
+        "The message has the step and the error. Other conditions usually name the cause; if the broker does "
+        "not reach the address that it advertises, see `moldau doctor` for whether clients do.",
+    ),
+    "round-trip-slow": Kind(
+        _WARN,
+        "Writing a record with acks=all through the broker's own listener and reading it back took more than "
+        "a second.",
+        "Look at event-loop-lag, slow-fsync and under-replicated; producers with acks=all wait as long.",
+    ),
     "event-loop-lag": Kind(
         _WARN,
         "The event loop runs late, so that every request waits: it lacks CPU, or something holds it.",

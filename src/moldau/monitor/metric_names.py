@@ -190,6 +190,11 @@ MOLDAU = {
     "moldau_connections_closed_for_memory_total": _counter(
         "Connections closed because they held memory while a limit was reached: kind=request or response."
     ),
+    "moldau_round_trips_total": _counter(
+        "Records that the broker wrote through its own listener and read back."
+    ),
+    "moldau_round_trips_failed_total": _counter("Such records that were not written, or not read back."),
+    "moldau_round_trip_last_seconds": _gauge("How long the last such round trip took."),
     "moldau_fsyncs_total": _counter(
         "Files forced to the disk for acknowledgements (moldau.durability=group)."
     ),

@@ -71,6 +71,10 @@ class Metrics:
                 from moldau.monitor.compaction_metrics import compaction
 
                 yield from compaction(sources.log_manager.compaction)
+        if sources.round_trips is not None:
+            from moldau.monitor.round_trip_probe import round_trip_metrics
+
+            yield from round_trip_metrics(sources.round_trips)
         if sources.replicas is not None:
             yield from self._traffic.render(sources.replicas.stats)
         yield from partition_metrics.cluster(image, sources.node_id)

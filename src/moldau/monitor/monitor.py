@@ -22,6 +22,7 @@ from moldau.monitor.open_transactions import OpenTransactionWatch
 from moldau.monitor.page import Route
 from moldau.monitor.pages import Pages
 from moldau.monitor.probes import standard_probes
+from moldau.monitor.round_trip_probe import round_trips
 from moldau.monitor.sources import Sources
 from moldau.monitor.transaction_probe import transactions
 
@@ -58,6 +59,7 @@ class Monitor:
             metadata_store(sources.store_status),
             leaders_unreachable(sources.fetcher, sources.image, clock),
         )
+        self.health.register(round_trips(lambda: sources.round_trips))
         self.health.register(compaction(lambda: sources.log_manager))
         self.health.register(transactions(watch, lambda: sources.transactions, transaction_age_ms_max))
 

@@ -327,6 +327,16 @@ class FetchCountsSource(Protocol):
     corrupt_batches: int
 
 
+class RoundTripSource(Protocol):
+    """Records that this broker wrote through its own listener and read back (peers/round_trip.py)."""
+
+    done: int
+    failed: int
+    failed_in_a_row: int
+    last_ms: float | None
+    problem: str
+
+
 class InSyncCountsSource(Protocol):
     """How often in-sync sets of partitions led here lost or got a member; they only grow."""
 
@@ -357,6 +367,7 @@ class Sources:
     fsyncs: FsyncSource | None = None
     store_status: Callable[[], StoreStatus | None] = lambda: None
     fetcher: Callable[[], FetcherSource | None] = lambda: None
+    round_trips: RoundTripSource | None = None
     requests: RequestMemorySource | None = None
     responses: ResponseMemorySource | None = None
     request_counts: Mapping[tuple[int, int], int] = field(default_factory=dict)

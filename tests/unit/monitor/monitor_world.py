@@ -22,6 +22,15 @@ class FakeSettings:
 
 
 @dataclass
+class FakeRoundTrips:
+    done: int = 3
+    failed: int = 1
+    failed_in_a_row: int = 0
+    last_ms: float | None = 2.0
+    problem: str = ""
+
+
+@dataclass
 class FakeProducerState:
     last_timestamp_ms: int = 0
 

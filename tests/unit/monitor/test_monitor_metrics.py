@@ -8,6 +8,7 @@ from monitor_world import (
     FakeGroup,
     FakeOffset,
     FakePartition,
+    FakeRoundTrips,
     FakeStats,
     World,
     image_of,
@@ -45,6 +46,7 @@ def busy(world: World) -> World:
     world.listener.connections = {1, 2}
     world.store_status = StoreStatus("ZooKeeper at zoo:2181", True, 5.0, 12.0)
     world.fetcher = FakeFetcher([(world.replicas.all[1], 2, 7), (world.replicas.all[2], 2, 0)])
+    world.sources.round_trips = FakeRoundTrips()
     world.sources.request_counts = {(0, 9): 7, (1, 13): 8}
     world.sources.request_times.of(0).observe(300)
     return world

@@ -189,3 +189,9 @@ class NetworkSettings(SettingsObject):
         "How long a transaction may hold back read_committed consumers until the health verdict is degraded.",
         at_least(1),
     )
+    moldau_health_round_trip_interval_ms: int = long(
+        0,
+        "How often this broker writes a record to the topic __moldau_health through its own listener and "
+        "reads it back, for the health verdict; 0 is never.",
+        at_least(0),
+    )
