@@ -1,18 +1,20 @@
-"""Clusters of three on this machine, Moldau's and Apache Kafka's, behind the same verbs.
+"""Clusters on this machine, Moldau's and Apache Kafka's, behind the same verbs.
 
-Moldau: `moldau.testing.Cluster`, with the settings that `moldau cluster` ships. Apache Kafka: three KRaft
-nodes, broker and controller in one process each, its defaults but for the replicas of topics (three, two in
-sync), which are the same for both.
+Moldau: `moldau.testing.Cluster`, with the settings that `moldau cluster` ships, and one ZooKeeper that syncs
+what it acknowledges, as KRaft does. Apache Kafka: KRaft nodes, broker and controller in one process each, its
+defaults but for the replicas of topics (three, two in sync), which are the same for both.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +25,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import apache_kafka
 from bench.brokers import ApacheKafka
+from bench.proc import cpu_time
+from moldau.ensemble import Ensemble
 from moldau.testing import Cluster
 
 COUNT = 3
@@ -51,12 +55,36 @@ class KafkaNode(ApacheKafka):
         return apache_kafka.server_command(properties)
 
 
-class KafkaCluster:
-    """Three nodes with the verbs of `moldau.testing.Cluster`."""
+class MoldauCluster(Cluster):
+    """`moldau.testing.Cluster`, and what a measurement must know of its processes."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None, *, data: Path) -> None:
+    @property
+    def ensemble(self) -> Ensemble:
+        """One ZooKeeper, whose log is on the disk before it answers."""
+        if self._ensemble is None:
+            self._ensemble = Ensemble(self._folder(), 1, syncs=True)
+        return self._ensemble
+
+    def address(self, node_id: int) -> str:
+        """Where clients find this broker."""
+        return self.brokers[node_id].bootstrap_servers
+
+    def pid(self, node_id: int) -> int:
+        return self.brokers[node_id].pid
+
+    def other_pids(self) -> list[int]:
+        """The processes that the cluster needs beside its brokers."""
+        return [pid for server in self.ensemble.servers if (pid := server.pid) is not None]
+
+
+class KafkaCluster:
+    """KRaft nodes with the verbs of `MoldauCluster`."""
+
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, *, data: Path, brokers: int = COUNT
+    ) -> None:
         self.data = data
-        self.node_ids = list(range(1, COUNT + 1))
+        self.node_ids = list(range(1, brokers + 1))
         self._nodes = {node: KafkaNode(data / f"node-{node}") for node in self.node_ids}
         voters = ",".join(f"{node}@127.0.0.1:{each.controller_port}" for node, each in self._nodes.items())
         for node, each in self._nodes.items():
@@ -68,6 +96,16 @@ class KafkaCluster:
     def bootstrap_servers(self) -> str:
         """The addresses of all brokers, of dead ones too."""
         return ",".join(each.address for each in self._nodes.values())
+
+    def address(self, node_id: int) -> str:
+        return self._nodes[node_id].address
+
+    def pid(self, node_id: int) -> int:
+        return self._nodes[node_id].pid
+
+    def other_pids(self) -> list[int]:
+        """The controllers are in the brokers' processes."""
+        return []
 
     def log(self, node_id: int) -> Path:
         return self._nodes[node_id].output
@@ -139,7 +177,7 @@ class KafkaCluster:
     def wait_until_in_sync(self) -> None:
         def whole() -> bool:
             found = self.admin().list_topics(timeout=10)
-            return len(found.brokers) == COUNT and all(
+            return len(found.brokers) == len(self.node_ids) and all(
                 len(each.isrs) == len(each.replicas)
                 for topic in found.topics.values()
                 for each in topic.partitions.values()
@@ -168,15 +206,57 @@ def _wait_for(probe: Callable[[], Any]) -> Any:
         time.sleep(0.05)
 
 
-def moldau_cluster(settings: Mapping[str, str], data: Path) -> Cluster:
-    return Cluster(COUNT, settings, data=data)
+def moldau_cluster(settings: Mapping[str, str], data: Path, brokers: int = COUNT) -> MoldauCluster:
+    return MoldauCluster(brokers, settings, data=data)
 
 
-def kafka_cluster(settings: Mapping[str, str], data: Path) -> KafkaCluster:
-    return KafkaCluster(settings, data=data)
+def kafka_cluster(settings: Mapping[str, str], data: Path, brokers: int = COUNT) -> KafkaCluster:
+    return KafkaCluster(settings, data=data, brokers=brokers)
 
 
-CLUSTERS: Mapping[str, Callable[[Mapping[str, str], Path], Any]] = {
-    "moldau": moldau_cluster,
-    "kafka": kafka_cluster,
-}
+CLUSTERS: Mapping[str, Callable[..., Any]] = {"moldau": moldau_cluster, "kafka": kafka_cluster}
+
+
+@contextlib.contextmanager
+def running(kind: str, settings: Mapping[str, str] | None = None, brokers: int = COUNT) -> Iterator[Any]:
+    """A started cluster in a folder of its own; at the end its processes are killed and the folder goes."""
+    folder = Path(tempfile.mkdtemp(prefix=f"bench-{kind}-", dir=os.environ.get("TMPDIR")))
+    try:
+        with CLUSTERS[kind](settings or {}, folder, brokers) as cluster:
+            try:
+                yield cluster
+            finally:
+                for node in cluster.node_ids:
+                    with contextlib.suppress(Exception):  # it has ended before
+                        cluster.kill(node)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def create_topic(cluster: Any, name: str, replicas: Sequence[Sequence[int]], **config: str) -> None:
+    """Make a topic whose partitions have these replicas, the leader first, and wait until all lead."""
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    assignment = [list(each) for each in replicas]
+    topic = NewTopic(name, len(replicas), replica_assignment=assignment, config=settings)
+    # That of the cluster gives a broker up after three seconds.
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    admin.create_topics([topic], request_timeout=WAIT_S)[name].result(WAIT_S)
+
+    def led() -> bool:
+        found = admin.list_topics(name, timeout=10).topics[name].partitions
+        return len(found) == len(replicas) and all(
+            each.leader == replicas[index][0] and len(each.isrs) == len(replicas[index])
+            for index, each in found.items()
+        )
+
+    _wait_for(led)
+
+
+def brokers_cpu_s(cluster: Any) -> float:
+    """CPU seconds of all brokers so far, and of what they need beside them (ZooKeeper)."""
+    pids = [cluster.pid(node) for node in cluster.node_ids] + cluster.other_pids()
+    return sum(cpu_time(pid).total_s for pid in pids)
+
+
+def port_of(cluster: Any, node_id: int) -> int:
+    return int(cluster.address(node_id).rpartition(":")[2])

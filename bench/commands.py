@@ -9,6 +9,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +23,8 @@ STOLEN = "stolen_share"
 SPIN = "spin_ms"
 STOLEN_SHARE_MAX = 0.03
 SPIN_MS_MAX = 22.0
+CLUSTER_FIGURE_S_MAX = 360
+"""After so long a figure of a cluster is given up."""
 
 
 def main() -> None:
@@ -46,6 +50,12 @@ def _add_figure_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
         all_of_it = commands.add_parser(section.name, help=f"{section.title}: all figures {section.name}-*")
         all_of_it.set_defaults(run=lambda arguments, members=members: _measure(members, arguments))
         _add_run_options(all_of_it)
+    clusters = commands.add_parser(
+        "clusters", help="all figures of clusters in turn, within 25 minutes, then the report"
+    )
+    clusters.set_defaults(run=_measure_clusters)
+    _add_run_options(clusters)
+    clusters.set_defaults(runs=1, patience=1)
     report = commands.add_parser("report", help="write the table into docs/benchmarks.md")
     report.set_defaults(run=_report)
 
@@ -76,6 +86,35 @@ def _measure(figures: list[Figure], arguments: argparse.Namespace) -> int:
             if not arguments.dry:
                 results.save(figure, kind, runs[kind], _version(figure, kind))
     return 0
+
+
+def _measure_clusters(arguments: argparse.Namespace) -> int:
+    """One figure after the other; one that fails or takes too long does not stop the others."""
+    from bench.figures import CLUSTERS
+
+    def give_up(number: int, frame: object) -> None:
+        raise TimeoutError(f"gave it up ({signal.Signals(number).name})")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(f"ended by signal {number}"))
+    figures, failed, began = all_figures(), [], time.monotonic()
+    for name in CLUSTERS:
+        for kind in arguments.brokers.split(","):
+            print(f"{(time.monotonic() - began) / 60:4.1f} min: {name} {kind}", flush=True)
+            only = argparse.Namespace(**{**vars(arguments), "brokers": kind})
+            signal.alarm(CLUSTER_FIGURE_S_MAX * arguments.runs)
+            try:
+                _measure([figures[name]], only)
+            except Exception:
+                traceback.print_exc()
+                failed.append(f"{name} {kind}")
+            finally:
+                signal.alarm(0)
+    if not arguments.dry:
+        _report(arguments)
+    said = f"failed: {', '.join(failed)}" if failed else "all measured"
+    print(f"{(time.monotonic() - began) / 60:4.1f} min: {said}", flush=True)
+    return 1 if failed else 0
 
 
 def _undisturbed(figure: Figure, kind: str, settings: Mapping[str, str], attempts_max: int) -> Values:

@@ -11,6 +11,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench import wire
@@ -28,25 +29,33 @@ class Load:
 
 def closed_loop(port: int, topic: str, request: bytes, connections: int, seconds: float) -> Load:
     """Send the same produce request over and over; every answer is checked for its error code."""
+    return closed_loop_over({port: request}, topic, connections, seconds)
+
+
+def closed_loop_over(
+    requests: Mapping[int, bytes], topic: str, connections: int, seconds: float
+) -> Load:
+    """As `closed_loop`, to several brokers: to each port its own request, and so many connections to each."""
     size, error_at = wire.produce_response_bytes(topic), wire.produce_error_at(topic)
     poller = select.epoll()
     sockets = {}
-    for _ in range(connections):
-        one = socket.create_connection(("127.0.0.1", port), 30)
-        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        one.setblocking(False)
-        poller.register(one.fileno(), select.EPOLLIN)
-        sockets[one.fileno()] = one
+    for port, request in requests.items():
+        for _ in range(connections):
+            one = socket.create_connection(("127.0.0.1", port), 30)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            one.setblocking(False)
+            poller.register(one.fileno(), select.EPOLLIN)
+            sockets[one.fileno()] = one, request
     began = time.monotonic()
     ends = began + seconds
-    for one in sockets.values():
+    for one, request in sockets.values():
         one.send(request)
-    in_flight, done, sending = connections, 0, True
+    in_flight, done, sending = len(sockets), 0, True
     while in_flight:
         if sending and time.monotonic() > ends:
             sending = False
         for descriptor, _ in poller.poll(30):
-            one = sockets[descriptor]
+            one, request = sockets[descriptor]
             answer = one.recv(65536)
             # An answer is smaller than a segment and comes whole; anything else is the broker's error.
             if len(answer) != size or answer[error_at : error_at + 2] != b"\0\0":
@@ -57,7 +66,7 @@ def closed_loop(port: int, topic: str, request: bytes, connections: int, seconds
             else:
                 in_flight -= 1
     took = time.monotonic() - began
-    for one in sockets.values():
+    for one, _ in sockets.values():
         one.close()
     return Load(done, 0, took)
 

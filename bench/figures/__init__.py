@@ -62,6 +62,12 @@ class Section:
 def all_figures() -> dict[str, Figure]:
     """By name, in the order of the table."""
     from bench.figures import (
+        cluster_catch_up,
+        cluster_latency,
+        cluster_lost_leaders,
+        cluster_memory,
+        cluster_scale,
+        cluster_throughput,
         compaction,
         failover,
         hostile,
@@ -87,10 +93,28 @@ def all_figures() -> dict[str, Figure]:
         transactions,
         compaction,
         failover,
+        cluster_throughput,
+        cluster_latency,
+        cluster_memory,
+        cluster_lost_leaders,
+        cluster_catch_up,
+        cluster_scale,
         pipelines,
     )
     figures = [module.FIGURE for module in modules] + list(hostile.FIGURES)
     return {figure.name: figure for figure in figures}
+
+
+CLUSTERS = (
+    "failover",
+    "cluster-throughput",
+    "cluster-latency",
+    "cluster-memory",
+    "cluster-catch-up",
+    "cluster-scale",
+    "cluster-lost-leaders",
+)
+"""Figures of whole clusters, in the order in which `python -m bench clusters` takes them."""
 
 
 def all_sections() -> dict[str, Section]:

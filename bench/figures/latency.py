@@ -25,7 +25,7 @@ def measure(start: Start) -> Values:
         with Connection(broker.port) as connection:
             connection.create_topic(TOPIC)
         raw_latencies(broker.port, RECORDS // 2)
-        values = _percentiles("raw", raw_latencies(broker.port, RECORDS))
+        values = percentiles("raw", raw_latencies(broker.port, RECORDS))
         if native.available() is None:
             native.run("latency", broker.address, "warm-up", RECORDS // 2, 100, RATE_PER_S)
             found = native.run("latency", broker.address, "librdkafka", RECORDS, 100, RATE_PER_S)
@@ -33,23 +33,24 @@ def measure(start: Start) -> Values:
     return values
 
 
-def _percentiles(prefix: str, latencies_s: list[float]) -> dict[str, float]:
+def percentiles(prefix: str, latencies_s: list[float]) -> dict[str, float]:
+    """In milliseconds, by name."""
     ordered = sorted(latencies_s)
     shares = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
     return {f"{prefix}_{name}": ordered[int(len(ordered) * share)] * 1e3 for name, share in shares.items()}
 
 
-def raw_latencies(port: int, count: int) -> list[float]:
+def raw_latencies(port: int, count: int, topic: str = TOPIC, acks: int = 1) -> list[float]:
     """One record at a time on schedule; a fetch is always waiting at the broker."""
     batch = wire.batch([bytes(100)])
-    request = wire.produce(TOPIC, batch)
-    records_at = wire.fetch_records_at(TOPIC)
+    request = wire.produce(topic, batch, acks)
+    records_at = wire.fetch_records_at(topic)
     with Connection(port) as producer, Connection(port) as consumer:
-        offset = producer.end_offset(TOPIC)
+        offset = producer.end_offset(topic)
         poller = select.poll()
         for one in (producer, consumer):
             poller.register(one.socket, select.POLLIN)
-        consumer.socket.sendall(wire.fetch(TOPIC, offset, 1 << 20))
+        consumer.socket.sendall(wire.fetch(topic, offset, 1 << 20))
         sent_at: dict[int, float] = {}
         latencies: list[float] = []
         next_at = time.perf_counter() + 0.01
@@ -71,7 +72,7 @@ def raw_latencies(port: int, count: int) -> list[float]:
                 following = _end_of(answer, records_at)
                 for seen in [one for one in sent_at if one < following]:
                     latencies.append(now - sent_at.pop(seen))
-                consumer.socket.sendall(wire.fetch(TOPIC, max(following, offset), 1 << 20))
+                consumer.socket.sendall(wire.fetch(topic, max(following, offset), 1 << 20))
         return latencies
 
 

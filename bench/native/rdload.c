@@ -1,6 +1,6 @@
 /* librdkafka at full speed: produce, consume, or measure end-to-end latency, and print one line of JSON.
  *
- *   rdload produce HOST:PORT TOPIC COUNT SIZE LINGER_MS
+ *   rdload produce HOST:PORT TOPIC COUNT SIZE LINGER_MS [PARTITIONS]
  *   rdload consume HOST:PORT TOPIC COUNT
  *   rdload latency HOST:PORT TOPIC COUNT SIZE RATE
  *   rdload transact HOST:PORT TOPIC COUNT SIZE LINGER_MS INTERVAL_MS
@@ -119,8 +119,8 @@ static rd_kafka_t *make_consumer(const char *address) {
     return make(CONSUMER, conf);
 }
 
-static void send_one(rd_kafka_t *rk, rd_kafka_topic_t *topic, void *payload, size_t size) {
-    while (rd_kafka_produce(topic, 0, FLAG_COPY, payload, size, NULL, 0, NULL) != 0) {
+static void send_to(rd_kafka_t *rk, rd_kafka_topic_t *topic, int partition, void *payload, size_t size) {
+    while (rd_kafka_produce(topic, partition, FLAG_COPY, payload, size, NULL, 0, NULL) != 0) {
         if (rd_kafka_last_error() != QUEUE_FULL) {
             fprintf(stderr, "produce: %s\n", rd_kafka_err2str(rd_kafka_last_error()));
             exit(2);
@@ -129,7 +129,12 @@ static void send_one(rd_kafka_t *rk, rd_kafka_topic_t *topic, void *payload, siz
     }
 }
 
-static int produce(const char *address, const char *name, long count, size_t size, const char *linger_ms) {
+static void send_one(rd_kafka_t *rk, rd_kafka_topic_t *topic, void *payload, size_t size) {
+    send_to(rk, topic, 0, payload, size);
+}
+
+static int produce(const char *address, const char *name, long count, size_t size, const char *linger_ms,
+                   int partitions) {
     rd_kafka_t *rk = make_producer(address, linger_ms);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, name, NULL);
     char *payload = malloc(size);
@@ -139,7 +144,7 @@ static int produce(const char *address, const char *name, long count, size_t siz
     rd_kafka_flush(rk, 30000);
     double began = now_s(), cpu = cpu_s();
     for (long i = 0; i < count; i++) {
-        send_one(rk, topic, payload, size);
+        send_to(rk, topic, (int)(i % partitions), payload, size);
         if (i % 1000 == 0) rd_kafka_poll(rk, 0);
     }
     rd_kafka_flush(rk, 120000);
@@ -309,8 +314,9 @@ static int transact(const char *address, const char *name, long count, size_t si
 }
 
 int main(int argc, char **argv) {
-    if (argc == 7 && !strcmp(argv[1], "produce"))
-        return produce(argv[2], argv[3], atol(argv[4]), (size_t)atol(argv[5]), argv[6]);
+    if ((argc == 7 || argc == 8) && !strcmp(argv[1], "produce"))
+        return produce(argv[2], argv[3], atol(argv[4]), (size_t)atol(argv[5]), argv[6],
+                       argc == 8 ? atoi(argv[7]) : 1);
     if (argc == 5 && !strcmp(argv[1], "consume")) return consume(argv[2], argv[3], atol(argv[4]));
     if (argc == 7 && !strcmp(argv[1], "latency"))
         return latency(argv[2], argv[3], atol(argv[4]), (size_t)atol(argv[5]), atof(argv[6]));
