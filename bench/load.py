@@ -32,9 +32,7 @@ def closed_loop(port: int, topic: str, request: bytes, connections: int, seconds
     return closed_loop_over({port: request}, topic, connections, seconds)
 
 
-def closed_loop_over(
-    requests: Mapping[int, bytes], topic: str, connections: int, seconds: float
-) -> Load:
+def closed_loop_over(requests: Mapping[int, bytes], topic: str, connections: int, seconds: float) -> Load:
     """As `closed_loop`, to several brokers: to each port its own request, and so many connections to each."""
     size, error_at = wire.produce_response_bytes(topic), wire.produce_error_at(topic)
     poller = select.epoll()

@@ -11,12 +11,13 @@ import struct
 import time
 
 from bench import native, wire
-from bench.client import Connection
+from bench.client import Connection, RequestFailed
 from bench.figures import Figure, Row, Start, Values
 
 RECORDS = 8_000
 RATE_PER_S = 1_000
 TOPIC = "latency"
+SILENCE_S_MAX = 30.0
 
 
 def measure(start: Start) -> Values:
@@ -41,10 +42,12 @@ def percentiles(prefix: str, latencies_s: list[float]) -> dict[str, float]:
 
 
 def raw_latencies(port: int, count: int, topic: str = TOPIC, acks: int = 1) -> list[float]:
-    """One record at a time on schedule; a fetch is always waiting at the broker."""
+    """One record at a time on schedule; a fetch is always waiting at the broker. RequestFailed when a record
+    is refused, or none comes for a while.
+    """
     batch = wire.batch([bytes(100)])
     request = wire.produce(topic, batch, acks)
-    records_at = wire.fetch_records_at(topic)
+    records_at, error_at = wire.fetch_records_at(topic), wire.produce_error_at(topic)
     with Connection(port) as producer, Connection(port) as consumer:
         offset = producer.end_offset(topic)
         poller = select.poll()
@@ -53,8 +56,8 @@ def raw_latencies(port: int, count: int, topic: str = TOPIC, acks: int = 1) -> l
         consumer.socket.sendall(wire.fetch(topic, offset, 1 << 20))
         sent_at: dict[int, float] = {}
         latencies: list[float] = []
-        next_at = time.perf_counter() + 0.01
-        next_offset = offset
+        next_at = last_at = time.perf_counter() + 0.01
+        next_offset = position = offset
         while len(latencies) < count:
             wait_s = next_at - time.perf_counter()
             if wait_s <= 0 and next_offset < offset + count:
@@ -63,16 +66,24 @@ def raw_latencies(port: int, count: int, topic: str = TOPIC, acks: int = 1) -> l
                 next_offset += 1
                 next_at += 1 / RATE_PER_S
                 wait_s = next_at - time.perf_counter()
+            elif wait_s <= 0:  # all are sent
+                wait_s = 1.0
+                if time.perf_counter() > last_at + SILENCE_S_MAX:
+                    raise RequestFailed(f"{count - len(latencies)} records of {topic} do not come")
             for descriptor, _ in poller.poll(max(0.0, wait_s * 1e3)):
                 if descriptor == producer.socket.fileno():
-                    producer.receive()
+                    (error,) = struct.unpack_from(">h", producer.receive(), error_at)
+                    if error:
+                        raise RequestFailed(f"Produce to {topic}: error {error}")
                     continue
                 answer = consumer.receive()
                 now = time.perf_counter()
                 following = _end_of(answer, records_at)
+                if following >= 0:
+                    position, last_at = following, now
                 for seen in [one for one in sent_at if one < following]:
                     latencies.append(now - sent_at.pop(seen))
-                consumer.socket.sendall(wire.fetch(topic, max(following, offset), 1 << 20))
+                consumer.socket.sendall(wire.fetch(topic, position, 1 << 20))
         return latencies
 
 
