@@ -1,7 +1,7 @@
 """`moldau kafka-home DIR`: a folder as a Kafka download has it.
 
     DIR/bin/kafka-topics.sh, DIR/bin/kafka-topics, ...      three lines of shell each, that work from any
-    place DIR/config/server.properties, ...                       short, commented (home_config.py)
+    place DIR/config/server.properties, ...                       short, commented (config_files.py)
     DIR/.moldau-kafka-home                                  says that the folder is ours
 
 A script names the Python that laid it out, so that another python3 on the PATH is no matter; -P keeps modules
@@ -87,6 +87,7 @@ def write_script(path: Path, name: str) -> None:
 
 
 def _write_config(folder: Path) -> list[Path]:
+    from moldau.cli.kafka.config_files import config_files
     from moldau.cli.kafka.home_config import write_config
 
-    return write_config(folder / "config")
+    return write_config(folder / "config", config_files(folder))

@@ -11,13 +11,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-FILES: dict[str, str] = {}
-"""Name below config/ -> text."""
-
 _WRITTEN = ".written"
 
 
-def write_config(folder: Path, files: Mapping[str, str] = FILES) -> list[Path]:
+def write_config(folder: Path, files: Mapping[str, str]) -> list[Path]:
     """Write the files that are missing or as they were written; return the others."""
     folder.mkdir(exist_ok=True)
     note = folder / _WRITTEN
@@ -28,6 +25,7 @@ def write_config(folder: Path, files: Mapping[str, str] = FILES) -> list[Path]:
         if path.exists() and path.read_text() != text and _sum(path.read_text()) != written.get(name):
             kept.append(path)
             continue
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         written[name] = _sum(text)
     note.write_text(json.dumps(written, indent=1) + "\n")

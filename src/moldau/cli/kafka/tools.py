@@ -9,7 +9,27 @@ from __future__ import annotations
 _HERE = "moldau.cli.kafka"
 
 TOOLS: dict[str, str] = {
+    "kafka-broker-api-versions": f"{_HERE}.broker_api_versions",
+    "kafka-cluster": f"{_HERE}.cluster",
+    "kafka-consumer-perf-test": f"{_HERE}.consumer_perf_test",
+    "kafka-dump-log": f"{_HERE}.dump_log",
+    "kafka-e2e-latency": f"{_HERE}.e2e_latency",
+    "kafka-features": f"{_HERE}.features",
+    "kafka-groups": f"{_HERE}.groups",
+    "kafka-leader-election": f"{_HERE}.leader_election",
+    "kafka-log-dirs": f"{_HERE}.log_dirs",
+    "kafka-metadata-quorum": f"{_HERE}.metadata_quorum",
+    "kafka-producer-perf-test": f"{_HERE}.producer_perf_test",
+    "kafka-server-start": f"{_HERE}.server_start",
+    "kafka-server-stop": f"{_HERE}.server_stop",
+    "kafka-storage": f"{_HERE}.storage",
     "kafka-topics": f"{_HERE}.topics",
+    "kafka-transactions": f"{_HERE}.transactions",
+    "kafka-verifiable-consumer": f"{_HERE}.verifiable_consumer",
+    "kafka-verifiable-producer": f"{_HERE}.verifiable_producer",
+    "zookeeper-server-start": f"{_HERE}.zookeeper_server_start",
+    "zookeeper-server-stop": f"{_HERE}.zookeeper_server_stop",
+    "zookeeper-shell": f"{_HERE}.zookeeper_shell",
 }
 """Name -> module."""
 

@@ -1,8 +1,7 @@
 """`moldau perf produce | consume | latency`: how fast this cluster takes, gives and answers records.
 
 The measurements are in producing.py, consuming.py and round_trips.py; kafka-producer-perf-test and its
-sisters
-print the same ones in Kafka's manner.
+sisters print the same ones in Kafka's manner.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class ConsumerLoad:
                 elif now - last_seconds > self._wanted.patience_seconds:
                     total.ended = now
                     break
-                if now - before.ended >= self._window_seconds:
+                if total.records and now - before.ended >= self._window_seconds:
                     self._report(total, before)
                     before = _copy(total)
                     before.ended = now

@@ -2,8 +2,7 @@
 
 Random values are made before the load begins: making a kilobyte of random letters takes Python longer than
 sending it. The pool is larger than the windows of the usual compression codecs, so a codec finds nothing in
-it
-that would not be in fresh random values.
+it that would not be in fresh random values.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ of callbacks would miss the failures among the others.
 
 The idea: callbacks are made for failures only. Records are delivered in the order in which they are sent, so
 the number still outstanding (`len(producer)`) tells how many are delivered; each chunk of records leaves a
-mark
-(how many were sent by then, when), and a delivery is set against the mark that it reaches.
+mark (how many were sent by then, when), and a delivery is set against the mark that it reaches.
 
     sent       ──┬────┬────┬────┬──          marks: (sent so far, time)
     delivered  ──────┴────┴────┴────         at each poll: sent - outstanding

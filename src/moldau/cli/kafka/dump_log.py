@@ -1,0 +1,131 @@
+"""kafka-dump-log: prints files of a data directory, with the readers of `moldau dump-log`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moldau.cli.kafka.options import Given, Option, Parser, flag
+from moldau.cli.kafka.problems import CommandLineError, ToolError
+
+if TYPE_CHECKING:
+    from moldau.cli.dump.files import Content, Row
+
+PARSER = Parser(
+    "kafka-dump-log",
+    "Prints segments, indexes, snapshots and checkpoints of a data directory.",
+    [
+        Option("files", "file1, file2, ...", "REQUIRED: the files, separated by commas."),
+        flag("print-data-log", "Print the records with keys and values."),
+        flag("deep-iteration", "Print a line for each record."),
+        flag("index-sanity-check", "Only check indexes, and say whether they pass."),
+        flag("verify-index-only", "Only check indexes, and say what is wrong."),
+        Option("max-message-size", "size", "Kafka's; without effect.", kind=int, default=5_242_880),
+        Option(
+            "max-bytes", "size", "Stop after so many bytes of a segment.", kind=int, default=2_147_483_647
+        ),
+        flag("offsets-decoder", "Records as those of __consumer_offsets."),
+        flag("transaction-log-decoder", "Records as those of __transaction_state."),
+        flag("skip-record-metadata", "Only keys and values of records."),
+        Option("value-decoder-class", "class", "Only the default, text, is known.", may_lack_value=True),
+        Option("key-decoder-class", "class", "Only the default, text, is known.", may_lack_value=True),
+    ],
+)
+_TEXT = ("org.apache.kafka.tools.api.StringDecoder", "kafka.serializer.StringDecoder")
+_INDEXES = (".index", ".timeindex")
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the files. Returns the exit code."""
+    given = PARSER.parse(words)
+    PARSER.require(given, "files")
+    for name in ("value-decoder-class", "key-decoder-class"):
+        if given.text(name) not in (None, "", *_TEXT):
+            raise CommandLineError(f"{given.text(name)} is a class of Java's: only text is known here")
+    checks = given.flag("index-sanity-check") or given.flag("verify-index-only")
+    damaged = 0
+    for path in [Path(each.strip()) for each in (given.text("files") or "").split(",") if each.strip()]:
+        print(f"Dumping {path}")
+        damaged += _check(path, given) if checks and path.suffix in _INDEXES else _dump(path, given)
+    return 1 if damaged else 0
+
+
+def _content(given: Given) -> Content:
+    from moldau.cli.dump.coordinator_records import decode_offsets_record, decode_transaction_record
+    from moldau.cli.dump.files import Content
+
+    offsets, transactions = given.flag("offsets-decoder"), given.flag("transaction-log-decoder")
+    decoder = decode_offsets_record if offsets else decode_transaction_record if transactions else None
+    prints = given.flag("print-data-log") or decoder is not None
+    return Content(records=prints or given.flag("deep-iteration"), payload=prints, decoder=decoder)
+
+
+def _dump(path: Path, given: Given) -> int:
+    """Print one file; return how many damaged places it has."""
+    from moldau.cli.dump.files import dump_file, is_known
+
+    if not is_known(path):
+        print(f"Ignoring unknown file {path}", file=sys.stderr)
+        return 0
+    limit = given.number("max-bytes") or 0
+    prints = (
+        given.flag("print-data-log") or given.flag("offsets-decoder") or given.flag("transaction-log-decoder")
+    )
+    damaged = 0
+    if not path.exists():
+        raise ToolError(f"{path} cannot be read: there is no such file")
+    try:
+        for row in dump_file(path, _content(given)):
+            if row.kind == "batch" and row.fields["position"] + row.fields["size"] > limit:
+                break
+            damaged += row.damaged
+            print(_line(row, prints, given.flag("skip-record-metadata")))
+    except OSError as problem:
+        raise ToolError(f"{path} cannot be read: {problem.strerror}") from None
+    return damaged
+
+
+def _line(row: Row, prints: bool, bare: bool) -> str:
+    if row.kind == "segment":
+        return f"Log starting offset: {row.fields['Log starting offset']}"
+    if row.kind != "record":
+        return " ".join(f"{name}: {_text(value)}" for name, value in row.fields.items())
+    fields = dict(row.fields)
+    if bare:
+        fields = {name: value for name, value in fields.items() if name in ("key", "payload")}
+        if not prints:
+            return ""
+    return "| " + " ".join(f"{name}: {_text(value)}" for name, value in fields.items())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_text)
+    return str(value)
+
+
+def _check(path: Path, given: Given) -> int:
+    """Whether an index is sound: its entries rise. Return how many do not."""
+    from moldau.cli.dump.files import dump_file
+
+    wrong = 0
+    last: tuple[int, ...] = ()
+    try:
+        for row in dump_file(path, _content(given)):
+            entry = tuple(int(value) for value in row.fields.values() if isinstance(value, int))
+            wrong += bool(row.damaged or (last and entry <= last))
+            last = entry
+    except OSError as problem:
+        raise ToolError(f"{path} cannot be read: {problem.strerror}") from None
+    if wrong:
+        print(f"{path}: {wrong} entries are damaged or not in order")
+    elif given.flag("index-sanity-check"):
+        print(f"{path} passed sanity check.")
+    return wrong
