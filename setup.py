@@ -10,6 +10,7 @@ KERNELS = (
     "moldau.client._columns",
     "moldau.log.compaction._kernel",
     "moldau.protocol._repeat",
+    "moldau.records._headers",
     "moldau.records._usual",
     "moldau.records._walk",
 )

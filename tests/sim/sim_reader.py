@@ -12,6 +12,7 @@ from typing import Any
 from sim_client import RETRIABLE, SimClient
 from torture.reading import Place, Seen
 
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -200,6 +201,8 @@ class PartitionReader:
             wait_ms=wait_ms,
             committed=self.committed,
         )
+        if row.error_code == ErrorCode.CORRUPT_MESSAGE and self.asks_again:
+            return False
         if row.error_code:
             self.complain(f"Fetch at {self.position}: error {row.error_code}")
             return False

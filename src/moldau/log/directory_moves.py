@@ -280,7 +280,7 @@ class DirectoryMoves:
 
     def _hold(self, move: _Move) -> None:
         """Everything is copied: append nothing more. Compaction, which replaces segments, ends first."""
-        if move.current in self._manager.being_cleaned:
+        if move.current in self._manager.being_cleaned or move.current.is_cutting:
             self._soon(move, _PAUSE_MS)
             return
         self._manager.being_cleaned.add(move.current)

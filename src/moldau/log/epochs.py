@@ -15,6 +15,8 @@ from moldau.log.checkpoints import read_epochs, write_epochs
 CHECKPOINT_NAME = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
+EPOCH_MAX = (1 << 31) - 1
+OFFSET_MAX = (1 << 63) - 1
 
 
 class LeaderEpochs:
@@ -78,6 +80,18 @@ class LeaderEpochs:
         """
         place = bisect_right(self._starts, offset)
         return self._epochs[place - 1] if place else UNDEFINED_EPOCH
+
+    def stretch(self, offset: int) -> tuple[int, int, int]:
+        """Where the stretch of the list that holds `offset` ends, and the lowest and the highest leader epoch
+        that its records can have: the same, where no epoch is missing in the list.
+        """
+        starts, epochs = self._starts, self._epochs
+        if not starts:
+            return OFFSET_MAX, UNDEFINED_EPOCH, EPOCH_MAX
+        if offset >= starts[-1]:
+            return OFFSET_MAX, epochs[-1], epochs[-1]
+        after = bisect_right(starts, offset)
+        return starts[after], (epochs[after - 1] if after else UNDEFINED_EPOCH), epochs[after] - 1
 
     def end_offset(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest known epoch up to `leader_epoch`, and the offset at which it ended; (-1, -1) when

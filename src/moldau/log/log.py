@@ -64,12 +64,15 @@ class Log:
     """A partition's log in its directory. `recovery.open_log` makes one."""
 
     __slots__ = (
+        "_cut",
         "_files",
         "_flusher",
+        "_holds",
         "_leader",
         "_reader",
         "_writer",
         "append",
+        "damage",
         "epochs",
         "flush_staged",
         "last_stable_offset",
@@ -116,13 +119,17 @@ class Log:
         """Called when a segment is full: a good moment to sync it."""
         self.offline_cause = ""
         """Why this log alone is offline; empty when its directory is."""
+        self.damage: tuple[int, str] | None = None
+        """The offset of the last read that met a damaged batch, and what is wrong with that."""
         self.epochs = epochs
         self.producers = producers
+        self._holds = 0
+        self._cut: CutJob | None = None  # not finished yet
         self._files = PartitionFiles(
             files, directory, descriptors, segments, snapshot_offsets, directory_dirty=directory_dirty
         )
         self._files.report_error = self._report_error
-        self._reader = Reader(segments, start_offset, end_offset)
+        self._reader = Reader(segments, start_offset, end_offset, epochs)
         self._flusher = Flusher(self._files, self._reader, epochs, flushed_end_offset)
         self._writer = Writer(
             f"{topic}-{partition}",
@@ -217,13 +224,17 @@ class Log:
         self._leader.reconfigure(self.settings)
 
     def hold(self) -> None:
-        """Append nothing more, until `release`: appends are refused with a retriable error."""
+        """Append nothing more, until `release` by each who holds it: appends are refused with a retriable
+        error.
+        """
+        self._holds += 1
         self._writer.held = True
         self._leader.reconfigure(self.settings)
 
     def release(self) -> None:
-        """Append again."""
-        self._writer.held = False
+        """Append again, unless another holds it as well."""
+        self._holds -= 1
+        self._writer.held = self._holds > 0
         self._leader.reconfigure(self.settings)
 
     def reconfigure(self, settings: TopicSettings) -> None:
@@ -345,20 +356,42 @@ class Log:
         self._truncation().to(offset)
 
     def begin_truncation(self, offset: int) -> CutJob | None:
-        """As `truncate_to`, but the cut is forced to the disk by the job, before which nothing may be
-        appended; None when no record goes.
+        """As `truncate_to`, but the cut is forced to the disk by the job; None when no record goes. Nothing
+        is appended until the job has run, and `cut_done` was called.
         """
-        return self._truncation().begin(offset)
+        return self._begun(self._truncation().begin(offset))
 
     def begin_anew(self, offset: int) -> CutJob:
         """As `truncate_fully_and_start_at`, but forced to the disk by the job, as in `begin_truncation`."""
-        return self._truncation().begin_fully(offset)
+        job = self._truncation().begin_fully(offset)
+        self._begun(job)
+        return job
+
+    def _begun(self, job: CutJob | None) -> CutJob | None:
+        if job is not None:
+            self._cut = job
+            self.hold()
+        return job
+
+    @property
+    def is_cutting(self) -> bool:
+        """Whether a cut is not safe yet, and its producers are not known."""
+        return self._cut is not None
+
+    def cut_done(self, job: CutJob) -> None:
+        """The job has run without an error."""
+        assert self._cut is job
+        self._cut = None
+        if job.producers is not None:
+            job.producers.finish()
+        self.release()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the log is empty and goes on at `offset`. OSError when the disk refuses."""
         self._truncation().fully(offset)
 
     def _truncation(self) -> Truncation:
+        self.damage = None  # if it is still there, it will be met again
         return Truncation(self._files, self._reader, self._writer, self._flusher, self.epochs, self.producers)
 
     # -- cutting the beginning ---------------------------------------------------------------------
@@ -370,6 +403,8 @@ class Log:
         if not self.log_start_offset < offset <= self.written_end_offset:
             return False
         self._reader.start_offset = offset
+        if self.damage is not None and self.damage[0] < offset:
+            self.damage = None
         if self.epochs.truncate_start(offset):
             self._files.write_epochs(self.epochs)
         return True
@@ -466,6 +501,9 @@ class Log:
         `close(clean=False)`.
         """
         self._writer.flush_staged()
+        if self._cut is not None and self._cut.producers is not None:
+            self._cut.producers.run()  # a snapshot of what was cut off would be believed at the next start
+            self._cut.producers.finish()
         files, producers = self._files, self.producers
         for segment in files.segments:
             if segment is files.active or segment.has_unwritten_indexes:

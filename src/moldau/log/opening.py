@@ -8,7 +8,7 @@ Not here: which of the two applies to a segment, and making the log (recovery.py
 
 import logging
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from moldau.log.checked_scan import UNLIMITED, CheckedScan
 from moldau.log.cutting import Cutting
@@ -187,13 +187,17 @@ class Opening:
 
     def rebuild_epochs(self, count: int, epochs: LeaderEpochs) -> None:
         """The checkpoint is missing or damaged: every batch's header says under which leader it was
-        written. Walks the first `count` segments.
+        written. Walks the first `count` segments. An epoch above that of the next batch is damaged: no crc
+        covers it.
         """
         epochs.clear()
         for segment in self._found.segments[:count]:
             try:
-                for place in segment.walk(0):
-                    if place.leader_epoch > epochs.latest():
+                for place, behind in pairwise(chain(segment.walk(0), (None,))):
+                    assert place is not None
+                    if place.leader_epoch > epochs.latest() and (
+                        behind is None or behind.leader_epoch >= place.leader_epoch
+                    ):
                         epochs.assign(place.leader_epoch, place.base_offset)
             except CorruptSegment as error:
                 logger.warning("%s: leader epochs are incomplete: %s", self._found.name, error)

@@ -2,7 +2,7 @@
 cuts a segment with all that belongs to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from moldau.core.files import Files
 from moldau.log.producers import Producers
@@ -10,6 +10,8 @@ from moldau.log.segment import BatchPlace, Segment
 from moldau.log.snapshots import load_latest_snapshot
 from moldau.log.transaction_index import AbortedTransaction
 from moldau.records.batch import CONTROL, NO_TIMESTAMP, TRANSACTIONAL
+
+_PAUSE_EVERY = 64
 
 
 def note_producer(producers: Producers, segment: Segment, place: BatchPlace) -> AbortedTransaction | None:
@@ -44,13 +46,14 @@ def rebuild_producers(
     end_offset: int,
     *,
     stale: Sequence[Segment] = (),
+    pause: Callable[[], None] | None = None,
 ) -> None:
     """The producers' state at `end_offset`: the newest snapshot up to there, and the headers of what follows
     it.
 
     `stale` are segments whose index of aborted transactions is rebuilt on the way, and forced to disk. A
     transaction may have begun long before it is aborted, so the state with which such a segment begins has to
-    be known.
+    be known. `pause` is called now and then, where other threads shall run.
     """
     position_offset = segments[0].base_offset
     snapshot_offset_max = min([end_offset, *(segment.base_offset for segment in stale)])
@@ -67,7 +70,7 @@ def rebuild_producers(
             continue
         if segment.base_offset >= end_offset:
             break
-        _replay(segment, producers, position_offset, end_offset, segment in indexed)
+        _replay(segment, producers, position_offset, end_offset, segment in indexed, pause)
     for segment in stale:
         segment.transaction_index.write(sync=True)
     if stale:
@@ -75,7 +78,12 @@ def rebuild_producers(
 
 
 def _replay(
-    segment: Segment, producers: Producers, start_offset: int, end_offset: int, note_aborts: bool
+    segment: Segment,
+    producers: Producers,
+    start_offset: int,
+    end_offset: int,
+    note_aborts: bool,
+    pause: Callable[[], None] | None,
 ) -> None:
     """Apply the segment's batches in this range."""
     start = 0
@@ -84,7 +92,9 @@ def _replay(
         if found is None:
             return
         start = found.position
-    for place in segment.walk(start):
+    for count, place in enumerate(segment.walk(start), 1):
+        if pause is not None and not count % _PAUSE_EVERY:
+            pause()
         if place.last_offset >= end_offset:
             return
         if place.base_offset >= start_offset:

@@ -219,7 +219,14 @@ class Segment:
 
     def find(self, offset: int) -> BatchPlace | None:
         """The first batch that ends at or after `offset`: the one that contains it, where there is one."""
-        entry = self.offset_index.floor_key(max(0, offset - self.base_offset))
+        found = self.locate(offset)
+        return None if found is None else found[0]
+
+    def locate(self, offset: int) -> tuple[BatchPlace, int] | None:
+        """As `find`, with the offset behind the batch before it, or of the segment's beginning."""
+        # Not the batch that ends there itself: a damaged base offset is found by the batch before it.
+        relative = offset - self.base_offset
+        entry = self.offset_index.floor_key(relative - 1) if relative > 0 else None
         tried = 0
         while True:
             try:
@@ -234,18 +241,25 @@ class Segment:
                 self.offset_index.floor_key(entry[0] - 1) if tried < _ENTRIES_TRIED_MAX and entry[0] else None
             )
 
-    def _find_from(self, position: int, offset: int, *, certain: bool) -> BatchPlace | None:
-        """As `find`, from this position on; CorruptSegment when it lies behind the offset and is not
-        `certain` to be right.
+    def _find_from(self, position: int, offset: int, *, certain: bool) -> tuple[BatchPlace, int] | None:
+        """As `locate`, from this position on; CorruptSegment when it lies behind the offset and is not
+        `certain` to be right, or a batch begins before the end of the one before it.
         """
+        next_offset = self.base_offset
         for place in self.walk(position):
+            if place.base_offset < next_offset:
+                where = f"{self.path(LOG_SUFFIX)}, position {place.position}"
+                raise CorruptSegment(
+                    f"{where}: offset {place.base_offset} after {next_offset - 1}; one of the two is wrong"
+                )
             if place.base_offset > offset and place.position == position and not certain:
                 raise CorruptSegment(f"{self.path(INDEX_SUFFIX)} leads behind offset {offset}")
             if place.last_offset >= offset:
                 if place.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
                     where = f"{self.path(LOG_SUFFIX)}, position {place.position}"
                     raise CorruptSegment(f"{where}: a batch claims offset {place.last_offset}")
-                return place
+                return place, next_offset
+            next_offset = place.last_offset + 1
         return None
 
     # -- indexes -----------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ Whole batches go. Truncated below the first segment, the log is empty and contin
 below the log start offset, that falls too. Staged batches are written first, so that they are cut like the
 rest.
 
-On the event loop nothing waits for the disk: `begin` cuts and returns a `CutJob`, which a worker thread runs;
-until it has run, nothing may be appended. Where later segments are removed the rest of the cut comes after
-that, in a second step. In between the log is whole, and ends where the removed segments began.
+On the event loop nothing waits for the disk: `begin` cuts and returns a `CutJob`, which a worker thread runs.
+Until it has run, nothing may be appended: a crash could undo the cut, and producers may not be known yet
+(producers_rebuild.py). Where later segments are removed the rest of the cut comes after that, in a second
+step. In between the log is whole, and ends where the removed segments began.
 
 Invariants: afterwards offsets, indexes, leader epochs, producers and transactions are as if the removed
 batches had never been appended, also after a restart; a crash in between leaves a log without gaps, and the
@@ -26,8 +27,9 @@ from moldau.log.epochs import LeaderEpochs
 from moldau.log.flushing import Flusher
 from moldau.log.partition_files import PartitionFiles
 from moldau.log.producers import UNKNOWN_COORDINATOR_EPOCH, Producers, ProducerState
+from moldau.log.producers_rebuild import ProducersRebuild
 from moldau.log.reader import Reader
-from moldau.log.rebuild import cut_segment, rebuild_producers
+from moldau.log.rebuild import cut_segment
 from moldau.log.segment import CorruptSegment
 from moldau.log.writer import Writer
 
@@ -35,26 +37,37 @@ logger = logging.getLogger(__name__)
 
 
 class CutJob:
-    """Forces a cut to the disk."""
+    """Forces a cut to the disk, and reads the producers anew where they do not follow from before."""
 
-    __slots__ = ("_descriptor", "_directory", "_files", "unfinished")
+    __slots__ = ("_descriptor", "_directory", "_files", "producers", "unfinished")
 
-    def __init__(self, files: Files, directory: str, descriptor: int | None, *, unfinished: bool) -> None:
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        descriptor: int | None,
+        *,
+        unfinished: bool,
+        producers: ProducersRebuild | None = None,
+    ) -> None:
         """`descriptor`: a duplicate of the cut file's, which the job closes."""
         self._files = files
         self._directory = directory
         self._descriptor = descriptor
         self.unfinished = unfinished
         """Whether the cut goes on afterwards: call `begin` again."""
+        self.producers = producers
 
     def run(self) -> None:
-        """Sync, in any thread; after an OSError, run it again or `close` it."""
+        """Sync and read, in any thread; after an OSError, run it again or `close` it."""
         if self._descriptor is not None:
             self._files.sync(self._descriptor)
             self.close()
         # The log may have been deleted meanwhile; then there is nothing left to keep.
         with contextlib.suppress(FileNotFoundError):
             self._files.sync_directory(self._directory)
+            if self.producers is not None:
+                self.producers.run()
 
     def close(self) -> None:
         """It will not be run again."""
@@ -98,6 +111,8 @@ class Truncation:
     def _run(self, job: CutJob) -> None:
         try:
             job.run()
+            if job.producers is not None:
+                job.producers.finish()
         except OSError as error:
             job.close()
             self._files.report_error(error)
@@ -118,7 +133,6 @@ class Truncation:
             # What may fail for want of a descriptor comes before the cut: then nothing is cut.
             if unfinished:
                 offset = min(each.base_offset for each in files.segments if each.base_offset > offset)
-                self._cut_producers(offset)
                 self._begin_cut()
                 # Before the cut: a power cut must not leave a hole with these segments behind it.
                 while files.active.base_offset >= offset:
@@ -133,15 +147,21 @@ class Truncation:
                 files.file_system.close(descriptor)
             files.report_error(error)
             raise
-        return CutJob(files.file_system, files.directory, descriptor, unfinished=unfinished)
+        return CutJob(
+            files.file_system,
+            files.directory,
+            descriptor,
+            unfinished=unfinished,
+            producers=self._cut_producers(offset),
+        )
 
-    def _cut_producers(self, end_offset: int) -> None:
-        """The producers' state at the log's new end."""
+    def _cut_producers(self, end_offset: int) -> ProducersRebuild | None:
+        """Cut the producers' state to the log's new end; what must run for that, if it is not known."""
         producers = self._producers
         if not (producers.ongoing or producers.transactions.unreplicated) and all(
             state.coordinator_epoch == UNKNOWN_COORDINATOR_EPOCH for state in producers.states.values()
         ):
-            # There never was a transaction. Reading the log again takes a second for 200,000 batches.
+            # There never was a transaction.
             cut = {
                 producer_id: _before(state, end_offset)
                 for producer_id, state in producers.states.items()
@@ -149,29 +169,8 @@ class Truncation:
             }
             if None not in cut.values():
                 producers.states.update((key, state) for key, state in cut.items() if state is not None)
-                return
-        files = self._files
-        states, unreplicated = dict(producers.states), list(producers.transactions.unreplicated)
-        try:
-            rebuild_producers(
-                files.file_system,
-                files.directory,
-                files.snapshot_offsets,
-                files.segments,
-                producers,
-                end_offset,
-            )
-        except OSError:
-            producers.load(states)
-            producers.transactions.unreplicated[:] = unreplicated
-            raise
-        except CorruptSegment as error:
-            logger.error(
-                "%s. Of the producers before offset %d not all are known: a retry of theirs may be taken "
-                "for a new batch",
-                error,
-                end_offset,
-            )
+                return None
+        return ProducersRebuild(self._files, producers, end_offset)
 
     def _cut_active(self, offset: int) -> int:
         """Cut the last segment at the batch that contains `offset`; returns the log's end."""
@@ -180,14 +179,12 @@ class Truncation:
             place = segment.find(offset)
             if place is not None:
                 offset = min(offset, place.base_offset)
-            self._cut_producers(offset)
             self._begin_cut()
             if place is not None:
                 cut_segment(segment, place.position, offset)
         except CorruptSegment as error:
             logger.error("%s. All of this segment is cut off, and fetched from the leader again", error)
             offset = segment.base_offset
-            self._cut_producers(offset)
             self._begin_cut()
             cut_segment(segment, 0, offset)
         return offset

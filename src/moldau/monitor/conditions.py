@@ -89,6 +89,14 @@ CONDITIONS: dict[str, Kind] = {
         "The message has the cause. On a full disk make room: it is tried again by itself. Of a damaged log "
         "restore the files, or move its folder away if its records may be lost, and restart the broker.",
     ),
+    "partitions-damaged": Kind(
+        _FAIL,
+        "A batch in a file of this broker is not what was written (the disk or another program changed it): "
+        "consumers and followers that come there get CORRUPT_MESSAGE.",
+        "Where another replica is in sync, stop this broker, which makes that one lead, move the partition's "
+        "folder away, and start it: the log is fetched again. Where there is none, consumers must be set "
+        "behind the damage. Look at the disk.",
+    ),
     "internal-topics-missing": Kind(
         _FAIL,
         "__consumer_offsets or __transaction_state could not be created: consumer groups or transactions do "

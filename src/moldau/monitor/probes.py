@@ -192,8 +192,8 @@ def connection_memory(
 
 
 def partitions(part: Callable[[], ReplicasSource | None], node_id: int) -> Probe:
-    """partitions-unopened, offline-partitions and under-min-isr, of the partitions here; at-min-isr, of those
-    that this broker leads.
+    """partitions-unopened, partitions-damaged, offline-partitions and under-min-isr, of the partitions here;
+    at-min-isr, of those that this broker leads.
     """
 
     def probe() -> Found:
@@ -201,6 +201,7 @@ def partitions(part: Callable[[], ReplicasSource | None], node_id: int) -> Probe
         if here is None:
             return
         unopened = [f"{name} ({cause})" for name, cause in sorted(here.unopened.items())]
+        damaged: list[str] = []
         closed: list[str] = []
         under: list[str] = []
         at_min: list[str] = []
@@ -209,6 +210,10 @@ def partitions(part: Callable[[], ReplicasSource | None], node_id: int) -> Probe
                 unopened.append(f"{each.topic}-{each.index} ({each.log.offline_cause})")
             elif not each.online:
                 closed.append(f"{each.topic}-{each.index}")
+            if each.log.damage is not None:
+                damaged.append(
+                    f"{each.topic}-{each.index} from offset {each.log.damage[0]} ({each.log.damage[1]})"
+                )
             in_sync_count = len(each.isr)
             if in_sync_count < len(each.replicas):
                 if in_sync_count < each.min_in_sync:
@@ -217,6 +222,8 @@ def partitions(part: Callable[[], ReplicasSource | None], node_id: int) -> Probe
                     at_min.append(f"{each.topic}-{each.index}")
         if unopened:
             yield condition("partitions-unopened", f"could not be opened or created: {_some(unopened)}")
+        if damaged:
+            yield condition("partitions-damaged", f"cannot be read: {_some(damaged)}")
         if closed:
             yield condition("offline-partitions", f"on this broker, offline: {_some(closed)}")
         if under:

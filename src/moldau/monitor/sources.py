@@ -56,6 +56,9 @@ class LogSource(Protocol):
     def offline_cause(self) -> str: ...
 
     @property
+    def damage(self) -> tuple[int, str] | None: ...
+
+    @property
     def settings(self) -> SegmentsSettings: ...
 
     @property

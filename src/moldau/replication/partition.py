@@ -699,7 +699,7 @@ class Partition:
             self._make_cut_safe(job, offset)
 
     def _make_cut_safe(self, job: "CutJob", offset: int) -> None:
-        leader_epoch = self.leader_epoch
+        leader_epoch, source = self.leader_epoch, self.log
 
         def done(error: OSError | None) -> None:
             if error is not None:
@@ -708,9 +708,11 @@ class Partition:
                     self.group_commit.run_beside_soon(job.run, done)
                 else:
                     job.close()
-            elif not self.online:
                 return
-            elif job.unfinished and self.leader_epoch == leader_epoch and not self.leads:
+            source.cut_done(job)
+            if not self.online:
+                return
+            if job.unfinished and self.leader_epoch == leader_epoch and not self.leads:
                 self._truncate(offset)
             else:
                 self._carry_out(self._role.cut_is_safe())

@@ -58,7 +58,9 @@ def read_batches(
         except OffsetOutOfRange:
             return Read(index, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=start_offset)
         except CorruptSegment as error:
-            log.error("%s-%d cannot be read at offset %d: %s", source.topic, index, offset, error)
+            if source.damage is None or source.damage[1] != str(error):  # readers ask again and again
+                log.error("%s-%d cannot be read at offset %d: %s", source.topic, index, offset, error)
+            source.damage = (offset, str(error))
             return Read(index, ErrorCode.CORRUPT_MESSAGE)
         except OSError as error:
             failed(error)

@@ -16,6 +16,7 @@ TWINS = {
     "moldau.client._columns": "moldau.client.columns",
     "moldau.log.compaction._kernel": "moldau.log.compaction.kernel",
     "moldau.protocol._repeat": "moldau.protocol.repeat",
+    "moldau.records._headers": "moldau.records.headers",
     "moldau.records._usual": "moldau.records.usual",
     "moldau.records._walk": "moldau.records.walk",
 }

@@ -175,7 +175,7 @@ def test_a_log_moves_while_it_is_appended_to():
     assert new.producers.states == old.producers.states
     assert storage.folders() == ["/a/t-0.-delete", "/b/t-0"]
     assert not storage.files.exists("/b/t-0/replica-moved")
-    assert storage.append(5) == 0
+    assert storage.append(5, leader_epoch=3) == 0
     storage.settle()
     assert storage.folders() == ["/b/t-0"]
     storage.manager.close()

@@ -11,6 +11,8 @@ from moldau.core.simulated_files import Crash, SimulatedFiles
 from moldau.log.log import Log, OffsetOutOfRange
 from moldau.log.recovery import open_log
 from moldau.log.transaction_index import AbortedTransaction
+from moldau.log.truncation import CutJob
+from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import iter_batches
 from moldau.records.builder import build_batch
 from moldau.records.control import ControlType, EndTransactionMarker
@@ -428,8 +430,7 @@ def test_a_truncation_that_cannot_write_what_is_staged_cuts_nothing(replica: Rep
 
 
 @pytest.mark.parametrize("offset", [2, 9])
-def test_with_no_descriptor_left_nothing_is_cut_and_a_second_attempt_cuts_all(offset: int) -> None:
-    """Producers are read anew from the log first: that may fail for a moment."""
+def test_with_no_descriptor_left_the_producers_are_read_by_a_second_attempt(offset: int) -> None:
     replica = Replica()
     for number in range(16):
         replica.produce(1, number)
@@ -438,21 +439,69 @@ def test_with_no_descriptor_left_nothing_is_cut_and_a_second_attempt_cuts_all(of
     replica.log.flush_staged()
     replica.log = replica.reopened()
     replica.files.remove("/d/t-0/00000000000000000008.snapshot")
-    before = replica.offsets()
-
-    def fault(found: str, path: str) -> None:
-        if found == "read" and path.endswith("/00000000000000000000.log"):
-            raise OSError(errno.EMFILE, "too many open files")
-
-    replica.files.fault = fault
-    with pytest.raises(OSError, match="too many"):
-        replica.log.begin_truncation(offset)
-    replica.files.fault = lambda operation, path: None
-    assert replica.offsets() == before
-    assert replica.log.log_end_offset == 16
-    replica.log.truncate_to(offset)
+    while True:
+        job = replica.log.begin_truncation(offset)
+        assert job is not None
+        replica.files.fault = no_reads
+        with pytest.raises(OSError, match="too many"):
+            job.run()
+        assert replica.log.is_cutting
+        replica.files.fault = lambda operation, path: None
+        job.run()
+        replica.log.cut_done(job)
+        if not job.unfinished:
+            break
     assert replica.log.log_end_offset == offset
     assert replica.log.producers.states[1].last_sequence == offset - 1
+
+
+def no_reads(operation: str, path: str) -> None:
+    if operation == "read" and path.endswith("/00000000000000000000.log"):
+        raise OSError(errno.EMFILE, "too many open files")
+
+
+def cut_amid_transactions(replica: Replica) -> CutJob:
+    """Two hundred transactions, of which the last marker is cut off; a job that has not run."""
+    for number in range(200):
+        replica.transact(1, number)
+        replica.end(1, ControlType.COMMIT)
+    replica.log.flush_staged()
+    reads = 0
+
+    def count(operation: str, path: str) -> None:
+        nonlocal reads
+        reads += operation == "read"
+
+    replica.files.fault = count
+    job = replica.log.begin_truncation(399)
+    replica.files.fault = lambda operation, path: None
+    assert reads < 20, "each marker is read on the event loop"
+    assert job is not None
+    return job
+
+
+def test_after_a_cut_amid_transactions_nothing_is_appended_before_its_producers_are_known(
+    replica: Replica,
+) -> None:
+    job = cut_amid_transactions(replica)
+    data = memoryview(bytes(build_batch([Record(0, NOW_MS, b"k", b"v")])))
+    assert replica.log.append(data, 0, NOW_MS).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    replica.log.hold()  # another one holds it as well
+    job.run()
+    replica.log.cut_done(job)
+    assert replica.log.append(data, 0, NOW_MS).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    replica.log.release()
+    assert dict(replica.log.producers.ongoing) == {398: 1}, "its marker has not been"
+    assert replica.log.producers.states[1].last_sequence == 199
+    assert replica.log.append(data, 0, NOW_MS).error_code == 0
+
+
+def test_a_stop_before_the_producers_are_known_leaves_no_snapshot_of_what_was_cut(replica: Replica) -> None:
+    job = cut_amid_transactions(replica)
+    replica.log.close()
+    job.close()
+    log = replica.open(clean=True, recovery_point=399)
+    assert dict(log.producers.ongoing) == {398: 1}
 
 
 def test_damage_before_the_cut_does_not_hinder_it(replica: Replica, caplog: pytest.LogCaptureFixture) -> None:

@@ -46,6 +46,7 @@ class FakeLog:
     log_start_offset: int = 0
     log_end_offset: int = 0
     offline_cause: str = ""
+    damage: tuple[int, str] | None = None
     size_bytes: int = 0
     segments: tuple[int, ...] = (0,)
     settings: FakeSettings = field(default_factory=FakeSettings)

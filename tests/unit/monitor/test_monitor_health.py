@@ -97,6 +97,14 @@ def test_a_topic_that_found_no_room_is_named_until_it_has_some(world: World) -> 
     assert world.names() == []
 
 
+def test_a_partition_whose_file_is_damaged_is_named_with_the_place(world: World) -> None:
+    world.replicas.all = [FakePartition("a", 0), FakePartition("b", 1)]
+    world.replicas.all[1].log.damage = (42, "00.log is damaged at position 7")
+    (cause,) = world.health.verdict().causes
+    assert cause.name == "partitions-damaged"
+    assert cause.message == "cannot be read: b-1 from offset 42 (00.log is damaged at position 7)"
+
+
 def test_partitions_here_that_are_offline_or_under_min_isr(world: World) -> None:
     world.replicas.all = [FakePartition("a", 0, online=False), FakePartition("b", 1)]
     world.replicas.all[1].log.settings.min_insync_replicas = 2

@@ -36,6 +36,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.settings = TopicSettings()
         self.offline_cause = ""
+        self.damage: tuple[int, str] | None = None
         self.offline = False
         self.log_start_offset = 0
         self.log_end_offset = self.written_end_offset = self.flushed_end_offset = 0

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import functools
 import random
+import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -468,6 +469,29 @@ async def test_a_cut_that_cannot_be_forced_to_the_disk_for_a_moment_is_forced_la
     monkeypatch.setattr(CutJob, "run", fails_once)
     partition.diverged(1, 0, 1)
     await until(lambda: broker.fetches == [FetchFrom(2, 1, 1)])
+
+
+@in_a_loop
+async def test_who_is_elected_before_its_cut_is_on_the_disk_appends_only_afterwards(tmp_path: Path) -> None:
+    """A crash of the machine could bring back what was cut off, behind what was appended since."""
+    broker = Broker(tmp_path, 1)
+    broker.become(state_of(1, 0))
+    for text in (b"a", b"b"):
+        broker.append(text)
+    broker.group_commit.flush()
+    broker.become(state_of(2, 1))
+    blocked = threading.Event()
+    broker.workers.submit(blocked.wait, 60)
+    broker.partition.diverged(1, 0, 1)
+    partition = broker.become(state_of(1, 2))
+    assert partition.leads
+    refused = partition.append(batch_of(b"c"), broker.clock.now_ms(), -1)
+    assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    blocked.set()
+    await until(lambda: not partition.log.is_cutting)
+    broker.append(b"d")
+    broker.group_commit.flush()
+    assert broker.values() == [b"a", b"d"]
 
 
 @in_a_loop

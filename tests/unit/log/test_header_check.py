@@ -1,0 +1,133 @@
+"""What is read from a file whose headers a disk has changed, before what the crc covers."""
+
+import logging
+
+import pytest
+
+from moldau.core.settings.topic import TopicSettings
+from moldau.core.simulated_files import SimulatedFiles
+from moldau.log.log import CorruptSegment, Log
+from moldau.log.recovery import open_log
+from moldau.protocol.errors import ErrorCode
+from moldau.records.batch import iter_batches
+from moldau.records.builder import build_simple_batch
+from moldau.replication.reading import read_batches
+
+NOW_MS = 1_700_000_000_000
+RECORDS, BATCHES, PER_EPOCH = 2, 30, 10
+END = RECORDS * BATCHES
+BATCH = build_simple_batch([(b"key", b"value" * 40)] * RECORDS, NOW_MS)
+PATH = "/t-0/00000000000000000000.log"
+
+
+def written(files: SimulatedFiles, **settings: object) -> Log:
+    """Thirty batches of three leader epochs, with an index entry for every third."""
+    log = open_log(files, "/t-0", "t", 0, TopicSettings(index_interval_bytes=600, **settings)).log
+    for number in range(BATCHES):
+        log.append(memoryview(bytearray(BATCH)), 1 + 2 * (number // PER_EPOCH), NOW_MS)
+        log.flush_staged()
+    return log
+
+
+def offsets_read(log: Log, start: int, max_bytes: int) -> tuple[list[int], bool]:
+    """Base offsets that a reader gets who begins at `start`, each with its own records; whether it got to the
+    end.
+    """
+    found: list[int] = []
+    while start < END:
+        try:
+            data = log.read(start, max_bytes, end_offset=END)
+        except CorruptSegment:
+            return found, False
+        assert data
+        for view in iter_batches(data):
+            assert view.next_offset > start, "a reader would go back"
+            assert view.crc_is_valid()
+            found.append(view.base_offset)
+            start = view.next_offset
+    return found, True
+
+
+@pytest.mark.parametrize("max_bytes", [100, len(BATCH) + 30, 2000, 1 << 20])
+@pytest.mark.parametrize("byte", [0, 3, 6, 7, 12, 15, 16])
+@pytest.mark.parametrize("batch", [0, 1, 9, 10, 14, 29])
+def test_no_reader_gets_a_batch_with_a_wrong_offset_or_epoch(batch: int, byte: int, max_bytes: int) -> None:
+    for bit in range(8):
+        files = SimulatedFiles()
+        log = written(files)
+        files.flip_bit(PATH, 8 * (batch * len(BATCH) + byte) + bit)
+        log._reader.forget()  # what was just written is in memory
+        damaged = RECORDS * batch
+        sound = list(range(0, damaged, RECORDS))
+        # The first batch of an epoch could be the one that is damaged.
+        unsure = damaged - RECORDS if batch % PER_EPOCH == 1 and batch > PER_EPOCH else damaged
+        found, complete = offsets_read(log, 0, max_bytes)
+        assert not complete
+        assert found in (sound, sound[: unsure // RECORDS]), (byte, bit)
+        for start in (damaged, damaged + 1):
+            found, complete = offsets_read(log, start, max_bytes)
+            assert found == [], (byte, bit, start)
+        if batch + 3 < BATCHES:
+            assert offsets_read(log, END - RECORDS, max_bytes) == ([END - RECORDS], True)
+
+
+def test_a_wrong_length_gives_no_other_records_than_those_whose_crc_is_wrong() -> None:
+    for byte in (8, 9, 10, 11):
+        for bit in range(8):
+            files = SimulatedFiles()
+            log = written(files)
+            files.flip_bit(PATH, 8 * (5 * len(BATCH) + byte) + bit)
+            log._reader.forget()
+            data = log.read(0, 1 << 20, end_offset=END)
+            whole = [view.base_offset for view in iter_batches(data) if view.crc_is_valid()]
+            assert whole == [0, 2, 4, 6, 8]
+            try:
+                views = list(iter_batches(log.read(10, 1 << 20, end_offset=END)))
+            except CorruptSegment:
+                continue
+            assert not any(view.crc_is_valid() for view in views)
+
+
+def test_a_wrong_list_of_leader_epochs_makes_no_log_unreadable() -> None:
+    log = written(SimulatedFiles())
+    log._reader.forget()
+    for entries in ([(7, 0)], [(1, 0), (2, 20)], [(0, 30)], [(1, 10), (9, 20), (11, 30)], []):
+        log.epochs.replace(entries)
+        for max_bytes in (2000, 1 << 20):
+            assert offsets_read(log, 0, max_bytes) == (list(range(0, END, RECORDS)), True), entries
+
+
+def test_gaps_of_compaction_are_no_damage() -> None:
+    files = SimulatedFiles()
+    log = written(files)
+    size = len(BATCH)
+    kept = [number for number in range(BATCHES) if number % 4]
+    segment = log.segments[0]
+    content = b"".join(segment.read(size * number, size) for number in kept)
+    segment.write([content], len(content), 0)
+    segment.size_bytes = len(content)
+    log.segments[0].offset_index.keep(0)
+    log._reader.forget()
+    for max_bytes in (size + 30, 2000, 1 << 20):
+        assert offsets_read(log, 0, max_bytes) == ([RECORDS * number for number in kept], True)
+    assert offsets_read(log, 17, 1 << 20)[0][0] == 18
+
+
+def test_readers_are_told_and_the_log_says_it_once(caplog: pytest.LogCaptureFixture) -> None:
+    files = SimulatedFiles()
+    log = written(files)
+    files.flip_bit(PATH, 8 * (5 * len(BATCH) + 7) + 1)
+    log._reader.forget()
+
+    def ask(offset: int) -> int:
+        row = read_batches(log, offset, 1 << 20, END, END, END, False, True, lambda error: None)
+        return row.error_code
+
+    with caplog.at_level(logging.ERROR):
+        assert [ask(10), ask(10), ask(11), ask(40)] == [*[ErrorCode.CORRUPT_MESSAGE] * 3, 0]
+    assert len(caplog.messages) == 1
+    assert "t-0 cannot be read at offset 10" in caplog.messages[0]
+    assert log.damage is not None
+    assert "position" in log.damage[1]
+    log.increment_log_start_offset(30)
+    assert log.damage is None, "what was damaged is gone"
