@@ -85,6 +85,7 @@ ALLOWED = {
     "core/slow_lane.py": "the default of a counter that the node hands in",
     "core/settings/sources.py": "the file of settings, read before there is a node",
     "records/walk.py": "a pause in a worker's thread, where there is no kernel",
+    "log/producers_rebuild.py": "a pause in a worker's thread",
     "log/loading.py": "a lock between the threads that open logs",
     "log/compaction/clean.py": "defaults for the worker process",
     "log/compaction/kernel.py": "the secret of a hash table, which changes no result",
