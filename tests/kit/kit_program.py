@@ -54,7 +54,21 @@ def target(lines: Path, bootstrap: str, topic: str, database: str) -> None:
     loop.run(write)
 
 
-JOBS = {"delivery": delivery, "target": target}
+def table(lines: Path, bootstrap: str, topic: str, snapshot: str) -> None:
+    """Write numbers into a table that takes snapshots all the time; what is noted was flushed."""
+    from moldau.kit.table import Table
+
+    begin = len(lines.read_text().splitlines()) if lines.exists() else 0
+    with Table(topic, bootstrap_servers=bootstrap, snapshot=snapshot, snapshot_seconds=0.01) as content:
+        for turn in range(begin, 100_000):
+            for key in range(40):
+                content[f"k{(turn * 7 + key) % 100}"] = turn
+            del content[f"k{turn % 100}"]
+            content.flush()
+            note(lines, str(turn))
+
+
+JOBS = {"delivery": delivery, "target": target, "table": table}
 
 if __name__ == "__main__":
     JOBS[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

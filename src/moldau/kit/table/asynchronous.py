@@ -1,0 +1,99 @@
+"""A table for asyncio: what waits is awaited, and changes are an asynchronous iterator.
+
+async with AsyncTable("prices", bootstrap_servers=...) as prices:
+    prices["EURUSD"] = 1.09
+    await prices.flush()
+    async for change in prices.changes():
+        ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Any
+
+from moldau.kit.errors import BadCall, TimedOut
+from moldau.kit.table.table import Change, Table
+
+
+class AsyncTable:
+    """A Table whose waiting does not block the event loop; `table` is the table itself."""
+
+    def __init__(self, topic: str, **arguments: Any) -> None:
+        self.table = Table(topic, **arguments)
+
+    async def __aenter__(self) -> AsyncTable:
+        await asyncio.to_thread(self.table.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.table.close)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.table[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The key's value, or the default."""
+        return self.table.get(key, default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.table[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self.table[key]
+
+    async def flush(self, timeout_seconds: float | None = None) -> None:
+        """Wait until all writes are on the brokers and in this table."""
+        await asyncio.to_thread(self.table.flush, timeout_seconds)
+
+    async def wait_for(
+        self,
+        key: Any,
+        timeout_seconds: float | None = None,
+        condition: Callable[[Any], bool] = lambda value: True,
+    ) -> Any:
+        """The key's value, once it is there and the condition holds for it. Raises TimedOut."""
+
+        def holds() -> bool:
+            return key in self.table and condition(self.table[key])
+
+        changed = asyncio.Event()
+        home = asyncio.get_running_loop()
+        end = self.table.watch(lambda change: home.call_soon_threadsafe(changed.set))
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while not holds():
+                    await changed.wait()
+                    changed.clear()
+        except TimeoutError:
+            raise TimedOut(
+                f"{key!r} was not in the table of {self.table.topic} within {timeout_seconds} s"
+            ) from None
+        finally:
+            end()
+        return self.table[key]
+
+    async def changes(self, limit: int = 10_000) -> AsyncIterator[Change]:
+        """Every change from now on; raises BadCall if the program is more than `limit` behind."""
+        queue: asyncio.Queue[Change] = asyncio.Queue()
+        home = asyncio.get_running_loop()
+        end = self.table.watch(lambda change: home.call_soon_threadsafe(queue.put_nowait, change))
+        try:
+            while True:
+                if queue.qsize() > limit:
+                    raise BadCall(
+                        f"changes of {self.table.topic} come faster than they are taken: {queue.qsize()} wait"
+                    )
+                yield await queue.get()
+        finally:
+            end()
