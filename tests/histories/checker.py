@@ -19,9 +19,10 @@ from histories.index import Index
 from histories.judge_groups import judge_groups
 from histories.judge_polls import judge_polls
 from histories.judge_transactions import judge_transactions
+from histories.judge_trims import judge_trims
 from histories.judge_writes import judge_writes
 
-JUDGES = (judge_writes, judge_transactions, judge_polls, judge_groups)
+JUDGES = (judge_writes, judge_transactions, judge_polls, judge_groups, judge_trims)
 
 
 @dataclass(slots=True)

@@ -19,12 +19,14 @@ POLL_BACK = "non-monotonic poll"
 SEND_BACK = "non-monotonic send"
 LOST_COMMIT = "lost commit"
 """A group stands elsewhere than at its last acknowledged commit or at one that may have come after it."""
+DELETED_READ = "deleted read"
+"""The final reading holds a record that DeleteRecords had deleted."""
 INVENTED = "invented"
 """A record that nobody sent, or in another partition than it was sent to."""
 
 KINDS = (
     LOST, UNSEEN, DUPLICATE, INCONSISTENT, ABORTED_READ, TORN, POLL_SKIP, POLL_BACK, SEND_BACK, LOST_COMMIT,
-    INVENTED,
+    DELETED_READ, INVENTED,
 )  # fmt: skip
 
 

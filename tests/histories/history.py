@@ -107,6 +107,17 @@ class Resume:
 
 
 @dataclass(slots=True)
+class Trim:
+    """Records of a partition below `offset` were deleted, or were asked to be (DeleteRecords)."""
+
+    place: Place
+    offset: int
+    invoked_s: float
+    outcome: Outcome = UNKNOWN
+    ended_s: float = math.inf
+
+
+@dataclass(slots=True)
 class Fault:
     """What was done to the cluster. `bit`: somebody noticed (a leader changed, a connection broke, a request
     had to be repeated); a fault that nobody noticed proves nothing."""
@@ -127,7 +138,14 @@ class History:
     commits: list[Commit] = field(default_factory=list)
     resumes: list[Resume] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    trims: list[Trim] = field(default_factory=list)
     final: dict[Place, list[tuple[int, str]]] = field(default_factory=dict)
     """The reading of everything with read_committed, after all was healed: offsets and values."""
     final_ends: dict[Place, int] = field(default_factory=dict)
     """How far that reading got in each partition."""
+
+    def trimmed_to(self, place: Place) -> int:
+        """Below which offset of a partition records may have been deleted."""
+        return max(
+            (one.offset for one in self.trims if one.place == place and one.outcome != FAILED), default=0
+        )

@@ -22,6 +22,7 @@ class Index:
         """What was first seen at each offset, by any reader."""
         self.final_offsets: dict[str, list[tuple[Place, int]]] = {}
         """Where the final reading found each value."""
+        self._trimmed = {trim.place: history.trimmed_to(trim.place) for trim in history.trims}
         self.contradictions: list[Complaint] = []
         committed: dict[Place, set[int]] = {}
         all_offsets: dict[Place, set[int]] = {}
@@ -43,6 +44,10 @@ class Index:
         """The offsets from `start` up to, not including, `end` that some reader of that isolation saw."""
         offsets = (self._committed if committed else self._all).get(place, [])
         return offsets[bisect_left(offsets, start) : bisect_left(offsets, end)]
+
+    def may_be_deleted(self, send: Send) -> bool:
+        """Whether DeleteRecords may have taken it away."""
+        return send.offset is not None and send.offset < self._trimmed.get(send.place, 0)
 
     def transaction_of(self, send: Send) -> Transaction | None:
         """The send's transaction, one that nobody noted being one that was never ended."""

@@ -31,7 +31,11 @@ def judge_transactions(index: Index, counts: Counter[str]) -> Iterator[Complaint
         assert transaction is not None
         there = [send for send in sends if send.value in index.final_offsets]
         gone = [
-            send for send in sends if send.value not in index.final_offsets and send.outcome == ACKNOWLEDGED
+            send
+            for send in sends
+            if send.value not in index.final_offsets
+            and send.outcome == ACKNOWLEDGED
+            and not index.may_be_deleted(send)
         ]
         if transaction.must_be_seen:
             counts["transactions committed"] += 1

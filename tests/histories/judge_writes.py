@@ -41,7 +41,9 @@ def judge_writes(index: Index, counts: Counter[str]) -> Iterator[Complaint]:
         if send.transaction is not None:
             continue
         if send.outcome == ACKNOWLEDGED:
-            if not found and send.acks == -1:
+            if not found and index.may_be_deleted(send):
+                counts["deleted"] += 1
+            elif not found and send.acks == -1:
                 yield missing(index, send)
             elif not found:
                 counts["lost, acks=1"] += 1

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
-from histories.history import Commit, Fault, History, Poll, Resume, Send, Transaction
+from histories.history import Commit, Fault, History, Poll, Resume, Send, Transaction, Trim
 
-Item = Send | Transaction | Poll | Commit | Resume | Fault
+Item = Send | Transaction | Poll | Commit | Resume | Fault | Trim
 _TYPES: dict[str, type[Any]] = {
     "send": Send, "transaction": Transaction, "poll": Poll, "commit": Commit, "resume": Resume,
-    "fault": Fault,
+    "fault": Fault, "trim": Trim,
 }  # fmt: skip
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 
@@ -33,7 +33,7 @@ def to_line(item: Item) -> str:
 def to_lines(history: History) -> Iterator[str]:
     """The whole history, the final reading too."""
     for items in (history.transactions, history.sends, history.polls, history.commits, history.resumes,
-                  history.faults):  # fmt: skip
+                  history.faults, history.trims):  # fmt: skip
         yield from map(to_line, items)
     for place, records in history.final.items():
         yield json.dumps({"final": [place, history.final_ends.get(place, 0), records]})
@@ -58,6 +58,7 @@ def from_lines(lines: Iterable[str]) -> History:
     history.sends, history.transactions = [*found["send"].values()], [*found["transaction"].values()]
     history.polls, history.commits = [*found["poll"].values()], [*found["commit"].values()]
     history.resumes, history.faults = [*found["resume"].values()], [*found["fault"].values()]
+    history.trims = [*found["trim"].values()]
     return history
 
 
@@ -75,6 +76,8 @@ def _item(kind: type[Any], values: list[Any]) -> Any:
 def _key(item: Item, number: int) -> Any:
     if isinstance(item, Send | Transaction):
         return item.producer, item.number
+    if isinstance(item, Trim):
+        return item.place, item.offset, item.invoked_s
     if isinstance(item, Commit):
         return item.group, item.place, item.offset, item.invoked_s
     if isinstance(item, Fault):

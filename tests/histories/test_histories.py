@@ -7,6 +7,7 @@ import pytest
 from histories.checker import check
 from histories.complaint import (
     ABORTED_READ,
+    DELETED_READ,
     DUPLICATE,
     INCONSISTENT,
     INVENTED,
@@ -30,6 +31,7 @@ from histories.history import (
     Resume,
     Send,
     Transaction,
+    Trim,
 )
 from histories.lines import from_lines, to_lines
 
@@ -134,6 +136,14 @@ BROKEN: dict[str, tuple[str, History]] = {
             resumes=[Resume("g", HERE, 1, 5, 6)],
         ),
     ),
+    "a deleted record is there again": (
+        DELETED_READ,
+        history(*THREE, final=[V1, V2], trims=[Trim(HERE, 2, 1, ACKNOWLEDGED, 2)]),
+    ),
+    "more than was deleted is gone": (
+        LOST,
+        history(*THREE, final=[V2], trims=[Trim(HERE, 1, 1, ACKNOWLEDGED, 2)]),
+    ),
     "a group has forgotten": (
         LOST_COMMIT,
         history(
@@ -175,6 +185,18 @@ KEPT: dict[str, History] = {
         sent(0, 0, transaction=1), sent(1, 1), final=[V1], transactions=[Transaction("p", 1, True)]
     ),
     "a consumer seeks": history(*THREE, final=[V0, V1, V2], polls=[poll(V0, V1), poll(V0, began=0)]),
+    "what was deleted, or may have been, is gone": history(
+        *THREE,
+        sent(3, 3, transaction=1),
+        sent(4, 4, transaction=1),
+        sent(5, 5),
+        final=[(4, "v4"), (5, "v5")],
+        transactions=[COMMITTED],
+        trims=[Trim(HERE, 2, 1, ACKNOWLEDGED, 2), Trim(HERE, 4, 1), Trim(HERE, 6, 1, FAILED, 2)],
+    ),
+    "a deletion of unknown outcome was not made": history(
+        *THREE, final=[V0, V1, V2], trims=[Trim(HERE, 2, 1)]
+    ),
     "a gap that nobody can see": history(sent(0, 0), sent(2, 2), final=[V0, V2], polls=[poll(V0), poll(V2)]),
     "groups": history(
         *THREE,

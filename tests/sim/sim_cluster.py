@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from histories.history import History
+from sim_cluster_group import Group
 from sim_cluster_invariants import ClusterInvariants
 from sim_cluster_load import ClusterLoad
 from sim_cluster_reader import ClusterReader, read_everything, settled_everywhere
@@ -25,6 +26,7 @@ from torture.reading import Place
 LAG_MS = 3000
 EVENTS_MAX = 60_000
 """Some ten times what a usual run has."""
+RACKS = ("a", "b")
 _SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -32,7 +34,13 @@ _SETTINGS = {
     "replica.fetch.backoff.ms": "100",
     "log.cleaner.enable": "false",
     "log.retention.ms": "-1",  # a skewed clock deletes nothing
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
     "auto.leader.rebalance.enable": "false",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
 }
@@ -56,11 +64,14 @@ class Cluster:
                 "offsets.topic.replication.factor": copies,
                 "transaction.state.log.replication.factor": copies,
                 "transaction.state.log.min.isr": str(min(2, replicas or count)),
+                "broker.rack": RACKS[node_id % len(RACKS)],
                 **_SETTINGS,
                 **told,
             }
             machine.store_for = self.ensemble.access
             self.machines.append(machine)
+        self.replaced: Machine | None = None
+        """The machine that has lost its disk, if one has."""
         self.invariants = ClusterInvariants(self.machines)
         self.ensemble.on_append = self.invariants.appended
 
@@ -122,7 +133,7 @@ class Cluster:
                 found.append(f"{machine.name} does not know the latest metadata")
         for topic in image.topics.values():
             for index, state in enumerate(topic.partitions):
-                if sorted(state.isr) != sorted(state.replicas):
+                if sorted(state.isr) != sorted(state.replicas) or state.target:
                     found.append(f"{topic.name}-{index} is not whole: {state}")
         return found
 
@@ -132,6 +143,7 @@ class Cluster:
         places: Sequence[Place],
         loads: Sequence[ClusterLoad],
         readers: Sequence[ClusterReader] = (),
+        group: Group | None = None,
         *,
         seconds_max: float = 300.0,
     ) -> list[str]:
@@ -149,4 +161,6 @@ class Cluster:
         if not hanging:
             for reader in readers:
                 complaints += await reader.finish(ends)
+            if group is not None:
+                complaints += await group.finish(ends)
         return complaints

@@ -14,7 +14,9 @@ from typing import Any
 from histories.history import Fault, History
 from sim_cluster import Cluster
 from sim_machine import Machine, disk_full
-from sim_store import ENSEMBLE
+from sim_store import ENSEMBLE, SimStore
+
+from moldau.metadata.image import Image
 
 Misfortune = Callable[[Cluster, random.Random], Coroutine[Any, Any, None]]
 
@@ -149,6 +151,64 @@ async def session_ends(cluster: Cluster, draw: random.Random) -> None:
         store.expire()
 
 
+async def session_ends_at_a_change(cluster: Cluster, draw: random.Random) -> None:
+    """A session ends just when a change is made: that of the controller, or of a new leader."""
+    ensemble, left = cluster.ensemble, draw.randint(1, 4)
+    told = ensemble.on_append
+
+    def appended(before: Image, after: Image) -> None:
+        nonlocal left
+        told(before, after)
+        left -= 1
+        if left:
+            return
+        ensemble.on_append = told
+        leaders = [state.leader for topic in after.topics.values() for state in topic.partitions]
+        leaders = [leader for leader in leaders if leader > 0]
+        store = ensemble.controller and ensemble.controller.store
+        if leaders and draw.random() < 0.5:
+            store = ensemble.store_of(cluster.machine(draw.choice(leaders)).process)
+        if isinstance(store, SimStore):
+            ensemble.later(0.01 * draw.random(), store.expire)
+
+    ensemble.on_append = appended
+    for _ in range(3):
+        await session_ends(cluster, draw)
+        await cluster.world.sleep_ms(1000 * _seconds(draw))
+    ensemble.on_append = told
+
+
+async def loses_its_disk(cluster: Cluster, draw: random.Random) -> None:
+    """A broker comes back soon, with an empty disk or without what was not synced, under its old node id.
+
+    Once a run, and only where every partition of it has another in-sync replica then: what lies on one disk
+    alone is lost with it.
+    """
+    machine = draw.choice(cluster.machines)
+    if cluster.replaced is not None or not machine.runs:
+        return
+    cluster.replaced = machine
+    machine.kill()
+    await cluster.world.sleep_ms(draw.choice((700, 700, 4000)))  # what it had asked of the store is decided
+    node_id = int(machine.settings["node.id"])
+    alone = any(
+        node_id in (state.isr or state.elr) and len(state.isr or state.elr) == 1
+        for topic in cluster.ensemble.image.topics.values()
+        for state in topic.partitions
+    )
+    if alone or machine.runs:
+        cluster.replaced = None
+    else:
+        cluster.invariants.has_lost(machine)
+        if draw.random() < 0.5:
+            machine.replace_disk()
+        else:
+            machine.power_cut()
+    if not machine.runs:
+        await machine.begin_start()
+    await _again(cluster, machine, draw)
+
+
 async def disk_is_full(cluster: Cluster, draw: random.Random) -> None:
     """One broker can write nothing for a while."""
     machine = draw.choice(cluster.machines)
@@ -174,10 +234,11 @@ async def disk_fails(cluster: Cluster, draw: random.Random) -> None:
 
 
 PROCESSES: tuple[Misfortune, ...] = (kill, kill, stop, pause, pause)
+LOSSES: tuple[Misfortune, ...] = (loses_its_disk,)
 NETWORK: tuple[Misfortune, ...] = (isolate, isolate, halve, break_connections, slow_network)
-STORE: tuple[Misfortune, ...] = (store_away, store_unreliable, session_ends)
+STORE: tuple[Misfortune, ...] = (store_away, store_unreliable, session_ends, session_ends_at_a_change)
 DISKS: tuple[Misfortune, ...] = (disk_is_full, disk_fails)
-ALL = PROCESSES + NETWORK + STORE
+ALL = PROCESSES + NETWORK + STORE + LOSSES
 
 
 async def torment_cluster(

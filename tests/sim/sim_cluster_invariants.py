@@ -7,18 +7,20 @@
                        leader has all that was ever below one
     counted by all     when a leader moves its high watermark, each in-sync replica has that much on its disk
 
-The logs are read from the simulated disks themselves, not through the broker's code. Where acknowledged
-records may be lost (unclean elections; power cuts without fsync) `may_lose` leaves the last two out.
+The logs are read from the simulated disks themselves, not through the broker's code; what lies below a
+replica's log start offset was deleted, and is not compared. A topic made again under its name is another one.
+Where acknowledged records may be lost (unclean elections; power cuts without fsync of all replicas)
+`may_lose` leaves the last two out.
 """
 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from sim_machine import DATA, Machine
-from torture.reading import Place
 
 from moldau.core.crc import crc32c
 from moldau.metadata.image import Image
@@ -26,6 +28,9 @@ from moldau.replication.partition import Partition
 
 _HEADER = struct.Struct(">qiiBIhi")
 _CRC_BEGINS = 21
+
+Copy = tuple[str, int, bytes]
+"""Topic, partition, topic id."""
 
 
 class Batch(NamedTuple):
@@ -43,28 +48,31 @@ class Batch(NamedTuple):
 class ReplicaLog:
     """One replica's batches, read from its disk as far as it had them when it was last looked at."""
 
-    def __init__(self, machine: Machine, place: Place) -> None:
+    def __init__(self, machine: Machine, topic: str, index: int) -> None:
         self._files = machine.disk
-        self._prefix = f"{DATA}/{place[0]}-{place[1]}/"
+        self._prefix = f"{DATA}/{topic}-{index}/"
         self.batches: list[Batch] = []
         self.damaged: list[Batch] = []
         """Those whose bytes did not fit their crc when they were first seen."""
-        self.agreed = 0
-        """How many of them are known to be those that are committed."""
+        self.start_offset = 0
+        """What lies below was deleted."""
+        self.agreed_offset = 0
+        """Below it, all that is here is known to be what is committed."""
         self._lies: list[tuple[str, int, int]] = []  # path, start and end of each batch
 
     @property
     def end_offset(self) -> int:
-        return self.batches[-1].next_offset if self.batches else 0
+        return max(self.start_offset, self.batches[-1].next_offset if self.batches else 0)
 
-    def look(self, end_offset: int) -> list[Batch]:
+    def look(self, start_offset: int, end_offset: int) -> list[Batch]:
         """Read on up to the log's end, or from where it was truncated; gives the new batches."""
         files, batches, lies = self._files._names, self.batches, self._lies
+        self.start_offset = start_offset
         while batches and (batches[-1].next_offset > end_offset or not self._stands()):
             batches.pop()
             lies.pop()
         known = len(batches)
-        self.agreed = min(self.agreed, known)
+        self.agreed_offset = min(self.agreed_offset, self.end_offset)
         if self.end_offset == end_offset:
             return []
         path_first, _, position = lies[-1] if lies else ("", 0, 0)
@@ -85,6 +93,12 @@ class ReplicaLog:
                 start = end
         return batches[known:]
 
+    def at(self, base_offset: int) -> Batch | None:
+        """The batch that begins there."""
+        found = bisect_left(self.batches, base_offset, key=lambda one: one.base_offset)
+        batch = self.batches[found] if found < len(self.batches) else None
+        return batch if batch is not None and batch.base_offset == base_offset else None
+
     def _stands(self) -> bool:
         """Whether the last batch is still where it was."""
         path, start, end = self._lies[-1]
@@ -104,16 +118,24 @@ class ClusterInvariants:
         """Acknowledged records may be lost: unclean elections, or power cuts without fsync."""
         self.damaged: set[str] = set()
         """Machines whose files were damaged from outside."""
-        self.committed: dict[Place, list[Batch]] = {}
+        self.lost: set[int] = set()
+        """Node ids of machines that came back with less than they had."""
+        self.committed: dict[Copy, list[Batch]] = {}
         """The batches below the highest high watermark that any broker had."""
         self.leader_changes = 0
         self._names = {int(machine.settings["node.id"]): machine.name for machine in machines}
-        self._leaders: dict[tuple[Place, int], str] = {}
-        self._logs: dict[tuple[str, Place], ReplicaLog] = {}
-        self._batches: dict[tuple[Place, int, int], Batch] = {}
-        self._seen: dict[tuple[str, Place], tuple[int, int, bool, int]] = {}
+        self._leaders: dict[tuple[Copy, int], str] = {}
+        self._logs: dict[tuple[str, Copy], ReplicaLog] = {}
+        self._batches: dict[tuple[Copy, int, int], Batch] = {}
+        self._seen: dict[tuple[str, Copy], tuple[int, int, bool, int]] = {}
         for machine in machines:
             machine.after_callback = lambda machine=machine: self.check(machine)  # type: ignore[misc]
+
+    def has_lost(self, machine: Machine) -> None:
+        """The machine's disk is not what it was: what it held is no longer held against it."""
+        self.lost.add(int(machine.settings["node.id"]))
+        for key in [key for key in self._logs if key[0] == machine.name]:
+            del self._logs[key]
 
     def check(self, machine: Machine) -> None:
         """AssertionError names what does not hold."""
@@ -122,7 +144,7 @@ class ClusterInvariants:
             return
         seen = self._seen
         for partition in replicas.partitions():
-            key = (machine.name, (partition.topic, partition.index))
+            key = (machine.name, (partition.topic, partition.index, partition.topic_id))
             now = (
                 partition.high_watermark,
                 partition.log.written_end_offset,
@@ -137,27 +159,27 @@ class ClusterInvariants:
     def _changed(
         self,
         machine: Machine,
-        place: Place,
+        copy: Copy,
         partition: Partition,
         before: tuple[int, int, bool, int] | None,
     ) -> None:
-        log = self._logs.get((machine.name, place))
+        log = self._logs.get((machine.name, copy))
         if log is None:
-            log = self._logs[machine.name, place] = ReplicaLog(machine, place)
-        what = f"{place[0]}-{place[1]} on {machine.name}"
-        news = log.look(partition.log.written_end_offset)
+            log = self._logs[machine.name, copy] = ReplicaLog(machine, *copy[:2])
+        what = f"{copy[0]}-{copy[1]} on {machine.name}"
+        news = log.look(partition.log.log_start_offset, partition.log.written_end_offset)
         if machine.name in self.damaged:
             return  # its files are not what it wrote; whether that spreads is seen on the others
         assert not log.damaged, f"{what}: damaged: {log.damaged[0]}"
         for batch in news:
-            key = (place, batch.base_offset, batch.leader_epoch)
+            key = (copy, batch.base_offset, batch.leader_epoch)
             known = self._batches.setdefault(key, batch)
             assert known == batch or self.may_lose, f"{what}: {batch} is elsewhere {known}"
-        committed = self.committed.setdefault(place, [])
+        committed = self.committed.setdefault(copy, [])
         committed_end = committed[-1].next_offset if committed else 0
         if partition.leads and (before is None or before[2:] != (True, partition.leader_epoch)):
             epoch = partition.leader_epoch
-            leader = self._leaders.setdefault((place, epoch), machine.name)
+            leader = self._leaders.setdefault((copy, epoch), machine.name)
             assert leader == machine.name, f"{what} leads in epoch {epoch}, as {leader} does"
             self._agrees(log, committed, committed_end, f"{what}, the new leader")
         high_watermark = partition.high_watermark
@@ -168,25 +190,31 @@ class ClusterInvariants:
             )
             committed += [each for each in log.batches if committed_end <= each.base_offset < high_watermark]
             if partition.leads:
-                self._is_held(place, partition, what)
+                self._is_held(copy, partition, what)
 
     def _agrees(self, log: ReplicaLog, committed: list[Batch], end_offset: int, what: str) -> None:
         """The log has what is committed below this offset."""
         if self.may_lose:
             return
-        batches = log.batches
-        while log.agreed < len(committed) and committed[log.agreed].base_offset < end_offset:
-            wanted = committed[log.agreed]
-            held = batches[log.agreed] if log.agreed < len(batches) else "nothing"
-            assert held == wanted, f"{what}: {wanted} was committed, it has {held} there"
-            log.agreed += 1
+        first = bisect_left(committed, log.agreed_offset, key=lambda one: one.base_offset)
+        for wanted in committed[first:]:
+            if wanted.base_offset >= end_offset:
+                break
+            held = log.at(wanted.base_offset)
+            deleted = wanted.base_offset < log.start_offset and held is None
+            assert held == wanted or deleted, (
+                f"{what}: {wanted} was committed, it has {held or 'nothing'} there"
+            )
+            log.agreed_offset = wanted.next_offset
 
-    def _is_held(self, place: Place, partition: Partition, what: str) -> None:
+    def _is_held(self, copy: Copy, partition: Partition, what: str) -> None:
         """By every replica that the leader counts as in sync."""
         if self.may_lose:
             return
         for node in partition.isr:
-            other = self._logs.get((self._names[node], place))
+            if node in self.lost:
+                continue  # the leader counts what it had, until it hears that the broker is another one
+            other = self._logs.get((self._names[node], copy))
             held = other.end_offset if other is not None else 0
             assert held >= partition.high_watermark, (
                 f"{what}: high watermark {partition.high_watermark}, in-sync broker {node} has only {held}"

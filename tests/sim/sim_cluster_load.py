@@ -40,12 +40,13 @@ class ClusterLoad:
         *,
         timeout_ms: int = 60_000,
     ) -> None:
+        """`places` may grow."""
         self.name, self.mode, self.attempts = name, mode, attempts
         self.lives = 0
         self.made = 0
         self.notes: list[str] = []
         self._world, self._brokers, self._history = world, brokers, history
-        self._places = list(places)
+        self._places = places
         draw = world.draw(f"{name}/kind")
         self._transactions = draw.choice((1, 2))
         self._in_flight_max = draw.randint(1, 5)

@@ -1,18 +1,22 @@
-"""Three brokers, random clients, random faults, from one seed."""
+"""Some brokers, random clients, an administrator, random faults, from one seed."""
 
 from __future__ import annotations
+
+import random
 
 from histories.checker import check
 from histories.history import History
 from sim_admin import create_topics
-from sim_cluster import Cluster
+from sim_cluster import RACKS, Cluster
 from sim_cluster_faults import ALL, Misfortune, power_cut, torment_cluster
+from sim_cluster_group import Group
 from sim_cluster_load import IDEMPOTENT, LEADER, PLAIN, TRANSACTIONAL, ClusterLoad
 from sim_cluster_reader import ClusterReader
+from sim_cluster_topics import CHANGES, Scene
 from sim_world import World, simulate
 
 KINDS = (IDEMPOTENT, IDEMPOTENT, TRANSACTIONAL, TRANSACTIONAL, PLAIN, LEADER)
-PLACES = [("orders", 0), ("orders", 1)]
+CHANGES_SECONDS_MAX = 300.0
 
 
 def replicated(seed: int, kinds: tuple[Misfortune, ...] = ALL, *, attempts: int = 5) -> str:
@@ -22,35 +26,70 @@ def replicated(seed: int, kinds: tuple[Misfortune, ...] = ALL, *, attempts: int 
         draw = world.random
         power = power_cut in kinds
         cluster = Cluster(
-            world, 3, moldau_durability="group" if power else draw.choice(("os", "os", "group"))
+            world,
+            draw.choice((3, 3, 4)),
+            replicas=3,
+            moldau_durability="group" if power else draw.choice(("os", "os", "group")),
         )
         for machine in cluster.machines:
             machine.skew_ms = draw.choice((0, 0, 0, 3_600_000, -3_600_000))
         await cluster.start()
-        admin = cluster.client("admin")
-        settings = {
-            "min_insync_replicas": draw.choice(("1", "2", "2")),
-            "internal_segment_bytes": draw.choice(("1000", "1000000")),
-        }
-        await admin.spawn(create_topics(admin.anyone(), {"orders": len(PLACES)}, 3, **settings))
-        history = History()
-        modes = draw.sample(KINDS, 3)
-        loads = [
-            ClusterLoad(world, f"{mode}{number}", cluster.addresses, history, mode, PLACES, attempts)
-            for number, mode in enumerate(modes)
-        ]
-        committed = draw.random() < 0.7
-        reader = ClusterReader(world, "reader", cluster.addresses, history, PLACES, committed=committed)
-        for one in (*loads, reader):
-            one.start()
-        await torment_cluster(cluster, history, lambda: all(one.over for one in loads), kinds)
+        scene = await _scene(cluster, draw, attempts)
+        loop = world.loop
+        changes = scene.admin.spawn(scene.change(CHANGES, draw.choice((0, 1, 3, 5))))
+        life = loop.create_task(scene.group.live()) if scene.group is not None else None
+        await torment_cluster(cluster, scene.history, lambda: scene.over, kinds)
         await cluster.heal()
-        complaints = await cluster.drain(history, PLACES, loads, [reader])
-        verdict = check(history)
-        notes = [f"{one.name}: {note}" for one in loads for note in one.notes]
-        faults = [f"{one.began_s:.3f} {one.name}" for one in history.faults]
-        text = "\n".join([*complaints[:20], str(verdict), *faults, *notes[-20:]])
+        await world.until(lambda: changes.done() and (life is None or life.done()), CHANGES_SECONDS_MAX)
+        changes.result()
+        complaints = await cluster.drain(
+            scene.history, [*scene.places, *scene.brief], scene.loads, scene.readers, scene.group
+        )
+        verdict = check(scene.history)
+        notes = [f"{one.name}: {note}" for one in scene.loads for note in one.notes]
+        faults = [f"{one.began_s:.3f} {one.name}" for one in scene.history.faults]
+        text = "\n".join([*complaints[:20], str(verdict), *faults, *scene.notes, *notes[-20:]])
         assert not complaints, text
         assert verdict.result != "fail", text
 
     return simulate(scenario, seed)[1].digest()
+
+
+async def _scene(cluster: Cluster, draw: random.Random, attempts: int) -> Scene:
+    """The topic `orders`, and clients at work."""
+    world = cluster.world
+    scene = Scene(cluster, History(), [("orders", 0), ("orders", 1)])
+    settings = {
+        "min_insync_replicas": draw.choice(("1", "2", "2")),
+        "internal_segment_bytes": draw.choice(("1000", "1000000")),
+    }
+    await scene.admin.spawn(create_topics(scene.admin.anyone(), dict(scene.topics), 3, **settings))
+    for number, mode in enumerate(draw.sample(KINDS, 3)):
+        scene.loads.append(
+            ClusterLoad(
+                world, f"{mode}{number}", cluster.addresses, scene.history, mode, scene.places, attempts
+            )
+        )
+    scene.readers.append(
+        ClusterReader(
+            world,
+            "reader",
+            cluster.addresses,
+            scene.history,
+            scene.places,
+            committed=draw.random() < 0.7,
+            rack=draw.choice(("", *RACKS)),
+        )
+    )
+    if draw.random() < 0.4:
+        scene.group = Group(
+            world,
+            cluster.addresses,
+            scene.history,
+            group_id="group",
+            protocol=draw.choice(("classic", "consumer")),
+            topics=scene.topics,
+        )
+    for one in (*scene.loads, *scene.readers):
+        one.start()
+    return scene

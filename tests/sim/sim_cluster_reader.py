@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from histories.history import History, Poll
 from sim_client import RETRIABLE, Disconnected
 from sim_network import Endpoint
 from sim_reader import LATEST, RESTING, PartitionReader
-from sim_routes import ClusterClient
+from sim_routes import ClusterClient, NearReplica
 from sim_world import World
 from torture.reading import Place
 
@@ -35,22 +36,37 @@ class ClusterReader:
         places: Sequence[Place],
         *,
         committed: bool,
+        rack: str = "",
     ) -> None:
+        """`rack`: where it runs; brokers may send it to a replica there (KIP-392)."""
         self.client = ClusterClient(world, name, brokers)
         self.name, self.committed = name, committed
         self._history, self._world = history, world
         max_bytes = self.client.random.choice((100, 1000, 20_000))
-        self.readers = [
-            PartitionReader(self.client.leader(place), place, max_bytes, committed=committed)
-            for place in places
-        ]
-        for reader in self.readers:
-            reader.asks_again = True
+        self._max_bytes, self._rack = max_bytes, rack
+        self.readers = [self._reader(place) for place in places]
+        self._tasks: list[asyncio.Task[None]] = []
         self._ends: Mapping[Place, int] | None = None
+
+    def _reader(self, place: Place) -> PartitionReader:
+        route = NearReplica(self.client, place, self._rack) if self._rack else self.client.leader(place)
+        reader = PartitionReader(route, place, self._max_bytes, committed=self.committed)
+        reader.asks_again, reader.trimmed_to = True, self._history.trimmed_to
+        return reader
 
     def start(self) -> None:
         """Read from now on, each partition by itself."""
         self._tasks = [self.client.spawn(self._run(reader)) for reader in self.readers]
+
+    def add(self, place: Place) -> None:
+        """Read this partition too."""
+        reader = self._reader(place)
+        self.readers.append(reader)
+        self._tasks.append(self.client.spawn(self._run(reader)))
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.client.kill()
 
     async def finish(self, ends: Mapping[Place, int]) -> list[str]:
         """Read up to these ends; what is wrong with the batches."""
@@ -71,7 +87,7 @@ class ClusterReader:
 
     async def step(self, reader: PartitionReader, wait_ms: int) -> bool:
         """One Fetch, noted as a poll if it brought anything; whether it led further."""
-        began, count = reader.position, len(reader.seen)
+        began, count, starts = reader.position, len(reader.seen), reader.starts
         moved = await reader.step(wait_ms)
         if moved:
             records = [(one.offset, (one.value or b"").decode()) for one in reader.seen[count:]]
@@ -83,7 +99,7 @@ class ClusterReader:
                     reader.position,
                     self._world.loop.time(),
                     self.committed,
-                    began if began == 0 else None,
+                    reader.position if reader.starts > starts else 0 if began == 0 else None,
                 )
             )
         return moved
@@ -94,6 +110,7 @@ async def read_everything(client: ClusterClient, history: History, ends: Mapping
     complaints: list[str] = []
     for place, end in ends.items():
         reader = PartitionReader(client.leader(place), place, 20_000)
+        reader.trimmed_to = history.trimmed_to
         deadline = client.world.loop.time() + STILL_SECONDS_MAX
         while reader.position < end:
             if await reader.step():

@@ -17,7 +17,7 @@ from torture.reading import Place
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import iter_batches
 
-_MOVED = frozenset(
+MOVED = frozenset(
     {
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -100,7 +100,7 @@ class Consumer:
             if not code:
                 self.committed |= offsets
                 return True
-            if code in _MOVED:
+            if code in MOVED:
                 return False
             assert code in RETRIABLE, code
             await self.client.pause()

@@ -40,6 +40,6 @@ class Invariants:
             f" {log.log_start_offset} .. {high_watermark}"
         )
         if partition.flush_before_commit:
-            assert high_watermark <= log.flushed_end_offset, (
+            assert high_watermark <= max(log.flushed_end_offset, log.log_start_offset), (
                 f"{name}: high watermark {high_watermark}, fsynced only to {log.flushed_end_offset}"
             )

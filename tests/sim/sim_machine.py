@@ -189,6 +189,13 @@ class Machine:
             self._settle()
             self.disk.power_cut()
 
+    def replace_disk(self) -> None:
+        """An empty disk; the broker is down."""
+        assert not self.runs
+        self._settle()
+        self.disk = SimulatedFiles(self.random.getrandbits(32), now_ms=VirtualClock(self._loop).now_ms)
+        self.disk.fault = self._before_disk
+
     def die_after(self, steps: int | None, *, power: bool = False) -> None:
         """Die at this step from now on; None: not any more."""
         self._steps_left, self._dies_by_power = steps, power

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from sim_client import RETRIABLE, SimClient
+from sim_client import RETRIABLE, Disconnected, SimClient
 from torture.reading import Place
 
 from moldau.protocol.errors import ErrorCode
@@ -58,7 +58,13 @@ class Member:
 
 
 class ClassicMember(Member):
-    """JoinGroup, SyncGroup, Heartbeat; the leader deals the partitions out in turn."""
+    """JoinGroup, SyncGroup, Heartbeat; the leader deals the partitions out in turn, and anew when there are
+    more of them.
+    """
+
+    def __init__(self, client: SimClient, group_id: str, topics: dict[str, int]) -> None:
+        super().__init__(client, group_id, topics)
+        self._dealt: dict[str, int] = {}
 
     async def run(self) -> None:
         while True:
@@ -66,7 +72,7 @@ class ClassicMember(Member):
             if joined is None or not await self._sync(joined):
                 await self.client.pause()
                 continue
-            while await self._beat():
+            while self._dealt == self.topics and await self._beat():
                 await self.client.world.sleep_ms(HEARTBEAT_MS)
             self.assignment = ()
 
@@ -91,6 +97,7 @@ class ClassicMember(Member):
         return answer
 
     async def _sync(self, joined: Any) -> bool:
+        dealt = dict(self.topics)
         shares: list[SyncGroupRequestAssignment] = []
         if joined.leader == self.member_id:
             members = [each.member_id for each in joined.members]
@@ -111,6 +118,7 @@ class ClassicMember(Member):
         if answer.error_code:
             self._failed(answer.error_code)
             return False
+        self._dealt = dealt
         self.generation = joined.generation_id
         self.assignment = _decoded(answer.assignment)
         return True
@@ -138,13 +146,21 @@ class ConsumerMember(Member):
         super().__init__(client, group_id, topics)
         self._names: dict[bytes, str] = {}
         self._owned: list[TopicPartitions] = []
+        self._tells_all = False
+        """After a failure all is told, and the answer has the whole assignment."""
 
     async def run(self) -> None:
         await self._learn_ids()
         self._join_anew()
         while True:
-            answer = await self.client.persist(self._request(), 0)
+            try:
+                answer = await self.client.call(self._request(), 0)
+            except Disconnected:
+                self._tells_all = True
+                await self.client.pause()
+                continue
             code = answer.error_code
+            self._tells_all = bool(code)
             if code and code not in RETRIABLE:
                 assert code in _NEW_MEMBER, (ErrorCode(code), answer.error_message)
                 self._join_anew()
@@ -159,7 +175,7 @@ class ConsumerMember(Member):
         self.generation, self.assignment, self._owned, self.member_id = 0, (), [], ""
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
-        joins = self.generation == 0
+        joins = self.generation == 0 or self._tells_all
         return ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,

@@ -6,7 +6,7 @@ marker, and the aborted transactions that come with an answer are exactly those 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sim_client import RETRIABLE, SimClient
@@ -24,7 +24,7 @@ from moldau.records.batch import BatchView, iter_batches
 from moldau.records.control import ControlType, control_type
 
 FETCH_VERSION = 11
-LATEST = -1
+LATEST, EARLIEST = -1, -2
 RESTING = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 
 
@@ -97,6 +97,14 @@ async def list_ends(
                 return None
             found[topic.name, row.partition_index] = row.offset
     return found
+
+
+async def start_of(client: SimClient, place: Place) -> int | None:
+    """The log start offset; None when it cannot be told now."""
+    wanted = ListOffsetsPartition(partition_index=place[1], timestamp=EARLIEST)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=place[0], partitions=[wanted])])
+    row = (await client.persist(request, 5)).topics[0].partitions[0]
+    return None if row.error_code else row.offset
 
 
 async def unfinished_transactions(client: SimClient) -> list[str]:
@@ -177,8 +185,12 @@ class PartitionReader:
         self.position = 0
         self.seen: list[Seen] = []
         self.complaints: list[str] = []
+        self.starts = 0
+        """How often it went to the log's start, because what it wanted was deleted."""
         self.asks_again = False
         """A damaged batch is left, and asked for again: another replica may lead by then."""
+        self.trimmed_to: Callable[[Place], int] = lambda place: 0
+        """Below which offset of a partition records may have been deleted."""
         self._client = client
         self._max_bytes = max_bytes
         self._open_since: dict[int, int] = {}
@@ -190,6 +202,16 @@ class PartitionReader:
         """The end is reached, where every transaction has a marker."""
         if self._open_since:
             self.complain(f"transactions without a marker: {self._open_since}")
+
+    async def go_to_the_start(self) -> bool:
+        """What lies below was deleted; False while nobody tells where the log begins."""
+        start = await start_of(self._client, self.place)
+        if start is None or start < self.position:
+            return False
+        self.position = start
+        self.starts += 1
+        self._open_since.clear()
+        return True
 
     async def step(self, wait_ms: int = 100) -> bool:
         """One Fetch; False when it leads no further."""
@@ -203,6 +225,8 @@ class PartitionReader:
         )
         if row.error_code == ErrorCode.CORRUPT_MESSAGE and self.asks_again:
             return False
+        if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self.position < self.trimmed_to(self.place):
+            return await self.go_to_the_start()
         if row.error_code:
             self.complain(f"Fetch at {self.position}: error {row.error_code}")
             return False

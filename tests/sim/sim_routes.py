@@ -2,6 +2,7 @@
 
     ClusterClient      a process: what it knows of brokers and leaders, one connection to each broker
     Routed             a `SimClient` whose requests go to a partition's leader, to a coordinator, or to anyone
+    NearReplica        as `Routed` to a leader, which may name a follower to fetch from
 
 What holds for one broker's client holds here: a `Routed` sends, waits, and gives up a connection that does
 not answer. When an answer tells that another broker is meant (NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR, a
@@ -22,6 +23,7 @@ from torture.reading import Place
 
 from moldau.protocol.declare import Message
 from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.metadata import MetadataRequest
 
@@ -57,6 +59,8 @@ class ClusterClient:
         self.network = ProcessNetwork(world.network, self.process)
         self.leaders: dict[Place, tuple[Endpoint, int]] = {}
         """Leader and leader epoch."""
+        self.addresses: dict[int, Endpoint] = {}
+        """Brokers by node id, as the metadata last had them."""
         self._brokers = list(brokers)
         self._channels: dict[Endpoint, Channel] = {}
         self._connecting: dict[Endpoint, asyncio.Lock] = {}
@@ -107,7 +111,7 @@ class ClusterClient:
     async def refresh(self) -> None:
         """Ask any broker for all leaders."""
         answer = await self.ask(self.some_broker(), MetadataRequest(topics=None), 9)
-        addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        addresses = self.addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
         for topic in answer.topics:
             for row in topic.partitions:
                 place = (topic.name, row.partition_index)
@@ -216,6 +220,34 @@ class _Coordinator:
 
     def forget(self) -> None:
         self._address = None
+
+
+class NearReplica(Routed):
+    """To a partition's leader, or to the replica in the client's rack that the leader names (KIP-392)."""
+
+    def __init__(self, cluster: ClusterClient, place: Place, rack: str) -> None:
+        super().__init__(cluster, _Leader(cluster, place))
+        self._rack = rack
+        self._near: Endpoint | None = None
+
+    async def call(self, request: Message, version: int) -> Any:
+        if not isinstance(request, FetchRequest):
+            return await super().call(request, version)
+        request.rack_id = self._rack
+        near, self._near = self._near, None
+        if near is None:
+            answer = await super().call(request, version)
+        else:
+            answer = await self.cluster.ask(near, request, version)
+        row = answer.responses[0].partitions[0]
+        if row.preferred_read_replica >= 0:
+            assert not row.records, "records, and another replica to read from"
+            self._near = self.cluster.addresses.get(row.preferred_read_replica)
+        elif near is not None and row.error_code:
+            return await super().call(request, version)  # only the leader's word counts
+        elif near is not None and self.random.random() < 0.9:
+            self._near = near
+        return answer
 
 
 def error_codes(answer: Any) -> set[int]:

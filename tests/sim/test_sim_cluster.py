@@ -5,23 +5,31 @@ whole; nobody skips or goes back; and after everything is healed, the cluster is
 from __future__ import annotations
 
 import pytest
-from sim_cluster_faults import ALL, DISKS, power_cut
+from sim_cluster_faults import ALL, DISKS, Misfortune, power_cut
 from sim_cluster_random import replicated
 
 
-@pytest.mark.seeds(160)
+@pytest.mark.seeds(80)
 def test_what_was_acknowledged_survives_random_faults(seed: int) -> None:
     replicated(seed)
 
 
-@pytest.mark.seeds(60)
+@pytest.mark.seeds(30)
 def test_what_was_acknowledged_survives_power_cuts(seed: int) -> None:
     replicated(seed, (power_cut, power_cut, *ALL))
 
 
-@pytest.mark.seeds(40)
+@pytest.mark.seeds(25)
 def test_what_was_acknowledged_survives_failing_disks(seed: int) -> None:
     replicated(seed, (*DISKS, *DISKS, *ALL))
+
+
+@pytest.mark.parametrize(("found_at", "kinds"), [(101, DISKS * 2 + ALL), (108, ALL)])
+def test_seeds_that_found_something(found_at: int, kinds: tuple[Misfortune, ...]) -> None:
+    """101, 108: a new replica began in the middle of a batch, where DeleteRecords had put the log's start,
+    and refused that batch for ever.
+    """
+    replicated(found_at, kinds)
 
 
 @pytest.mark.seeds(1)

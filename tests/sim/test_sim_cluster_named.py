@@ -14,9 +14,12 @@ from sim_cluster_load import IDEMPOTENT, TRANSACTIONAL, ClusterLoad
 from sim_cluster_reader import ClusterReader
 from sim_machine import Machine
 from sim_reader import FETCH_VERSION
+from sim_routes import error_codes
 from sim_world import World, simulate
 
 from moldau.protocol.errors import ErrorCode
+from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.replication.partition import Partition
 
@@ -233,6 +236,24 @@ def test_a_power_cut_takes_nothing_that_was_acknowledged_with_group_durability(s
             assert await started
 
     kept(happens, seed, moldau_durability="group")
+
+
+def test_a_broker_that_knows_old_metadata_refuses_nothing_by_it(seed: int) -> None:
+    """Seed 3 of the random clusters: a topic was deleted at one broker, and at another it still "existed"."""
+
+    async def happens(world: World, cluster: Cluster) -> None:
+        cluster.ensemble.latency_seconds_max = 1.0
+        admin = cluster.client("late administrator")
+        topic = CreatableTopic(name="brief", num_partitions=1, replication_factor=3)
+        for _ in range(3):
+            for request, version in (
+                (CreateTopicsRequest(topics=[topic]), 5),
+                (DeleteTopicsRequest(topic_names=["brief"], timeout_ms=10_000), 4),
+            ):
+                address = cluster.world.random.choice(cluster.addresses)
+                assert error_codes(await admin.spawn(admin.ask(address, request, version))) == set()
+
+    kept(happens, seed)
 
 
 def test_one_isolated_broker_stops_nobody_for_long(seed: int) -> None:

@@ -9,8 +9,8 @@ presence.py.
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from moldau.controller.adoption import FoundTopic, adopt_topics
 from moldau.controller.brokers import raise_level, unregister_broker
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from moldau.controller.shutdown import ControlledShutdown
 
 log = logging.getLogger("moldau.controller")
+
+R = TypeVar("R")
 
 PRODUCER_ID_BLOCK = 1000
 
@@ -240,11 +242,23 @@ class Controller:
 
     # What handlers ask for
 
+    async def _decide_for_user(
+        self,
+        decide: Callable[[Image], Decision[R] | Steps[R]],
+        failed: Callable[[Outcome], R],
+        *,
+        validate_only: bool = False,
+    ) -> R:
+        """As `decide`. What another broker has answered before is known to this decision: an administrator
+        who deletes a topic at one broker and makes it at another is not told that it exists.
+        """
+        return await self._decide(decide, failed, validate_only=validate_only, newest=self.in_cluster)
+
     async def create_topics(
         self, asked: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[TopicResult]:
         """Create topics; a result for each name, in the order asked."""
-        return await self._decide(
+        return await self._decide_for_user(
             lambda image: create_topics(image, asked, self.settings, self._random),
             lambda failure: [TopicResult(name, failure) for name in dict.fromkeys(t.name for t in asked)],
             validate_only=validate_only,
@@ -284,7 +298,7 @@ class Controller:
 
     async def delete_topics(self, asked: Sequence[tuple[str | None, bytes]]) -> list[DeletedTopic]:
         """Delete topics, each by name or (name None) by id."""
-        return await self._decide(
+        return await self._decide_for_user(
             lambda image: delete_topics(image, asked, enabled=self.settings.delete_topic_enable),
             lambda failure: [
                 DeletedTopic(name, topic_id, failure) for name, topic_id in dict.fromkeys(asked)
@@ -295,7 +309,7 @@ class Controller:
         self, asked: Sequence[MorePartitions], *, validate_only: bool = False
     ) -> list[tuple[str, Outcome]]:
         """Add partitions to topics."""
-        return await self._decide(
+        return await self._decide_for_user(
             lambda image: create_partitions(image, asked, self._random),
             lambda failure: [(name, failure) for name in dict.fromkeys(more.topic for more in asked)],
             validate_only=validate_only,
@@ -305,7 +319,7 @@ class Controller:
         self, asked: Sequence[AlterResource], *, validate_only: bool = False
     ) -> list[tuple[AlterResource, Outcome]]:
         """Change settings of topics, brokers and groups."""
-        return await self._decide(
+        return await self._decide_for_user(
             lambda image: self._alter_configs(image, asked),
             lambda failure: [(one, failure) for one in asked],
             validate_only=validate_only,
@@ -319,7 +333,7 @@ class Controller:
 
     async def elect_leaders(self, kind: ElectionType, asked: dict[str, list[int]] | None) -> Results:
         """Elect leaders for these partitions, or for all (None)."""
-        return await self._decide(
+        return await self._decide_for_user(
             lambda image: elect_leaders(image, kind, asked, self._rules),
             lambda failure: {
                 topic: [(index, failure) for index in indexes] for topic, indexes in (asked or {}).items()
@@ -328,7 +342,7 @@ class Controller:
 
     async def unregister_broker(self, node_id: int) -> Outcome:
         """Remove a broker that is gone for good."""
-        return await self._decide(
+        return await self._decide_for_user(
             lambda image: unregister_broker(image, node_id, self._presence.live), lambda failure: failure
         )
 
@@ -348,7 +362,7 @@ class Controller:
         self, asked: Sequence[Move], *, allow_factor_change: bool = True
     ) -> list[tuple[Move, Outcome]]:
         """Begin or cancel reassignments; what needs no copying is completed at once."""
-        return await self._decide(
+        return await self._decide_for_user(
             lambda image: reassign(image, asked, self._rules, allow_factor_change=allow_factor_change),
             lambda failure: [(move, failure) for move in asked],
         )

@@ -71,15 +71,17 @@ class DecisionLoop:
         validate_only: bool = False,
         controller_epoch: int | None = None,
         in_step: bool = True,
+        newest: bool = False,
     ) -> R:
         """Decide, append the changes, return the answer. `controller_epoch`: it is the controller's decision,
         refused with ControllerFenced when that epoch is over. `in_step`: not before this broker's own parts
-        follow the new image. A failed append is answered with `failed`; without it, OSError, NoSession,
+        follow the new image. `newest`: a decision that changes nothing holds only if the image is the newest
+        there is. A failed append is answered with `failed`; without it, OSError, NoSession,
         OutcomeUnknown or LevelTooHigh is raised.
         """
         if validate_only:
             return (await self._decided(decide, self._view.image)).answer
-        task = asyncio.ensure_future(self._run(decide, controller_epoch, in_step))
+        task = asyncio.ensure_future(self._run(decide, controller_epoch, in_step, newest))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
@@ -95,7 +97,7 @@ class DecisionLoop:
             return outcome
         return decided(outcome) if self._lane is None else await self._lane.slices().run(outcome)
 
-    async def _run(self, decide: Decide[R], controller_epoch: int | None, in_step: bool) -> R:
+    async def _run(self, decide: Decide[R], controller_epoch: int | None, in_step: bool, newest: bool) -> R:
         async with self._deciding:
             while True:
                 # Entries of other brokers may come between two slices: the version is that of the image
@@ -103,10 +105,10 @@ class DecisionLoop:
                 image = self._view.image
                 decision = await self._decided(decide, image)
                 entries = [each for each in (*decision.earlier, decision.changes) if each]
-                if not entries:
+                if not (entries or newest):
                     return decision.answer
                 try:
-                    await self._append(image, entries, controller_epoch)
+                    await self._append(image, entries or [()], controller_epoch)
                 except VersionConflict as conflict:
                     log.info("%s; deciding again", conflict)
                     continue

@@ -14,6 +14,9 @@ A good answer is written at once, straight from the receive buffer; nothing is s
 transactions and leader epochs follow from the batches (writer.py); producers are not judged, since the leader
 has done that.
 
+DeleteRecords may have put the leader's log start into the middle of a batch. A follower without records,
+which begins there, gets that batch whole, and its log begins with it.
+
 One call takes at most `BATCHES_MAX`, so that it does not hold the event loop for long (4 microseconds a batch
 were measured); the caller goes on with the rest of the answer in a later turn, or fetches it again.
 
@@ -71,11 +74,16 @@ class FollowerAppend:
         if isinstance(checked, Refusal):
             return self._refused(checked)
         end_before = writer.log_end_offset
+        begins_below = bool(checked) and checked[0].base_offset < end_before
         try:
             # What is staged was appended as leader.
             writer.write_staged()
+            if begins_below:
+                writer.begin_below(checked[0].base_offset, now_ms)
             self._write(batches, checked, now_ms)
         except OSError as error:
+            if begins_below and writer.log_end_offset < end_before:
+                writer.stay_empty(end_before)
             message = f"the batches could not be written: {error.strerror or error}"
             refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, message)
             written = [view for view in checked if end_before < view.next_offset <= writer.log_end_offset]
@@ -94,7 +102,9 @@ class FollowerAppend:
                     return Refusal(ErrorCode.CORRUPT_MESSAGE, f"the crc of {view} is wrong")
                 if view.last_offset_delta < 0:
                     return Refusal(ErrorCode.CORRUPT_MESSAGE, f"{view} ends before it begins")
-                if view.base_offset < next_offset:
+                if view.base_offset < next_offset and (
+                    views or view.next_offset <= next_offset or not self._writer.is_empty
+                ):
                     code = ErrorCode.CORRUPT_MESSAGE if views else ErrorCode.OFFSET_OUT_OF_RANGE
                     return Refusal(code, f"{view} does not follow on the end offset {next_offset}")
                 if view.leader_epoch < latest_epoch:

@@ -286,6 +286,11 @@ class Writer:
         if self.staged:
             self.staged = bytearray()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the log holds no records, staged ones included."""
+        return not (self.active.size_bytes or self.staged) and len(self._files.segments) == 1
+
     def roll_back(self) -> None:
         """Offsets, producers, epochs and indexes are again as they were when the last write succeeded."""
         if self.undo:
@@ -408,6 +413,19 @@ class Writer:
         self.log_end_offset = self._reader.end_offset = offset
         self._continue_in(segment)
         empty.remove()
+
+    def begin_below(self, offset: int, now_ms: int) -> None:
+        """As `begin_at`, for an empty log whose first batch begins below its start offset. OSError when the
+        disk refuses, and then nothing has changed.
+        """
+        if offset < self.active.base_offset:
+            self.begin_at(offset, now_ms)
+        else:
+            self.log_end_offset = self._reader.end_offset = offset
+
+    def stay_empty(self, offset: int) -> None:
+        """What `begin_below` made room for could not be written: the log ends at this offset, as before."""
+        self.log_end_offset = self._reader.end_offset = offset
 
     def restart(self, end_offset: int) -> None:
         """The segments have been cut, and end at this offset; nothing is staged."""

@@ -402,3 +402,20 @@ def test_a_restart_finds_what_was_taken(follower: Follower) -> None:
         assert dict(log.producers.ongoing) == {1: 2}
         assert log.transactions.aborted_in(0, 10) == before.transactions.aborted_in(0, 10) != []
         log.close()
+
+
+def test_an_empty_log_takes_the_batch_around_its_start(follower: Follower) -> None:
+    """DeleteRecords may have ended in the middle of a batch (simulated clusters, seeds 101 and 108)."""
+    follower.log.truncate_fully_and_start_at(11)
+    assert follower.take(batch(8, 3)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE  # all of it lies below
+    follower.fail_after(0, "write")
+    result = follower.take(batch(10, 3))
+    assert (result.error_code, result.end_offset, result.size_bytes) == (ErrorCode.KAFKA_STORAGE_ERROR, 11, 0)
+    follower.heal()
+    follower.log = follower.open()
+    follower.log.truncate_fully_and_start_at(11)
+    assert follower.take(batch(10, 3), batch(13)).error_code == 0
+    log = follower.log
+    assert (log.log_start_offset, log.log_end_offset, log.segments[0].base_offset) == (11, 14, 10)
+    assert bytes(log.read(11, 1000, end_offset=14)) == batch(10, 3) + batch(13)
+    assert follower.take(batch(12, 3)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE  # no longer empty
