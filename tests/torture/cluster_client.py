@@ -83,6 +83,8 @@ class Client:
         self.transactions = 0
         # A client that gave itself up and was started again is another life.
         self.life = f"{plan.name}.{time.monotonic_ns():x}"
+        self.given_up = False
+        """A record of the transaction was given up: whether it is there is not known."""
 
     def stopping(self) -> bool:
         return self._stop.exists()
@@ -110,7 +112,8 @@ class Client:
             if error is None:
                 send.outcome, send.offset, send.ended_s = ACKNOWLEDGED, message.offset(), now_s()
                 self.recorder.note(send)
-            else:  # given up, or thrown away with its transaction: whether it is there is not known
+            else:
+                self.given_up = True
                 print(f"{self.plan.name}: {value}: {error}", flush=True)
 
         while True:
@@ -149,10 +152,22 @@ class Client:
             again_while_retriable(lambda: finish(5), PATIENCE_S)
             found.outcome = ACKNOWLEDGED
             self.recorder.note(found)
-            return producer
+            return producer if commit else self.after_abort(producer)
         except KafkaException as error:
             print(f"{self.plan.name}: transaction {found.number}: {error}", flush=True)
             return self.give_up(producer, found, error)
+
+    def after_abort(self, producer: Producer) -> Producer:
+        """The producer to go on with.
+
+        librdkafka 2.16 throws away what waits to be sent again, and numbers the next transaction's records as
+        if it had never been sent. Where it had been written, the broker must take the next record for it, and
+        acknowledges an offset of the aborted transaction.
+        """
+        if not self.given_up:
+            return producer
+        self.given_up = False
+        return self.new_transactional()
 
     def give_up(self, producer: Producer, found: Transaction, error: KafkaException) -> Producer:
         """Abort where the library says so; else the producer is done for, and a new one ends it."""
@@ -161,7 +176,7 @@ class Client:
                 again_while_retriable(lambda: producer.abort_transaction(5), PATIENCE_S)
                 found.commit, found.outcome = False, ACKNOWLEDGED
                 self.recorder.note(found)
-                return producer
+                return self.after_abort(producer)
             except KafkaException as worse:
                 print(f"{self.plan.name}: abort of {found.number}: {worse}", flush=True)
         found.outcome = UNKNOWN
