@@ -13,7 +13,7 @@ there. The next decision does not wait for that. Entries of other brokers take t
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from moldau.controller.decision import Decision, Outcome, Steps, decided
 from moldau.core.slow_lane import SlowLane
@@ -86,6 +86,9 @@ class DecisionLoop:
         task.add_done_callback(self._tasks.discard)
         try:
             return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_tell)
+            raise
         except (OSError, NoSession, OutcomeUnknown, LevelTooHigh) as error:
             if failed is None:
                 raise
@@ -179,6 +182,15 @@ def _holds(changes: Sequence[Change], then: Image, now: Image) -> bool:
         isinstance(each, PartitionsChanged) and now.topics.get(each.topic) is then.topics[each.topic]
         for each in changes
     )
+
+
+def _tell(task: asyncio.Task[Any]) -> None:
+    """Nobody waits for this decision any more: what came of it is told to the log."""
+    error = None if task.cancelled() else task.exception()
+    if isinstance(error, OSError | NoSession | OutcomeUnknown | LevelTooHigh):
+        log.info("a change that nobody waits for any more was not confirmed: %s", error)
+    elif error is not None:
+        log.error("a change that nobody waits for any more failed", exc_info=error)
 
 
 def _unwritten(error: Exception) -> Outcome:

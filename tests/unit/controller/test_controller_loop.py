@@ -1,6 +1,7 @@
 """The controller loop on the embedded store: order, restarts, conflicts, failures, many topics."""
 
 import asyncio
+import gc
 import random
 import time
 
@@ -16,7 +17,7 @@ from moldau.core.ids import ZERO_UUID
 from moldau.core.settings.sources import from_texts
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.image import ResourceType
-from moldau.metadata.store import VersionConflict
+from moldau.metadata.store import OutcomeUnknown, VersionConflict
 from moldau.metadata.view import MetadataView
 from moldau.protocol.errors import ErrorCode
 
@@ -245,3 +246,37 @@ def test_a_thousand_topics_are_one_append(tmp_path):
         await controller.close()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("failure", [OutcomeUnknown("the connection was lost"), ValueError("a mistake")])
+def test_a_change_that_nobody_waits_for_any_more_ends_with_a_line_in_the_log(tmp_path, caplog, failure):
+    """A controlled stop waits for so long, then goes on while ZooKeeper is away; the append fails later."""
+
+    class Hanging(EmbeddedStore):
+        answer = None
+
+        async def append_if(self, version, changes, *, controller_epoch=None):
+            if self.answer is None:
+                return await super().append_if(version, changes, controller_epoch=controller_epoch)
+            await self.answer
+            raise failure
+
+    async def scenario():
+        unretrieved = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unretrieved.append(context))
+        store = Hanging(tmp_path)
+        controller = await start(tmp_path, store=store)
+        store.answer = asyncio.get_running_loop().create_future()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(controller.create_topics([NewTopic("a")]), 0.01)
+        store.answer.set_result(None)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        gc.collect()
+        assert unretrieved == []
+        await controller.close()
+
+    caplog.set_level("INFO", "moldau.controller")
+    asyncio.run(scenario())
+    (line,) = [one for one in caplog.records if "nobody waits for any more" in one.message]
+    assert (line.levelname == "ERROR") == isinstance(failure, ValueError)
