@@ -106,13 +106,25 @@ def seen(entry: Entry, output: Output, server: str, folder: Path) -> Entry:
         [each for each in clean(text, server, folder).splitlines() if not each.startswith(_NOISE)]
         for text in (output.stdout, output.stderr)
     )
+    traces = [line.startswith("\tat ") for line in output.stderr.splitlines()[1:]]
+    if stdout and any(traces):
+        errors = []  # the reason is on standard output; what follows is where in Kafka's source
     first = next((each for each in errors if each.strip()), "")
     first = re.sub(r"^Exception in thread \"main\" |^[a-z]+(\.[a-z]+)*\.\w+Exception: ", "", first)
     return Entry(entry.line, entry.stdin, stdout, first, output.code, entry.comment, entry.ours)
 
 
-_NOISE = ("\tat ", "Caused by", "\t... ", "The consumer rebalance protocol (KIP-848)")
-"""Traces of the stack, and an advertisement that Kafka's consumer prints each time."""
+_NOISE = (
+    "\tat ",
+    "Caused by",
+    "\t... ",
+    "The consumer rebalance protocol (KIP-848)",
+    "WARN: No action will be performed",
+    "Processed a total of ",
+)
+"""Traces of the stack, an advertisement that Kafka's consumer prints each time, and two remarks that may come
+before an error.
+"""
 
 
 def clean(text: str, server: str, folder: Path) -> str:
@@ -124,7 +136,10 @@ def clean(text: str, server: str, folder: Path) -> str:
     text = re.sub(r"CreateTime:\d{13}", "CreateTime:{ms}", text)
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "{uuid}", text)
     text = re.sub(r"( |^)\(org\.apache\.kafka[\w.$]*\)$", "", text, flags=re.MULTILINE)
-    return text.replace(f"{host}:{port}", "{address}").replace("\r", "")
+    text = text.replace(f"{host}:{port}", "{address}").replace("\r", "")
+    text = re.sub(r'"(commitTimestamp|leaderEpoch)":-?\d+', r'"\1":{n}', text)
+    text = re.sub(r'"topicId":"[\w-]{22}"', '"topicId":"{id}"', text)
+    return re.sub(r"\{address\} +", "{address} ", text)  # columns depend on its length
 
 
 def replay(

@@ -25,7 +25,12 @@ from moldau.client.options import ClientOptions, parse_options
 from moldau.core.ids import ZERO_UUID
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from moldau.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 
 TopicPartition: TypeAlias = tuple[str, int]
 ResultT = TypeVar("ResultT")
@@ -258,6 +263,12 @@ class Cluster:
         """Send one Metadata request and cache the response."""
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         answer = self.any_broker().ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
+        return self.learn(answer)
+
+    def learn(self, answer: MetadataResponse) -> list[MetadataResponseTopic]:
+        """Take brokers and leaders from a Metadata response; return its topics. Retriable if it has no
+        brokers.
+        """
         check(answer.error_code, "read the cluster's metadata")
         if not answer.brokers:
             raise Retriable("the cluster names no brokers")

@@ -65,11 +65,18 @@ def ask(cluster: Cluster, request: Message) -> Any:
 
 
 def metadata(cluster: Cluster, names: Iterable[str] | None = None) -> Any:
-    """Return the Metadata response for some topics, or (None) all. Refused if the whole was refused."""
+    """Return the Metadata response for some topics, or (None) all; the cluster knows its brokers' addresses
+    from then on.
+    """
     topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-    answer = ask(cluster, MetadataRequest(topics=topics, allow_auto_topic_creation=False))
-    require(answer.error_code)
-    return answer
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+    def attempt() -> Any:
+        answer = cluster.any_broker().ask(request)
+        cluster.learn(answer)
+        return answer
+
+    return cluster.persist("read the cluster's metadata", attempt)
 
 
 def describe_configs(
