@@ -68,7 +68,20 @@ def table(lines: Path, bootstrap: str, topic: str, snapshot: str) -> None:
             note(lines, str(turn))
 
 
-JOBS = {"delivery": delivery, "target": target, "table": table}
+def resuming(lines: Path, bootstrap: str, topic: str, transactions: str) -> None:
+    """Send numbers from where the topic ends; what is noted was flushed."""
+    from moldau.kit.resuming import Resuming
+
+    with Resuming(
+        topic, source="numbers", bootstrap_servers=bootstrap, records=40, transactions=transactions == "yes"
+    ) as out:
+        for number in range((out.position or 0) + 1, 1_000_000):
+            out.send(str(number), position=number, key=str(number))
+            if out.position == number:
+                note(lines, str(number))
+
+
+JOBS = {"delivery": delivery, "target": target, "table": table, "resuming": resuming}
 
 if __name__ == "__main__":
     JOBS[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])
