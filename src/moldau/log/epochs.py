@@ -91,7 +91,10 @@ class LeaderEpochs:
         if offset >= starts[-1]:
             return OFFSET_MAX, epochs[-1], epochs[-1]
         after = bisect_right(starts, offset)
-        return starts[after], (epochs[after - 1] if after else UNDEFINED_EPOCH), epochs[after] - 1
+        if not after:  # before the log's start; the batch around that is of the first epoch
+            end = starts[1] if len(starts) > 1 else OFFSET_MAX
+            return end, UNDEFINED_EPOCH, (epochs[1] - 1 if len(epochs) > 1 else epochs[0])
+        return starts[after], epochs[after - 1], epochs[after] - 1
 
     def end_offset(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest known epoch up to `leader_epoch`, and the offset at which it ended; (-1, -1) when

@@ -131,3 +131,12 @@ def test_readers_are_told_and_the_log_says_it_once(caplog: pytest.LogCaptureFixt
     assert "position" in log.damage[1]
     log.increment_log_start_offset(30)
     assert log.damage is None, "what was damaged is gone"
+
+
+@pytest.mark.parametrize("start", [1, 19, 21])
+def test_a_log_start_inside_a_batch_is_no_damage(start: int) -> None:
+    """The list of leader epochs begins there; the batch around it does earlier (simulated clusters, 502)."""
+    log = written(SimulatedFiles())
+    log.increment_log_start_offset(start)
+    log._reader.forget()
+    assert offsets_read(log, start, 1 << 20) == (list(range(start - 1, END, RECORDS)), True)
