@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "dump-log": "moldau.cli.dump.command",
     "status": "moldau.cli.status.command",
     "doctor": "moldau.cli.doctor.command",
+    "agent": "moldau.cli.agent.command",
     "demo": "moldau.cli.demo.command",
     "kafka-home": "moldau.cli.kafka.home",
     "version": "moldau.cli.version",

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 from moldau.core.files import Files, OsFiles, write_fully
@@ -134,6 +134,12 @@ class Spool:
     def position(self) -> int:
         """The number of the first record that nobody has acknowledged."""
         return self._position
+
+    @property
+    def oldest_number(self) -> int:
+        """The number of the first record that is still on the disk; it may be acknowledged."""
+        with self._lock:
+            return self._segments[0].first_number if self._segments else self._next_number
 
     @property
     def synced_number(self) -> int:
@@ -360,8 +366,11 @@ class Spool:
                 raise SpoolError(f"{self.folder}: record {position - 1} is not in the spool")
             self._position = max(self._position, position)
 
-    def save_position(self) -> None:
-        """Write the position to the disk, and remove segments that are acknowledged whole. Raises OSError."""
+    def save_position(self, before_removal: Callable[[], None] | None = None) -> None:
+        """Write the position to the disk, and remove segments that are acknowledged whole. Raises OSError.
+
+        `before_removal` is called first if there are such segments: what it cannot save keeps them.
+        """
         with self._saving:
             with self._lock:
                 self._check_open()
@@ -374,6 +383,9 @@ class Spool:
                 )
                 if saved == self._saved:
                     return
+                removes = len(self._segments) > 1 and self._segments[0].next_number <= saved.position
+            if removes and before_removal is not None:
+                before_removal()
             position.save(self._files, self.folder, saved, sync=True)
             with self._lock:
                 self._saved = saved

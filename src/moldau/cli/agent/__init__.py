@@ -1,0 +1,1 @@
+"""`moldau agent`: run, status, submit."""
