@@ -36,6 +36,17 @@ CLASSES = {
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 
 
@@ -134,11 +145,20 @@ def clean(text: str, server: str, folder: Path) -> str:
     text = re.sub(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]", "[{now}]", text)
     text = re.sub(r"TopicId: [\w-]{22}", "TopicId: {id}", text)
     text = re.sub(r"CreateTime:\d{13}", "CreateTime:{ms}", text)
+    text = re.sub(r"Cluster ID: \S+", "Cluster ID: {id}", text)
+    text = re.sub(r'"timestamp":\d{13}', '"timestamp":{ms}', text)
+    text = re.sub(r'"avg_throughput":[\d.E-]+', '"avg_throughput":{rate}', text)
+    text = re.sub(r'("log_dirs":\["|"logDir":")/[^"]*"', r'\1{data}"', text)
+    text = re.sub(
+        r"[\d.]+ (records/sec|ms avg|ms max)|\([\d.]+ MB/sec\)|\b\d+ ms (?=[\d.]+th)", r"{figure} \1", text
+    )
+    text = re.sub(r"Epoch: \d+$", "Epoch: {epoch}", text, flags=re.MULTILINE)
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "{uuid}", text)
     text = re.sub(r"( |^)\(org\.apache\.kafka[\w.$]*\)$", "", text, flags=re.MULTILINE)
     text = text.replace(f"{host}:{port}", "{address}").replace("\r", "")
     text = re.sub(r'"(commitTimestamp|leaderEpoch)":-?\d+', r'"\1":{n}', text)
     text = re.sub(r'"topicId":"[\w-]{22}"', '"topicId":"{id}"', text)
+    text = re.sub(rf"\b{port}\b", "{port}", text)
     return re.sub(r"\{address\} +", "{address} ", text)  # columns depend on its length
 
 

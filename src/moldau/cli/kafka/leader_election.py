@@ -111,8 +111,8 @@ def parse_places(text: str) -> list[Place]:
         raise ToolError('each of "partitions" must be like {"topic": "t", "partition": 0}') from None
     twice = sorted({place for place in places if places.count(place) > 1})
     if twice:
-        names = ",".join(f"{topic}-{index}" for topic, index in twice)
-        raise ToolError(f"Replica election data contains duplicate partitions: {names}")
+        names = ", ".join(f"{topic}-{index}" for topic, index in twice)
+        raise ToolError(f"Replica election data contains duplicate partitions: [{names}]")
     return places
 
 

@@ -25,6 +25,7 @@ TOOLS: dict[str, str] = {
     "kafka-log-dirs": f"{_HERE}.log_dirs",
     "kafka-metadata-quorum": f"{_HERE}.metadata_quorum",
     "kafka-producer-perf-test": f"{_HERE}.producer_perf_test",
+    "kafka-reassign-partitions": f"{_HERE}.reassign_partitions",
     "kafka-server-start": f"{_HERE}.server_start",
     "kafka-server-stop": f"{_HERE}.server_stop",
     "kafka-storage": f"{_HERE}.storage",

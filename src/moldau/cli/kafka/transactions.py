@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from moldau.cli.kafka.brokers import ask, metadata
 from moldau.cli.kafka.problems import ToolError
 from moldau.cli.kafka.properties import read_properties
 from moldau.cli.kafka.reaching import reach
@@ -34,22 +33,9 @@ def main(words: Sequence[str]) -> int:
     check: Callable[[Any], None] = CHECKS.get(given.command, lambda _: None)
     check(given)
     with reach(given.bootstrap_server, settings) as cluster:
-        known = metadata(cluster)
-        from moldau.cli.transactions.routing import Copies, Routing
+        from moldau.cli.kafka.cluster_routing import routing_over
 
-        routing = Routing(
-            {number: (host, port) for number, (host, port, _) in known.brokers.items()},
-            {
-                (topic, index): Copies(each.leader, each.replicas)
-                for topic, partitions in known.topics.items()
-                for index, each in partitions.items()
-            },
-            15.0,
-        )
-        numbers = {address: number for number, address in routing.brokers.items()}
-        routing._ask = lambda address, request, version, seconds: ask(
-            cluster, numbers[address], request, at_most=version, timeout_seconds=seconds
-        )
+        routing = routing_over(cluster)
         COMMANDS[given.command](routing, given)
     return 0
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from moldau.cli.transactions.routing import Place, Routing
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+FOLDER_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 THROTTLED_LEADERS = "leader.replication.throttled.replicas"
 THROTTLED_FOLLOWERS = "follower.replication.throttled.replicas"
 _TOPIC, _BROKER = 2, 4
@@ -118,6 +119,18 @@ def unthrottle(routing: Routing, topics: Iterable[str]) -> None:
     for name in topics:
         settings: dict[str, str | None] = {THROTTLED_LEADERS: None, THROTTLED_FOLLOWERS: None}
         _alter(routing, _any_broker(routing), _TOPIC, name, settings)
+
+
+def throttle_directories(routing: Routing, rate_bytes_per_second: int, brokers: Iterable[int]) -> None:
+    """Bound the copying between log directories on these brokers."""
+    for broker in sorted(set(brokers) & set(routing.brokers)):
+        _alter(routing, broker, _BROKER, str(broker), {FOLDER_RATE: str(rate_bytes_per_second)})
+
+
+def unthrottle_directories(routing: Routing) -> None:
+    """Remove what `throttle_directories` has set, on all brokers."""
+    for broker in sorted(routing.brokers):
+        _alter(routing, broker, _BROKER, str(broker), {FOLDER_RATE: None})
 
 
 def throttled_topics(routing: Routing) -> list[str]:
