@@ -7,9 +7,10 @@ only where the topic allows it or an administrator asks for it. Who may lead is 
 from collections.abc import Collection
 from enum import IntEnum
 
-from moldau.controller.decision import DONE, PARTITIONS_AN_ENTRY, Decision, Outcome, Steps
+from moldau.controller.decision import DONE, Decision, Outcome, Steps
+from moldau.controller.entries import Entries
 from moldau.controller.in_sync import best_leader, with_leader
-from moldau.controller.membership import Entries, RulesOf, default_rules
+from moldau.controller.membership import RulesOf, default_rules
 from moldau.controller.reassignment_rules import completed
 from moldau.metadata.image import NO_LEADER, Image, PartitionState
 from moldau.protocol.errors import ErrorCode
@@ -48,9 +49,6 @@ def elect_leaders(
                 rows[index] = elected
             if asked is not None or outcome.error_code is not ErrorCode.ELECTION_NOT_NEEDED:
                 results.setdefault(topic, []).append((index, outcome))
-            if len(rows) >= PARTITIONS_AN_ENTRY:
-                moved.add(topic, list(rows.items()))
-                rows = {}
         moved.add(topic, list(rows.items()))
     *earlier, last = moved.all()
     return Decision(last, results, earlier)

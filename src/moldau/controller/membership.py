@@ -22,7 +22,8 @@ have lost the end of its logs (KIP-966).
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from moldau.controller.decision import PARTITIONS_AN_ENTRY, Decision, Steps
+from moldau.controller.decision import Decision, Steps
+from moldau.controller.entries import Entries
 from moldau.controller.in_sync import Rules, after_brokers, with_in_sync
 from moldau.controller.reassignment_rules import completed
 from moldau.metadata.changes import (
@@ -128,9 +129,6 @@ def brokers_changed(image: Image, live: Mapping[int, Registration], rules: Rules
                 again.append((index, after))
             else:
                 rows.append((index, after))
-                if len(rows) >= PARTITIONS_AN_ENTRY:
-                    moved.add(name, rows)
-                    rows = []
         moved.add(name, rows)
         if again:
             once.append(PartitionsChanged(name, tuple(again)))
@@ -140,29 +138,6 @@ def brokers_changed(image: Image, live: Mapping[int, Registration], rules: Rules
     registered = [each.node_id for each in brokers.changes if isinstance(each, BrokerRegistered)]
     followed = Followed(registered, fenced, led_by_others, leaderless)
     return Decision([*brokers.changes, *renewals, *once, *last], followed, earlier)
-
-
-class Entries:
-    """Changed partitions, cut into entries."""
-
-    def __init__(self) -> None:
-        self._full: list[list[Change]] = []
-        self._changes: list[Change] = []
-        self._count = 0
-
-    def add(self, topic: str, rows: Sequence[tuple[int, PartitionState]]) -> None:
-        """Further partitions of a topic, at most PARTITIONS_AN_ENTRY."""
-        if not rows:
-            return
-        if self._count + len(rows) > PARTITIONS_AN_ENTRY and self._changes:
-            self._full.append(self._changes)
-            self._changes, self._count = [], 0
-        self._changes.append(PartitionsChanged(topic, tuple(rows)))
-        self._count += len(rows)
-
-    def all(self) -> list[list[Change]]:
-        """All entries; there is at least one, and the last may be empty."""
-        return [*self._full, self._changes]
 
 
 def _after(
@@ -195,6 +170,7 @@ def review_eligible(image: Image, decision: Decision[R], rules: RulesIn) -> Step
 
 
 def _compare(image: Image, live: Mapping[int, Registration]) -> _Brokers:
+    live = {node_id: each for node_id, each in live.items() if _may_register(image, each)}
     restarted, lost = set(), set()
     changes: list[Change] = []
     for node_id in sorted(live):
@@ -213,6 +189,17 @@ def _compare(image: Image, live: Mapping[int, Registration]) -> _Brokers:
     return _Brokers(
         frozenset(live), frozenset(restarted), frozenset(lost), frozenset(leaving), _offline(image), changes
     )
+
+
+def _may_register(image: Image, registration: Registration) -> bool:
+    """Whether the broker is registered, or reads the cluster's metadata level. (One that does not had looked
+    at the level before it was raised; started again, it says so and stops.)
+    """
+    known = image.brokers.get(registration.node_id)
+    if known is not None and known.broker_epoch == registration.broker_epoch:
+        return True
+    low, high = registration.levels
+    return low <= image.level <= high
 
 
 def _registered(registration: Registration, level: int) -> BrokerRegistered:

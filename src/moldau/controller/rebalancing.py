@@ -12,10 +12,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator
 
-from moldau.controller.decision import PARTITIONS_AN_ENTRY, Decision, Steps
+from moldau.controller.decision import Decision, Steps
+from moldau.controller.entries import Entries
 from moldau.controller.in_sync import with_leader
 from moldau.controller.loop import DecisionLoop
-from moldau.controller.membership import Entries, RulesOf
+from moldau.controller.membership import RulesOf
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import TimerHandle, Timers
 from moldau.metadata.image import NO_LEADER, Image, PartitionState
@@ -49,9 +50,6 @@ def rebalance_leaders(image: Image, percentage: int, rules: RulesOf) -> Steps[di
             ):
                 rows.append((index, with_leader(state, preferred, rules(name).min_isr)))
                 back[preferred] = back.get(preferred, 0) + 1
-                if len(rows) >= PARTITIONS_AN_ENTRY:
-                    moved.add(name, rows)
-                    rows = []
         moved.add(name, rows)
     *earlier, last = moved.all()
     return Decision(last, back, earlier)

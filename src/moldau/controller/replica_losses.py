@@ -23,10 +23,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
-from moldau.controller.decision import PARTITIONS_AN_ENTRY, Decision, Steps
+from moldau.controller.decision import Decision, Steps
+from moldau.controller.entries import Entries
 from moldau.controller.in_sync import after_brokers
 from moldau.controller.loop import DecisionLoop
-from moldau.controller.membership import Entries, RulesOf
+from moldau.controller.membership import RulesOf
 from moldau.core.timers import TimerHandle, Timers
 from moldau.metadata.changes import ReplicasOffline
 from moldau.metadata.image import Image, PartitionState
@@ -81,9 +82,6 @@ def replicas_lost(
             if after is not state:
                 rows.append((index, after))
                 count += 1
-                if len(rows) >= PARTITIONS_AN_ENTRY:
-                    moved.add(name, rows)
-                    rows = []
         moved.add(name, rows)
         yield
     *earlier, last = moved.all()

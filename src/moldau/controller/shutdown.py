@@ -18,10 +18,11 @@ import logging
 from collections.abc import Collection
 from typing import NamedTuple
 
-from moldau.controller.decision import PARTITIONS_AN_ENTRY, Decision, Steps
+from moldau.controller.decision import Decision, Steps
+from moldau.controller.entries import Entries
 from moldau.controller.in_sync import with_in_sync, with_leader
 from moldau.controller.loop import DecisionLoop
-from moldau.controller.membership import Entries, RulesOf
+from moldau.controller.membership import RulesOf
 from moldau.core.timers import Timers
 from moldau.metadata.changes import BrokerShuttingDown
 from moldau.metadata.image import Image, PartitionState
@@ -68,9 +69,6 @@ def hand_over(image: Image, node_id: int, rules: RulesOf) -> Steps[Handover]:
                 led_by_others += after.leader != state.leader
             elif state.leader == node_id and able:
                 left, example = left + 1, example or f"{name}-{index}"
-            if len(rows) >= PARTITIONS_AN_ENTRY:
-                moved.add(name, rows)
-                rows = []
         moved.add(name, rows)
     *earlier, last = moved.all()
     if not broker.shutting_down and image.level >= CLUSTER_LEVEL:

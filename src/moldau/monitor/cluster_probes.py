@@ -56,7 +56,8 @@ def replication(watch: ClusterWatch, image: Callable[[], Image], clock: Clock) -
         count, names, since_ms = watch.leaderless()
         if count:
             yield condition(
-                "offline-partitions", f"without a leader: {listed(names, count)}, since {when(since_ms)}"
+                "offline-partitions",
+                f"without a leader: {listed(names, count)}, since {when(since_ms)}{_able(image(), names)}",
             )
         troubles = watch.troubles()
         for trouble in troubles:
@@ -78,6 +79,18 @@ def replication(watch: ClusterWatch, image: Callable[[], Image], clock: Clock) -
                 yield condition("in-sync-flapping", message)
 
     return probe
+
+
+def _able(image: Image, names: list[str]) -> str:
+    """Which brokers could lead these partitions if they were back, as they have every record (KIP-966)."""
+    able: set[int] = set()
+    for name in names:
+        topic, _, index = name.rpartition("-")
+        state = image.topics[topic].partitions[int(index)]
+        able.update(state.isr or state.elr)
+    if not able:
+        return "; no replica is known to have every record"
+    return f"; every record is on broker {' or '.join(str(node) for node in sorted(able))}"
 
 
 def _under_replicated(trouble: Trouble) -> str:

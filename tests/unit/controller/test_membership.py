@@ -17,6 +17,7 @@ from moldau.metadata.changes import (
     replay,
 )
 from moldau.metadata.image import BrokerState, Image, PartitionState, ResourceType, TopicState
+from moldau.metadata.levels import LEVELS
 from moldau.metadata.store import Registration
 
 REPLICAS = (1, 2, 3)
@@ -244,3 +245,14 @@ def test_nobody_stays_eligible_when_fewer_in_sync_replicas_are_enough(values, mi
     assert after.topics["a"].partitions[0].elr == elr
     assert after.topics["a"].partitions[0].leader_epoch == 5
     assert after.topics["a"].partitions[1] is before.topics["a"].partitions[1]
+
+
+def test_a_broker_that_does_not_read_the_level_is_not_let_in():
+    """It had looked before the level was raised, and registered afterwards."""
+    level_2 = image(fenced=(3,))._replace(level=2)
+    older = {**ALL, 3: registered(3, 31)}
+    changes = decided(brokers_changed(level_2, older, lambda topic: TWO)).changes
+    assert not any(isinstance(each, BrokerRegistered | BrokerFenced) for each in changes)
+    newer = {**ALL, 3: registered(3, 31)._replace(levels=LEVELS)}
+    changes = decided(brokers_changed(level_2, newer, lambda topic: TWO)).changes
+    assert [each.node_id for each in changes if isinstance(each, BrokerRegistered)] == [3]

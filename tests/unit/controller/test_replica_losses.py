@@ -15,6 +15,7 @@ from moldau.controller.partitions import AlterPartition
 from moldau.controller.replica_losses import replicas_lost
 from moldau.metadata.changes import ReplicasOffline, replay
 from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
+from moldau.metadata.levels import LEVELS
 from moldau.metadata.store import Registration
 from moldau.protocol.errors import ErrorCode
 
@@ -86,7 +87,7 @@ def test_what_is_offline_is_remembered_until_the_broker_starts_with_it():
     image = after(image, offline=(1,), complete=False)
     image = after(image, offline=(2,), complete=False)
     assert image.brokers[1].offline == {TOPIC_ID: (1, 2)}
-    registered = Registration(1, {}, None, -1, 9)
+    registered = Registration(1, {}, None, -1, 9, LEVELS)
     live = {1: registered, **{n: Registration(n, {}, None, broker_epoch=n) for n in (2, 3)}}
     image = replay(image, 20, decided(brokers_changed(image, live, lambda topic: TWO)).changes)
     assert image.brokers[1].broker_epoch == 9
@@ -126,7 +127,7 @@ def test_an_offline_replica_leads_nothing_whatever_happens_to_the_brokers(data):
                 held = image.brokers[node].broker_epoch
                 previous = data.draw(st.sampled_from((held, -1)))
                 again = data.draw(st.booleans()) or image.brokers[node].fenced
-                live[node] = Registration(node, {}, None, previous, epoch if again else held)
+                live[node] = Registration(node, {}, None, previous, epoch if again else held, LEVELS)
         decision = decided(brokers_changed(image, live, lambda topic: Rules(2, unclean=False)))
         for changes in (*decision.earlier, decision.changes):
             image = replay(image, image.version + 1, changes)

@@ -81,10 +81,19 @@ def test_partitions_without_leader_or_replicas(world: World) -> None:
     world.image = image_of(topic_of("a", lost, lost, lost, lost, lost), topic_of("b"))
     messages = {cause.name: cause.message for cause in world.health.verdict().causes}
     since = "since 2023-11-14 22:13:20 UTC"
-    assert messages["offline-partitions"] == f"without a leader: a-0, a-1, a-2 and 2 more, {since}"
+    told = f"without a leader: a-0, a-1, a-2 and 2 more, {since}"
+    assert messages["offline-partitions"] == f"{told}; no replica is known to have every record"
     assert "under-replicated" in messages
     world.image = image_of(topic_of("b"))
     assert world.names() == []
+
+
+def test_a_partition_without_leader_names_the_brokers_that_could_lead_it(world: World) -> None:
+    in_sync = PartitionState(NO_LEADER, 0, 0, (1, 2, 3), (2,))
+    eligible = PartitionState(NO_LEADER, 0, 0, (1, 2, 3), (), (3,))
+    world.image = image_of(topic_of("a", in_sync, eligible))
+    messages = {cause.name: cause.message for cause in world.health.verdict().causes}
+    assert messages["offline-partitions"].endswith("UTC; every record is on broker 2 or 3")
 
 
 def test_a_topic_that_found_no_room_is_named_until_it_has_some(world: World) -> None:
