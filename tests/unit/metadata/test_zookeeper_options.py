@@ -41,6 +41,9 @@ def test_defaults_are_kafkas():
     options = options_of(settings())
     assert (options.hosts, options.root) == ("a:1", "/x")
     assert options.session_timeout_ms == options.connection_timeout_ms == 18_000
+    short = options_of(settings(zookeeper_session_timeout_ms=2_000))
+    assert short.connection_timeout_ms == 18_000, "the ensemble may be starting, too"
+    assert options_of(settings(zookeeper_session_timeout_ms=60_000)).connection_timeout_ms == 60_000
     assert options.in_flight_max == 10
     assert options.credentials is options.tls is None
     assert not options.private

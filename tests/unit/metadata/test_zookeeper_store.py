@@ -35,6 +35,7 @@ from moldau.metadata.store import (
     SessionEnded,
     VersionConflict,
 )
+from moldau.metadata.zookeeper import store as store_module
 from moldau.metadata.zookeeper import turns
 from moldau.metadata.zookeeper.append import Append
 from moldau.metadata.zookeeper.log_reading import LogReader, Offload
@@ -704,7 +705,9 @@ def test_a_newer_format(zookeeper_world):
     asyncio.run(scenario())
 
 
-def test_no_zookeeper_there(zookeeper_world):
+def test_no_zookeeper_there(zookeeper_world, monkeypatch, caplog):
+    monkeypatch.setattr(store_module, "_SILENT_MS", 1)
+
     async def scenario():
         store = zookeeper_world.make(hosts="127.0.0.1:1,localhost:1", connection_timeout_ms=300)
         with pytest.raises(
@@ -714,6 +717,7 @@ def test_no_zookeeper_there(zookeeper_world):
             await store.open()
 
     asyncio.run(scenario())
+    assert "no ZooKeeper answers at 127.0.0.1:1,localhost:1 yet; the start waits" in caplog.text
 
 
 def test_a_session_of_another_length_than_asked_for_is_said(zookeeper_world, caplog):

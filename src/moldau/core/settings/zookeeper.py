@@ -23,7 +23,8 @@ class ZooKeeperSettings(SettingsObject):
     )
     zookeeper_connection_timeout_ms: int | None = integer(
         None,
-        "How long a start waits for ZooKeeper, in milliseconds; unset: zookeeper.session.timeout.ms.",
+        "How long a start waits for ZooKeeper, in milliseconds; unset: 18 s, or "
+        "zookeeper.session.timeout.ms where that is longer.",
     )
     zookeeper_max_in_flight_requests: int = integer(
         10, "How many requests to ZooKeeper may be unanswered before the next one waits.", at_least(1)

@@ -11,6 +11,8 @@ from moldau.core.settings.rows import SettingError
 DEFAULT_PORT = 2181
 PEM_NAMES = ("pem", "crt", "cer", "key")
 
+CONNECTION_TIMEOUT_MS = 18_000
+
 
 class Tls(NamedTuple):
     """TLS to the ensemble, with PEM files. `identity`: the client's key and certificates, if it has any;
@@ -35,7 +37,7 @@ class Options(NamedTuple):
     hosts: str
     root: str = ""
     session_timeout_ms: int = 18_000
-    connection_timeout_ms: int = 18_000
+    connection_timeout_ms: int = CONNECTION_TIMEOUT_MS
     in_flight_max: int = 10
     credentials: str | None = None
     private: bool = False
@@ -62,11 +64,14 @@ def options_of(settings: BrokerSettings) -> Options:
             "is reserved",
         )
     session_timeout_ms = settings.zookeeper_session_timeout_ms
+    # Kafka takes the session's, by default 18 s. A short one, for quick failovers, says nothing about how
+    # long an ensemble takes that is started at the same time.
+    connection_timeout_ms = max(session_timeout_ms, CONNECTION_TIMEOUT_MS)
     return Options(
         hosts,
         root,
         session_timeout_ms=session_timeout_ms,
-        connection_timeout_ms=settings.zookeeper_connection_timeout_ms or session_timeout_ms,
+        connection_timeout_ms=settings.zookeeper_connection_timeout_ms or connection_timeout_ms,
         in_flight_max=settings.zookeeper_max_in_flight_requests,
         credentials=None if user is None else f"{user}:{password}",
         private=settings.zookeeper_set_acl,

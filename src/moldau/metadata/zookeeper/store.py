@@ -60,6 +60,7 @@ from moldau.metadata.zookeeper.turns import Turns
 
 log = logging.getLogger("moldau.metadata")
 
+_SILENT_MS = 2_000  # from then on a start says what it waits for
 _PACKED_HERE_BYTES_MAX = 65_536
 _RETRY_DELAY_MS = 1_000
 _FORGOTTEN = "the connection to ZooKeeper was lost for so long that a snapshot has replaced what was written"
@@ -201,7 +202,16 @@ class ZooKeeperStore:
         self._session = session
         session.start()
         timer, why = None, ""
+        said = None
         if timeout_ms is not None:
+            said = self._timers.call_later(
+                _SILENT_MS,
+                lambda: log.warning(
+                    "no ZooKeeper answers at %s yet; the start waits for it, up to %d ms",
+                    self._options.hosts,
+                    timeout_ms,
+                ),
+            )
             why = f"no ZooKeeper answered at {self._options.hosts} within {timeout_ms} ms"
             timer = self._timers.call_later(timeout_ms, partial(session.end_unless_up, why))
         try:
@@ -213,8 +223,9 @@ class ZooKeeperStore:
                 f"{error} (zookeeper.connection.timeout.ms); is it running, and is zookeeper.connect right?"
             ) from error
         finally:
-            if timer is not None:
-                timer.cancel()
+            for each in (timer, said):
+                if each is not None:
+                    each.cancel()
         return session
 
     async def close(self) -> None:
