@@ -83,7 +83,8 @@ class LeaderEpochs:
 
     def stretch(self, offset: int) -> tuple[int, int, int]:
         """Where the stretch of the list that holds `offset` ends, and the lowest and the highest leader epoch
-        that its records can have: the same, where no epoch is missing in the list.
+        that its records can have: the same, where no epoch is missing in the list. The first one begins
+        before its start, which a deletion may have put into the middle of a batch.
         """
         starts, epochs = self._starts, self._epochs
         if not starts:

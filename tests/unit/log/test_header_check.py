@@ -97,6 +97,17 @@ def test_a_wrong_list_of_leader_epochs_makes_no_log_unreadable() -> None:
             assert offsets_read(log, 0, max_bytes) == (list(range(0, END, RECORDS)), True), entries
 
 
+@pytest.mark.parametrize("start", [1, 2, 19, 20, 21, 39, 40, 41, 59])
+def test_the_list_of_leader_epochs_begins_where_records_were_deleted(start: int) -> None:
+    """Also in the middle of a batch."""
+    log = written(SimulatedFiles())
+    log._reader.forget()
+    log.increment_log_start_offset(start)
+    for max_bytes in (100, 2000, 1 << 20):
+        expected = list(range(start // RECORDS * RECORDS, END, RECORDS))
+        assert offsets_read(log, start, max_bytes) == (expected, True)
+
+
 def test_gaps_of_compaction_are_no_damage() -> None:
     files = SimulatedFiles()
     log = written(files)
