@@ -46,7 +46,7 @@ class Agent:
         self._write_lock = threading.Lock()
         threading.Thread(target=self._read_answers, daemon=True).start()
 
-    def call(self, op: str, **arguments: Any) -> Any:
+    def call(self, op: str, *, within_s: float = CALL_TIMEOUT_S, **arguments: Any) -> Any:
         """Run one operation; raises AgentError with the client's own error text."""
         number = next(self._numbers)
         future: Future[Any] = Future()
@@ -55,7 +55,7 @@ class Agent:
         with self._write_lock:
             self._process.stdin.write(json.dumps({"id": number, "op": op, **arguments}) + "\n")
             self._process.stdin.flush()
-        return future.result(CALL_TIMEOUT_S)
+        return future.result(within_s)
 
     def _read_answers(self) -> None:
         assert self._process.stdout is not None
@@ -96,7 +96,7 @@ class AgentClient:
         return {topic: [_from_json(one) for one in records] for topic, records in found.items()}
 
     def open_member(self, group: str, topics: Sequence[str], **config: str) -> Member:
-        if self.name == "java" and "group.protocol" not in config:
+        if self.name.startswith("java") and "group.protocol" not in config:
             config = {"heartbeat.interval.ms": "300", "session.timeout.ms": "6000", **config}
         return AgentMember(self.agent, group=group, topics=list(topics), config=config)
 
@@ -116,6 +116,13 @@ class AgentMember:
 
     def assignment(self) -> set[Place]:
         return {(topic, partition) for topic, partition in self._agent.call("assignment", member=self._name)}
+
+    def replicas(self) -> list[tuple[int, int]]:
+        """Of each partition the replica that it reads from, -1 for the leader (Java only)."""
+        return [
+            (partition, replica)
+            for partition, replica in self._agent.call("read_replicas", member=self._name)
+        ]
 
     def take(self) -> list[Received]:
         return [_from_json(one) for one in self._agent.call("take", member=self._name)]

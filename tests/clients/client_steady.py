@@ -177,7 +177,7 @@ class AgentSteady:
 
     def stop(self) -> list[str]:
         """Send what is waiting; all acknowledged values."""
-        return list(self._client.call("steady_stop", name=self._name))
+        return list(self._client.call("steady_stop", within_s=END_WITHIN_S, name=self._name))
 
 
 def steady(client: Client, bootstrap: str, topic: str, partitions: int) -> Steady | AgentSteady:

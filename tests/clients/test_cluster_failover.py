@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from client_agents import AgentClient, AgentMember
 from client_model import Client, Member, eventually
 from client_steady import AgentSteady, Steady, steady
-from conftest import CLIENT_NAMES, KIND, SETTINGS, make_client
+from conftest import CLIENT_NAMES, KIND, OLD_JAVA, SETTINGS, make_client
 
 from moldau.testing import Cluster
 
@@ -26,6 +27,7 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(KIND != "moldau", reason="starts a cluster of Moldau"),
 ]
+NAMES = (*CLIENT_NAMES, OLD_JAVA)
 PARTITIONS = 3
 OFFSETS_PARTITIONS, COORDINATORS = 3, 1
 RECOVERED_WITHIN_S = 90.0
@@ -51,8 +53,13 @@ class Life:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    settings: dict[str, Any] = {**SETTINGS, "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}
-    with Cluster(3, settings) as one:
+    settings: dict[str, Any] = {
+        **SETTINGS,
+        "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    }
+    racks = {node: {"broker.rack": f"rack-{node}"} for node in (1, 2, 3)}
+    with Cluster(3, settings, each=racks) as one:
         yield one
 
 
@@ -61,7 +68,7 @@ def lives(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """Each client after all three brokers were lost in turn; or why it cannot run here."""
     found: dict[str, Life | str] = {}
     folder = tmp_path_factory.mktemp("clients")
-    for name in CLIENT_NAMES:
+    for name in NAMES:
         try:
             client = make_client(name, cluster.bootstrap_servers, folder)
         except pytest.skip.Exception as reason:
@@ -132,7 +139,7 @@ def _end(one: Life) -> None:
         one.failure = one.failure or failure
 
 
-@pytest.mark.parametrize("name", CLIENT_NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_client_outlives_its_leaders_and_its_coordinator(
     name: str, cluster: Cluster, lives: dict[str, Life | str], tmp_path: Path
 ) -> None:
@@ -149,3 +156,35 @@ def test_a_client_outlives_its_leaders_and_its_coordinator(
     )
     assert not set(one.acknowledged) - set(there)
     assert [value for value, count in there.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("name", ["java", OLD_JAVA])
+def test_a_consumer_reads_from_the_replica_in_its_rack(name: str, cluster: Cluster, tmp_path: Path) -> None:
+    """KIP-392: leaders send it to the follower there, and it reads everything from it."""
+    topic = f"racks-{name}"
+    cluster.create_topic(topic, PARTITIONS)
+    client = make_client(name, cluster.bootstrap_servers, tmp_path)
+    assert isinstance(client, AgentClient)
+    member = client.open_member(f"group-{topic}", [topic], **{"client.rack": "rack-2"})
+    assert isinstance(member, AgentMember)
+    writer = steady(
+        make_client("confluent", cluster.bootstrap_servers, tmp_path),
+        cluster.bootstrap_servers,
+        topic,
+        PARTITIONS,
+    )
+    led = {each for each in range(PARTITIONS) if cluster.leader_of(topic, each) == 2}
+    read: Counter[str] = Counter()
+    seen: set[int] = set()
+
+    def look() -> bool:
+        read.update((one.value or b"").decode() for one in member.take())
+        seen.update(partition for partition, replica in member.replicas() if replica == 2)
+        return seen | led == set(range(PARTITIONS)) and len(read) > 100
+
+    eventually(look, RECOVERED_WITHIN_S)
+    written = writer.stop()
+    eventually(lambda: look() and set(written) <= set(read), RECOVERED_WITHIN_S)
+    member.close()
+    client.close()
+    assert set(read.values()) == {1}

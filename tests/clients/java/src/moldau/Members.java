@@ -31,6 +31,7 @@ final class Members {
         });
         operations.put("assignment", request -> MEMBERS.get(request.get("member").asText()).assignment());
         operations.put("take", request -> MEMBERS.get(request.get("member").asText()).take());
+        operations.put("read_replicas", request -> MEMBERS.get(request.get("member").asText()).replicas());
         operations.put("close", request -> {
             Member member = MEMBERS.remove(request.get("member").asText());
             member.consumer.wakeup();
@@ -103,6 +104,17 @@ final class Members {
             for (ConsumerRecord<byte[], byte[]> record : records) {
                 taken.add(Records.describe(record));
             }
+        }
+
+        /** Of each partition the replica that it reads from; -1 is the leader. */
+        Object replicas() {
+            List<Object> answer = new ArrayList<>();
+            consumer.metrics().forEach((name, metric) -> {
+                if (name.name().equals("preferred-read-replica")) {
+                    answer.add(List.of(Integer.parseInt(name.tags().get("partition")), metric.metricValue()));
+                }
+            });
+            return answer;
         }
 
         synchronized Object assignment() {
