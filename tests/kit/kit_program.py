@@ -81,7 +81,22 @@ def resuming(lines: Path, bootstrap: str, topic: str, transactions: str) -> None
                 note(lines, str(number))
 
 
-JOBS = {"delivery": delivery, "target": target, "table": table, "resuming": resuming}
+def responder(lines: Path, bootstrap: str, topic: str) -> None:
+    """Answer requests with their double."""
+    from moldau.kit.requests import Responder
+
+    def double(record: Message) -> bytes:
+        value = record.value() or b""
+        note(lines, value.decode())
+        return value * 2
+
+    config = {"session.timeout.ms": 1000, "heartbeat.interval.ms": 200}
+    server = Responder(topic, group=f"group-{topic}", bootstrap_servers=bootstrap, config=config, batch=5)
+    server.stop_on_signals()
+    server.run(double)
+
+
+JOBS = {"delivery": delivery, "target": target, "table": table, "resuming": resuming, "responder": responder}
 
 if __name__ == "__main__":
     JOBS[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])
