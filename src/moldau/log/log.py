@@ -19,6 +19,7 @@ offset is the end offset at the moment it was begun; the last segment is the onl
 Not here: the high watermark (replication/), opening and recovery (recovery.py), many logs (manager.py).
 """
 
+import logging
 from collections.abc import Callable, Sequence
 
 from moldau.core.files import Files
@@ -58,6 +59,8 @@ __all__ = [
     "TimestampAndOffset",
     "is_disk_full",
 ]
+
+logger = logging.getLogger(__name__)
 
 
 class Log:
@@ -315,6 +318,13 @@ class Log:
     @last_flush_ms.setter
     def last_flush_ms(self, now_ms: int) -> None:
         self._flusher.last_flush_ms = now_ms
+
+    def note_damage(self, offset: int, error: CorruptSegment) -> None:
+        """A read at `offset` has met a damaged batch: for health, and the log, once."""
+        text = str(error)
+        if self.damage is None or self.damage[1] != text:  # readers ask again and again
+            logger.error("%s-%d cannot be read at offset %d: %s", self.topic, self.partition, offset, text)
+        self.damage = (offset, text)
 
     # -- searching ---------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.slow_lane import SlowLane
-from moldau.log.log import AppendResult, Log, Origin
+from moldau.log.log import AppendResult, CorruptSegment, Log, Origin
 from moldau.log.manager import LogManager
 from moldau.metadata.changes import BrokerRegistered, Change
 from moldau.metadata.configs import effective_broker_settings, topic_settings
@@ -529,9 +529,13 @@ class ReplicaManager:
             raise ReplicaError(ErrorCode.OFFSET_NOT_AVAILABLE)
         offset = partition.log.log_start_offset
         while offset < partition.high_watermark:
-            data = partition.log.read(
-                offset, _LOAD_READ_BYTES, end_offset=partition.high_watermark, min_one_batch=True
-            )
+            try:
+                data = partition.log.read(
+                    offset, _LOAD_READ_BYTES, end_offset=partition.high_watermark, min_one_batch=True
+                )
+            except CorruptSegment as error:
+                partition.log.note_damage(offset, error)
+                raise ReplicaError(ErrorCode.CORRUPT_MESSAGE) from error
             if not data:
                 return
             for batch in iter_batches(data):

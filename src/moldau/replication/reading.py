@@ -3,14 +3,11 @@
 Not here: who may read, and up to which offset (partition.py).
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from moldau.log.log import CorruptSegment, Log, OffsetOutOfRange
 from moldau.protocol.errors import ErrorCode
-
-log = logging.getLogger("moldau.replication")
 
 NO_RECORDS = b""
 # A named tuple made this way costs a third of its constructor.
@@ -58,9 +55,7 @@ def read_batches(
         except OffsetOutOfRange:
             return Read(index, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=start_offset)
         except CorruptSegment as error:
-            if source.damage is None or source.damage[1] != str(error):  # readers ask again and again
-                log.error("%s-%d cannot be read at offset %d: %s", source.topic, index, offset, error)
-            source.damage = (offset, str(error))
+            source.note_damage(offset, error)
             return Read(index, ErrorCode.CORRUPT_MESSAGE)
         except OSError as error:
             failed(error)

@@ -130,6 +130,24 @@ def test_what_a_coordinator_appends_is_read_back_once_committed(tmp_path: Path) 
     asyncio.run(scene())
 
 
+def test_a_coordinator_reads_nothing_of_a_damaged_batch(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.apply(CREATED)
+        await asyncio.wait_for(world.replicas.append_records("t", 0, 0, [(b"a", b"1")]), 5)
+        partition = world.replicas.partition("t", 0)
+        assert partition is not None
+        (segment,) = partition.log.segments
+        segment.write([b"\x7f"], 1, 0)  # the base offset's first byte
+        partition.log._reader.forget()  # the last write is in memory
+        with pytest.raises(ReplicaError) as damaged:
+            list(world.replicas.committed_records("t", 0, 0))
+        assert damaged.value.error_code == ErrorCode.CORRUPT_MESSAGE
+        assert partition.log.damage is not None, "health tells it"
+
+    asyncio.run(scene())
+
+
 def test_a_coordinator_of_an_earlier_leader_epoch_neither_writes_nor_reads(tmp_path: Path) -> None:
     async def scene() -> None:
         world = World(tmp_path)
