@@ -39,6 +39,8 @@ BUDGETS = {
     "answer to a Produce request": 1.8,
     "decode of a Fetch request": 3.0,
     "answer to a Fetch request": 2.2,
+    "fetch of one record, all but the socket": 27.0,
+    "parked fetch woken by a record, all but the socket": 70.0,
 }
 
 
@@ -101,7 +103,7 @@ async def measure(folder: str) -> dict[str, float]:
     await node.start()
     await node.controller.auto_create_topics([TOPIC])
     try:
-        return {**_through_the_broker(node), **_codecs()}
+        return {**_through_the_broker(node), **_fetches(node), **_codecs()}
     finally:
         await node.stop()
 
@@ -141,6 +143,61 @@ def _through_the_broker(node: Node) -> dict[str, float]:
     figures["log append, 100 a turn"] = best_us(appends)
     partition.dirty = False
     return figures
+
+
+def _fetches(node: Node) -> dict[str, float]:
+    """A consumer's fetch that is answered at once, and one that waits for the next record."""
+    partition = node.replicas.partition(TOPIC, 0)
+    assert partition is not None
+    dispatch = Dispatch(node.broker)
+    producer, consumer = (Connection(node.listeners.all[0], dispatch) for _ in range(2))
+    for connection in (producer, consumer):
+        connection.connection_made(_NoSocket())  # type: ignore[arg-type]
+    record = produce_frame(7)
+
+    def send(connection: Connection, frame: bytes) -> None:
+        connection.get_buffer(-1)[: len(frame)] = frame
+        connection.buffer_updated(len(frame))
+
+    def produce() -> None:
+        send(producer, record)
+        node.group_commit.flush()
+
+    def at_once(count: int) -> None:
+        frame = fetch_frame(11, partition.log.log_end_offset - 1)
+        for _ in range(count):
+            send(consumer, frame)
+
+    def parked(count: int) -> None:
+        first = partition.log.log_end_offset
+        frames = [fetch_frame(11, first + number) for number in range(count)]
+        began = time.process_time()
+        for frame in frames:
+            send(consumer, frame)
+            produce()
+        took.append((time.process_time() - began) / count)
+
+    took: list[float] = []
+    produce()
+    figures = {"fetch of one record, all but the socket": best_us(at_once)}
+    for _ in range(ROUNDS):
+        parked(CALLS)
+    figures["parked fetch woken by a record, all but the socket"] = min(took) * 1e6
+    return figures
+
+
+def fetch_frame(version: int, offset: int) -> bytes:
+    """A consumer's request without a session."""
+    wanted = FetchPartition(fetch_offset=offset, partition_max_bytes=1 << 20)
+    body = FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=50 << 20,
+        session_epoch=-1,
+        topics=[FetchTopic(topic=TOPIC, partitions=[wanted])],
+    ).encode(version)
+    header = struct.pack(">hhih", 1, version, 1, 4) + b"load"
+    return struct.pack(">i", len(header) + len(body)) + header + body
 
 
 def _codecs() -> dict[str, float]:

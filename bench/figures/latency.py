@@ -17,7 +17,7 @@ from bench.figures import Figure, Row, Start, Values
 RECORDS = 8_000
 RATE_PER_S = 1_000
 TOPIC = "latency"
-SILENCE_S_MAX = 30.0
+SILENCE_S_MAX = 60.0
 
 
 def measure(start: Start) -> Values:

@@ -79,6 +79,7 @@ class OneFetch:
         "tells_follower",
         "timer",
         "version",
+        "was_parked",
         "watched",
     )
 
@@ -108,6 +109,7 @@ class OneFetch:
         self.incremental = False
         self.slot: Slot | None = None
         self.timer: TimerHandle | None = None
+        self.was_parked = False  # what it tells of a follower has counted
         self.watched: list[Partition] = []
         self.tagged: dict[tuple[bytes, int], bytes] | None = None  # of rows with tagged fields
         self.leaders: list[int] | None = None  # which rows name, as they lead and this broker does not
@@ -170,6 +172,7 @@ class OneFetch:
             self.broker_epoch,
             target.log_start_offset,
             self.any_replica,
+            self.was_parked,
         )
         if read[7] is not None:
             self._tag(target, diverging_field(*read[7]))
@@ -295,6 +298,7 @@ class OneFetch:
 
     def wait(self, exchange: Exchange, max_wait_ms: int, total_bytes: int) -> None:
         """Park until enough bytes have come, something changed, or the time is up."""
+        self.was_parked = True
         self.missing_bytes = max(1, self.min_bytes - total_bytes)
         self.slot = exchange.park(blocking=True, on_lost=self.forget)
         for target in self.targets.values():

@@ -172,6 +172,7 @@ class ManyFetch(OneFetch):
         return self.framed(await slices.run(steps))
 
     async def _wait_for_more(self, rows: list[Row], total_bytes: int, max_wait_ms: int) -> list[Row]:
+        self.was_parked = True
         self.timer = self.broker.timers.call_later(max_wait_ms, self.finish)
         while True:
             self.missing_bytes = max(1, self.min_bytes - total_bytes)

@@ -452,6 +452,7 @@ class Partition:
         broker_epoch: int = -1,
         replica_start_offset: int = -1,
         any_replica: bool = False,
+        was_parked: bool = False,
     ) -> Read:
         """Whole batches from the one that contains `offset`, read as leader, or where `any_replica` is so
         (for consumers, KIP-392) as in-sync follower.
@@ -459,7 +460,8 @@ class Partition:
         `committed`: only below the last stable offset. `first`: the first batch is returned whole, however
         large. A reader whose `last_fetched_epoch` shows a diverged history is told the diverging epoch and
         where it ends here. A follower (`replica_id` >= 0) reads up to the log end; its `offset` advances its
-        progress, and `replica_start_offset` is its log start offset. What an in-sync follower gives ends at
+        progress, unless the request `was_parked`, so that it counted when it came; `replica_start_offset` is
+        its log start offset. What an in-sync follower gives ends at
         its own high watermark; it refuses with OFFSET_NOT_AVAILABLE what it does not have yet.
         """
         if not self.leads or (leader_epoch != self.leader_epoch and leader_epoch >= 0):
@@ -508,7 +510,8 @@ class Partition:
         if replica_id >= 0 and not read.error_code:
             if self.leader_throttled and read.records:
                 self._shared.leader_quota.record(len(read.records))
-            self._follower_fetched(replica_id, offset, broker_epoch, replica_start_offset)
+            if not was_parked:
+                self._follower_fetched(replica_id, offset, broker_epoch, replica_start_offset)
             if self.high_watermark != high_watermark:
                 return read._replace(high_watermark=self.high_watermark)
         return read

@@ -369,11 +369,12 @@ class Role:
         """
         if self.is_under_min_in_sync:
             return self.high_watermark
-        maximal = self.maximal_in_sync()
+        in_sync, asked = self.in_sync, self.asked
         end_offset = self.progress
         for node, follower in self._followers.items():
             if follower.end_offset < end_offset and (
-                node in maximal
+                node in in_sync
+                or (asked is not None and node in asked.in_sync)
                 or (
                     follower.eligible
                     and follower.is_caught_up(self.written_end_offset, self.lag_max_ms, self.now_ms)

@@ -322,6 +322,24 @@ async def test_a_follower_that_falls_behind_is_asked_out_of_the_set_and_back_in(
 
 
 @in_a_loop
+async def test_a_parked_fetch_that_is_read_again_says_nothing_new_of_its_follower(tmp_path: Path) -> None:
+    leader = Broker(tmp_path, 1)
+    partition = leader.become(state_of(1, 0))
+
+    def fetch(was_parked: bool) -> Read:
+        return partition.read(0, 1, False, True, 0, replica_id=2, broker_epoch=102, was_parked=was_parked)
+
+    assert not fetch(was_parked=False).records
+    leader.timers.advance(20_000)
+    assert not fetch(was_parked=True).error_code
+    leader.append()
+    leader.group_commit.flush()
+    assert fetch(was_parked=True).records
+    leader.timers.advance(20_000)
+    assert leader.asked == [AskInSync((1,), (-1,), 0, 0)], "it is silent since it came, for 40 s"
+
+
+@in_a_loop
 async def test_a_leader_says_where_epochs_ended(tmp_path: Path) -> None:
     leader = Broker(tmp_path, 1)
     partition = leader.become(state_of(1, 0))

@@ -440,13 +440,16 @@ class LeaderFetch:
     # Rows
 
     async def _take(self, answer: FetchResponse) -> None:
-        slices = self._parts.lane.slices()
+        slices, begun = self._parts.lane.slices(), False
         for topic in answer.responses:
             held = self._by_id.get(topic.topic_id)
             for row in topic.partitions:
+                if begun and slices.spent():  # after the last row the next request leaves at once
+                    await slices.next_slice()
                 followed = None if held is None else held.get(row.partition_index)
                 if followed is None:
                     continue
+                begun = True
                 position = self._session.told.get(followed)
                 if position is not None and position == followed.position and not followed.paused:
                     try:
@@ -456,8 +459,6 @@ class LeaderFetch:
                         self._pause(followed)
                         followed.position = position._replace(offset=followed.partition.log.log_end_offset)
                         followed.ready = True
-                if slices.spent():
-                    await slices.next_slice()
 
     async def _take_row(self, followed: Followed, row: PartitionData, slices: Slices) -> None:
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -42,7 +42,9 @@ class ReplicaFetcher:
         """As `FollowerFetcher.fetch_from`."""
         if self._closed:
             return
-        number = (zlib.crc32(partition.topic.encode()) + partition.index) % max(1, self._fetcher_count())
+        count, number = self._fetcher_count(), 0
+        if count > 1:
+            number = (zlib.crc32(partition.topic.encode()) + partition.index) % count
         place = self._fetch(fetch.leader, number)
         before = self._places.get(partition)
         if before is not place:
