@@ -79,6 +79,7 @@ def all_figures() -> dict[str, Figure]:
         requests,
         startup,
         throughput,
+        tools,
         transactions,
     )
 
@@ -101,7 +102,7 @@ def all_figures() -> dict[str, Figure]:
         cluster_scale,
         pipelines,
     )
-    figures = [module.FIGURE for module in modules] + list(hostile.FIGURES)
+    figures = [module.FIGURE for module in modules] + list(hostile.FIGURES) + [tools.START, tools.LOAD]
     return {figure.name: figure for figure in figures}
 
 

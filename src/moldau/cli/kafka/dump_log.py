@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.cli.kafka.options import Given, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, ToolError
+from moldau.protocol.wire import MalformedMessage
 
 if TYPE_CHECKING:
-    from moldau.cli.dump.files import Content, Row
+    from moldau.cli.dump.files import Content, Decoder, Row
+    from moldau.protocol.declare import Message
+    from moldau.records.record import Record
+
+    Kinds = dict[int, tuple[type[Message], type[Message]]]
 
 PARSER = Parser(
     "kafka-dump-log",
@@ -36,6 +41,7 @@ PARSER = Parser(
 )
 _TEXT = ("org.apache.kafka.tools.api.StringDecoder", "kafka.serializer.StringDecoder")
 _INDEXES = (".index", ".timeindex")
+_DECODERS = ("offsets-decoder", "transaction-log-decoder")
 
 
 def main(words: Sequence[str]) -> int:
@@ -54,13 +60,62 @@ def main(words: Sequence[str]) -> int:
 
 
 def _content(given: Given) -> Content:
-    from moldau.cli.dump.coordinator_records import decode_offsets_record, decode_transaction_record
     from moldau.cli.dump.files import Content
+    from moldau.cli.kafka import coordinator_formatters as known
 
-    offsets, transactions = given.flag("offsets-decoder"), given.flag("transaction-log-decoder")
-    decoder = decode_offsets_record if offsets else decode_transaction_record if transactions else None
+    decoder = None
+    if given.flag("offsets-decoder"):
+        decoder = _decoder(known.OFFSETS | known.GROUPS)
+    elif given.flag("transaction-log-decoder"):
+        decoder = _decoder(known.TRANSACTIONS)
     prints = given.flag("print-data-log") or decoder is not None
     return Content(records=prints or given.flag("deep-iteration"), payload=prints, decoder=decoder)
+
+
+def _decoder(kinds: Kinds) -> Decoder:
+    """Decode records of a coordinator's topic by their type; others are shown as bytes."""
+    from moldau.cli.kafka.coordinator_formatters import plain
+
+    def decode(record: Record) -> dict[str, Any]:
+        number = int.from_bytes(record.key[:2], "big") if record.key and len(record.key) >= 2 else -1
+        if record.key is None or number not in kinds:
+            return {"key": record.key, "payload": record.value}
+        key_kind, value_kind = kinds[number]
+        try:
+            key = plain(key_kind.decode(record.key, number, 2), number)
+            payload = None
+            if record.value is not None:
+                version = int.from_bytes(record.value[:2], "big")
+                data = _with_members(plain(value_kind.decode(record.value, version, 2), version))
+                payload = {"version": str(version), "data": data}
+        except (MalformedMessage, ValueError) as problem:
+            return {"key": record.key, "payload": record.value, "damaged": str(problem)}
+        return {"key": {"type": str(number), "data": key}, "payload": payload}
+
+    return decode
+
+
+def _with_members(data: dict[str, Any]) -> dict[str, Any]:
+    """Show what consumers have sent as their subscription, and have got as their assignment."""
+    if data.get("protocolType") != "consumer":
+        return data
+    from base64 import b64decode
+
+    from moldau.cli.kafka.coordinator_formatters import plain
+    from moldau.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+    from moldau.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+
+    kinds: dict[str, type[Message]] = {
+        "subscription": ConsumerProtocolSubscription,
+        "assignment": ConsumerProtocolAssignment,
+    }
+    for member in data.get("members") or ():
+        for name, kind in kinds.items():
+            content = b64decode(member.get(name) or "")
+            if len(content) >= 2:
+                version = min(int.from_bytes(content[:2], "big"), kind.VERSIONS[1])
+                member[name] = plain(kind.decode(content, version, 2), version)
+    return data
 
 
 def _dump(path: Path, given: Given) -> int:
@@ -71,9 +126,6 @@ def _dump(path: Path, given: Given) -> int:
         print(f"Ignoring unknown file {path}", file=sys.stderr)
         return 0
     limit = given.number("max-bytes") or 0
-    prints = (
-        given.flag("print-data-log") or given.flag("offsets-decoder") or given.flag("transaction-log-decoder")
-    )
     damaged = 0
     if not path.exists():
         raise ToolError(f"{path} cannot be read: there is no such file")
@@ -82,22 +134,29 @@ def _dump(path: Path, given: Given) -> int:
             if row.kind == "batch" and row.fields["position"] + row.fields["size"] > limit:
                 break
             damaged += row.damaged
-            print(_line(row, prints, given.flag("skip-record-metadata")))
+            print(_line(row, given))
     except OSError as problem:
         raise ToolError(f"{path} cannot be read: {problem.strerror}") from None
     return damaged
 
 
-def _line(row: Row, prints: bool, bare: bool) -> str:
+def _line(row: Row, given: Given) -> str:
     if row.kind == "segment":
         return f"Log starting offset: {row.fields['Log starting offset']}"
     if row.kind != "record":
         return " ".join(f"{name}: {_text(value)}" for name, value in row.fields.items())
     fields = dict(row.fields)
-    if bare:
-        fields = {name: value for name, value in fields.items() if name in ("key", "payload")}
-        if not prints:
+    decoded = any(given.flag(name) for name in _DECODERS)
+    if given.flag("skip-record-metadata"):
+        if not decoded and not given.flag("print-data-log"):
             return ""
+        fields = {name: value for name, value in fields.items() if name in ("key", "payload")}
+    if decoded and fields.get("payload", "") is None:
+        fields["payload"] = "<DELETE>"
+    elif fields.get("payload", "") is None:
+        fields = {name: value for name, value in fields.items() if name not in ("key", "payload")}
+    if fields.get("key", "") is None:
+        del fields["key"]
     return "| " + " ".join(f"{name}: {_text(value)}" for name, value in fields.items())
 
 
