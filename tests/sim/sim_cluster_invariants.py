@@ -5,6 +5,8 @@
     one history        a batch of one offset and leader epoch is the same on every replica
     committed stays    a replica has, below its high watermark, what any replica had below its own; a new
                        leader has all that was ever below one
+    in sync means all  who enters the in-sync set or stays in it as a new registration, and who becomes
+                       eligible, has all that was ever below a high watermark
     counted by all     when a leader moves its high watermark, each in-sync replica has that much on its disk
 
 The logs are read from the simulated disks themselves, not through the broker's code; what lies below a
@@ -23,7 +25,7 @@ from typing import NamedTuple
 from sim_machine import DATA, Machine
 
 from moldau.core.crc import crc32c
-from moldau.metadata.image import Image
+from moldau.metadata.image import Image, PartitionState
 from moldau.replication.partition import Partition
 
 _HEADER = struct.Struct(">qiiBIhi")
@@ -222,11 +224,17 @@ class ClusterInvariants:
 
     def appended(self, before: Image, after: Image) -> None:
         """A change of the metadata: leader epochs rise, with every other leader."""
+        anew = {
+            node
+            for node, broker in after.brokers.items()
+            if node not in before.brokers or before.brokers[node].broker_epoch != broker.broker_epoch
+        }
         for name, topic in after.topics.items():
             old = before.topics.get(name)
-            if old is None or old is topic or old.topic_id != topic.topic_id:
+            if old is None or (old is topic and not anew) or old.topic_id != topic.topic_id:
                 continue
             for index, (was, state) in enumerate(zip(old.partitions, topic.partitions, strict=False)):
+                self._members_have_all((name, index, topic.topic_id), was, state, anew)
                 if was is state:
                     continue
                 self.leader_changes += state.leader != was.leader
@@ -236,3 +244,27 @@ class ClusterInvariants:
                 assert state.partition_epoch > was.partition_epoch or was == state, (
                     f"{name}-{index}: {was} became {state}"
                 )
+
+    def _members_have_all(
+        self, copy: Copy, was: PartitionState, state: PartitionState, anew: set[int]
+    ) -> None:
+        """In-sync and eligible replicas that were not, or are registered anew, have what is committed. A
+        broker that lost its disk may be the last one that is left.
+        """
+        if self.may_lose or not self.committed.get(copy):
+            return
+        members = {*state.isr, *state.elr}
+        for node in sorted(members - {*was.isr, *was.elr} | members & anew & self.lost):
+            if len(members) == 1 or self._names[node] in self.damaged:
+                continue
+            log = self._logs.get((self._names[node], copy))
+            lacks = [
+                batch
+                for batch in self.committed[copy]
+                if log is None
+                or (log.at(batch.base_offset) != batch and batch.next_offset > log.start_offset)
+            ]
+            assert not lacks, (
+                f"{copy[0]}-{copy[1]}: broker {node} is in sync or eligible without {lacks[0]}: {was} became"
+                f" {state}"
+            )
