@@ -29,6 +29,9 @@ def replicated(seed: int, kinds: tuple[Misfortune, ...] = ALL, *, attempts: int 
             world,
             draw.choice((3, 3, 4)),
             replicas=3,
+            auto_leader_rebalance_enable=draw.choice(("false", "false", "true")),
+            leader_imbalance_check_interval_seconds="1",
+            leader_imbalance_per_broker_percentage="0",
             moldau_durability="group" if power else draw.choice(("os", "os", "group")),
         )
         for machine in cluster.machines:

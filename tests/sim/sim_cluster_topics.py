@@ -42,6 +42,7 @@ from moldau.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 BRIEF = "brief"
 _TOPIC = 2
@@ -181,6 +182,10 @@ async def reassign(scene: Scene, draw: random.Random) -> None:
     place = scene.some_place()
     nodes = range(1, len(scene.cluster.machines) + 1)
     replicas = draw.sample(nodes, draw.randint(2, min(3, len(nodes)))) if draw.random() < 0.85 else None
+    await _move(scene, place, replicas)
+
+
+async def _move(scene: Scene, place: Place, replicas: list[int] | None) -> None:
     row = ReassignablePartition(partition_index=place[1], replicas=replicas)
     request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=place[0], partitions=[row])])
     await scene.ask(
@@ -205,6 +210,41 @@ async def elect_preferred(scene: Scene, draw: random.Random) -> None:
         2,
         [ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE],
     )
+
+
+async def remove_a_broker(scene: Scene, draw: random.Random) -> None:
+    """Its replicas move to others, it stops and is forgotten, and comes back as a new one."""
+    cluster = scene.cluster
+    machine = draw.choice(cluster.machines)
+    node_id = int(machine.settings["node.id"])
+    others = [node for node in range(1, len(cluster.machines) + 1) if node != node_id]
+    if len(others) < 3:
+        return
+
+    def held() -> list[tuple[Place, tuple[int, ...]]]:
+        return [
+            ((name, index), state.target or state.replicas)
+            for name, topic in cluster.ensemble.image.topics.items()
+            for index, state in enumerate(topic.partitions)
+            if node_id in (*state.target, *state.replicas)
+        ]
+
+    for place, nodes in held():
+        kept = [node for node in nodes if node != node_id]
+        if len(kept) < len(nodes):
+            kept.append(draw.choice([node for node in others if node not in kept]))
+        await _move(scene, place, kept)
+    end = cluster.world.loop.time() + 20
+    while held() and cluster.world.loop.time() < end:
+        await cluster.world.sleep_ms(50)
+    if held() or not machine.runs or machine.node is None or machine.node.phase != "RUNNING":
+        return
+    await machine.stop()
+    codes = error_codes(await scene.admin.anyone().persist(UnregisterBrokerRequest(broker_id=node_id), 0))
+    scene.notes.append(f"broker {node_id} removed: {codes or 'done'}")
+    await cluster.world.sleep_ms(1000 * draw.random())
+    while not machine.runs:
+        await machine.begin_start()
 
 
 async def make_brief_again(scene: Scene, draw: random.Random) -> None:
@@ -270,4 +310,5 @@ CHANGES: tuple[Change, ...] = (
     elect_preferred,
     make_brief_again,
     make_brief_again,
+    remove_a_broker,
 )
