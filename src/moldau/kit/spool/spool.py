@@ -16,7 +16,7 @@ Every record has a number: 0, 1, 2 … over the life of the folder. Three of the
   before is taken back, because nobody knows what of it reached the disk.
 
 Any thread may call anything; a lock holds for the time of a write, not of a sync. After a fork the child must
-close its `Spool` with `abandon` and may not use it: the folder stays the parent's.
+`forget` its `Spool` and may not use it: the folder stays the parent's.
 """
 
 from __future__ import annotations
@@ -418,6 +418,14 @@ class Spool:
             for fd in (self._fd, self._lock_fd):
                 if fd >= 0:
                     self._files.close(fd)
+
+    def forget(self) -> None:
+        """As `abandon`, for a child after a fork, in which another thread's lock is held for ever."""
+        self._closed = True
+        for fd in (self._fd, self._lock_fd):
+            if fd >= 0:
+                self._files.close(fd)
+        self._fd = self._lock_fd = -1
 
     def __enter__(self) -> Spool:
         return self
