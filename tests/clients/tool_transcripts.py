@@ -117,11 +117,12 @@ def seen(entry: Entry, output: Output, server: str, folder: Path) -> Entry:
         [each for each in clean(text, server, folder).splitlines() if not each.startswith(_NOISE)]
         for text in (output.stdout, output.stderr)
     )
-    traces = [line.startswith("\tat ") for line in output.stderr.splitlines()[1:]]
-    if stdout and any(traces):
-        errors = []  # the reason is on standard output; what follows is where in Kafka's source
     first = next((each for each in errors if each.strip()), "")
-    first = re.sub(r"^Exception in thread \"main\" |^[a-z]+(\.[a-z]+)*\.\w+Exception: ", "", first)
+    first = first.removeprefix('Exception in thread "main" ')
+    if output.stdout and "\n\tat " in output.stderr:
+        first = ""  # the reason is on standard output; this is where in Kafka's source
+    first = re.sub(r"^[a-z]+(\.[a-z]+)*\.\w+Exception: ", "", first)
+    first = "" if any(first in each for each in stdout) else first
     return Entry(entry.line, entry.stdin, stdout, first, output.code, entry.comment, entry.ours)
 
 

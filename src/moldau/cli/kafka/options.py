@@ -75,6 +75,10 @@ class Given:
         default = self.parser.by_name[name].default
         return None if default is None else str(default)
 
+    def text_or_none(self, name: str) -> str | None:
+        """Return the value of an option that may lack it; None if it does, or is absent."""
+        return self.text(name) if self.texts(name) else None
+
     def number(self, name: str) -> int | None:
         """Return the one value as a whole number. CommandLineError if it is none."""
         text = self.text(name)

@@ -14,6 +14,7 @@ TOOLS: dict[str, str] = {
     "kafka-configs": f"{_HERE}.configs",
     "kafka-console-consumer": f"{_HERE}.console_consumer",
     "kafka-console-producer": f"{_HERE}.console_producer",
+    "kafka-consumer-groups": f"{_HERE}.consumer_groups",
     "kafka-consumer-perf-test": f"{_HERE}.consumer_perf_test",
     "kafka-delete-records": f"{_HERE}.delete_records",
     "kafka-dump-log": f"{_HERE}.dump_log",
