@@ -43,6 +43,7 @@ def _small(cluster: Any) -> dict[str, float]:
         port_of(cluster, node): wire.produce_to(SMALL, number, batch) for number, node in enumerate(nodes)
     }
     connections = CONNECTIONS // len(nodes)
+    native.run("produce", cluster.bootstrap_servers, SMALL, 10, 100, 0, 2)  # waits until both are led
     closed_loop_over(requests, SMALL, connections, SECONDS / 2)
     before = _cpu_s(cluster)
     done = closed_loop_over(requests, SMALL, connections, SECONDS)

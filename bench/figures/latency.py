@@ -49,7 +49,7 @@ def raw_latencies(port: int, count: int, topic: str = TOPIC, acks: int = 1) -> l
     request = wire.produce(topic, batch, acks)
     records_at, error_at = wire.fetch_records_at(topic), wire.produce_error_at(topic)
     with Connection(port) as producer, Connection(port) as consumer:
-        offset = producer.end_offset(topic)
+        offset = _served_end(producer, topic)
         poller = select.poll()
         for one in (producer, consumer):
             poller.register(one.socket, select.POLLIN)
@@ -85,6 +85,16 @@ def raw_latencies(port: int, count: int, topic: str = TOPIC, acks: int = 1) -> l
                     latencies.append(now - sent_at.pop(seen))
                 consumer.socket.sendall(wire.fetch(topic, position, 1 << 20))
         return latencies
+
+
+def _served_end(connection: Connection, topic: str) -> int:
+    """The topic's end offset; waits while the broker does not know yet that it leads it."""
+    deadline = time.monotonic() + SILENCE_S_MAX
+    while (offset := connection.end_offset(topic)) < 0:
+        if time.monotonic() > deadline:
+            raise RequestFailed(f"{topic} is not led by this broker")
+        time.sleep(0.05)
+    return offset
 
 
 def _end_of(answer: memoryview, records_at: int) -> int:
