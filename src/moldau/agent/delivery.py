@@ -230,11 +230,15 @@ class Delivery(threading.Thread):
         ]
         parts: list[Part] = []
         for lane, spool in ready:
-            first, found = spool.read(
-                lane.cursor,
-                records_max=1 if lane.cursor < lane.single_until else ROUND_RECORDS,
-                size_bytes_max=ROUND_BYTES // len(ready),
-            )
+            try:
+                first, found = spool.read(
+                    lane.cursor,
+                    records_max=1 if lane.cursor < lane.single_until else ROUND_RECORDS,
+                    size_bytes_max=ROUND_BYTES // len(ready),
+                )
+            except (SpoolError, OSError) as problem:  # the other lanes go on
+                self._hold(lane, "the agent's disk", str(problem))
+                continue
             parts.append((lane, first, [_outgoing(lane.topic, data) for data in found]))
         return parts
 

@@ -151,7 +151,12 @@ class Intake:
         try:
             while self._pending:
                 batch, self._pending = self._pending, []
-                outcomes = await loop.run_in_executor(self._writer, self._write_batch, batch)
+                try:
+                    outcomes = await loop.run_in_executor(self._writer, self._write_batch, batch)
+                except Exception:  # an error of this program: no client may wait for ever
+                    log.exception("messages could not be written")
+                    lost = "an unexpected error, which is in the agent's log"
+                    outcomes = [Outcome(each.lane.topic, reason="internal", text=lost) for each in batch]
                 self._wake_delivery()
                 for submission, outcome in zip(batch, outcomes, strict=True):
                     self.waiting_bytes -= len(submission.data) + 200
