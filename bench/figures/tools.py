@@ -200,8 +200,8 @@ LOAD = Figure(
         "16 KiB in Java's, 1 MB in librdkafka)."
     ),
     subjects={
-        "perf": Subject("moldau perf produce", _friendly),
         "moldau": Subject("Moldau's kafka-producer-perf-test", _load(ours)),
         "kafka": Subject("Kafka's", _load(kafkas), apache_kafka.version),
+        "perf": Subject("moldau perf produce", _friendly),
     },
 )
