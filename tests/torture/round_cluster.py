@@ -103,8 +103,6 @@ def run(torture: Round, size: ClusterSize) -> str:
         return "skipped: a small disk is a file system of its own, which only root can mount"
     if set(cluster_partitions.KINDS) & set(size.kinds) and (reason := may_make_machines()):
         return f"skipped: {reason}"
-    if size.java and (reason := java_missing() or ""):
-        return f"skipped: {reason}"
     if torture.kind != "moldau" and MOLDAUS & set(size.kinds):
         return "skipped: these faults are made for Moldau's clusters"
     draw = generator(torture.seed, "faults")
@@ -242,7 +240,9 @@ def _clients(torture: Round, size: ClusterSize, address: str) -> list[ClientProc
         for number in range(count):
             plan = _plan(torture, kind, f"{kind}{number}", address)
             found.append(torture.client(plan.name, "torture.cluster_client", plan.to_json()))
-    if size.java:
+    if size.java and (reason := java_missing()):
+        print(f"  without Java's clients: {reason}", flush=True)
+    elif size.java:
         version = JAVA_VERSIONS[torture.seed // 2 % len(JAVA_VERSIONS)]  # // 2: each with both protocols
         program = java_program("moldau.ClusterClient", version)
         for kinds in (("write", "transact"), ("copy", "read")):  # those end before these

@@ -124,7 +124,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "cluster-network": Scenario(
         _cluster(ClusterSize((ISOLATE, SLOW), longest_s=6)),
-        _cluster(ClusterSize(cluster_partitions.KINDS, 8, longest_s=40)),
+        _cluster(ClusterSize(cluster_partitions.KINDS, 8, longest_s=40, clients=_ONE_EACH, java=True)),
     ),
     "cluster-java": Scenario(
         _cluster(ClusterSize((KILL, STOP), longest_s=3, clients=_ONE_EACH, java=True)),
@@ -132,7 +132,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "cluster-moves": Scenario(
         _cluster(ClusterSize((MOVE, CANCEL), longest_s=3, brokers=4)),
-        _cluster(ClusterSize(cluster_moves.KINDS, 8, longest_s=8, brokers=4)),
+        _cluster(ClusterSize(cluster_moves.KINDS, 8, longest_s=8, brokers=4, clients=_ONE_EACH, java=True)),
     ),
     "cluster-upgrade": Scenario(
         _cluster(ClusterSize((UPGRADE,), longest_s=3)),
