@@ -25,12 +25,16 @@ def replicated(seed: int, kinds: tuple[Misfortune, ...] = ALL, *, attempts: int 
     async def scenario(world: World) -> None:
         draw = world.random
         power = power_cut in kinds
+        # Small answers: a follower that comes back is behind for longer.
+        fetch_bytes = draw.choice(("100", "1000000"))
         cluster = Cluster(
             world,
             draw.choice((3, 3, 4)),
             replicas=3,
             auto_leader_rebalance_enable=draw.choice(("false", "false", "true")),
             leader_imbalance_check_interval_seconds="1",
+            replica_fetch_max_bytes=fetch_bytes,
+            replica_fetch_response_max_bytes=fetch_bytes,
             leader_imbalance_per_broker_percentage="0",
             moldau_durability="group" if power else draw.choice(("os", "os", "group")),
         )
