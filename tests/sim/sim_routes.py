@@ -242,6 +242,8 @@ class NearReplica(Routed):
         row = answer.responses[0].partitions[0]
         if row.preferred_read_replica >= 0:
             assert not row.records, "records, and another replica to read from"
+            if row.preferred_read_replica not in self.cluster.addresses:
+                await self.cluster.refresh()  # it was away when the brokers were asked for last
             self._near = self.cluster.addresses.get(row.preferred_read_replica)
         elif near is not None and row.error_code:
             return await super().call(request, version)  # only the leader's word counts
