@@ -71,6 +71,8 @@ def all_figures() -> dict[str, Figure]:
         compaction,
         failover,
         hostile,
+        kit_consume,
+        kit_table,
         latency,
         long_log,
         memory,
@@ -101,6 +103,8 @@ def all_figures() -> dict[str, Figure]:
         cluster_catch_up,
         cluster_scale,
         pipelines,
+        kit_consume,
+        kit_table,
     )
     figures = [module.FIGURE for module in modules] + list(hostile.FIGURES) + [tools.START, tools.LOAD]
     return {figure.name: figure for figure in figures}
