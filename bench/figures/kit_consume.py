@@ -36,7 +36,7 @@ def _consume(address: str) -> None:
     )  # fmt: skip
     consumer.subscribe([TOPIC])
     left = RECORDS
-    while left:
+    while left > 0:  # one more record is there: the writer sends one to warm up
         left -= len(consumer.consume(BATCH, 0.1))
     consumer.close()
 
