@@ -16,6 +16,7 @@ from moldau.cli.kafka import options, properties, reaching, running, subcommands
 from moldau.cli.kafka.java_settings import translate
 from moldau.cli.kafka.options import Given, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, Ended, ToolError
+from moldau.cli.shared.errors import CommandError
 
 PARSER = Parser(
     "kafka-topics",
@@ -28,6 +29,7 @@ PARSER = Parser(
         Option("compression-codec", "codec", "How.", may_lack_value=True),
         Option("time", "when", "When.", default="latest"),
         reaching.ZOOKEEPER,
+        reaching.COMMAND_CONFIG,
         flag("list", "All of them."),
     ],
 )
@@ -239,13 +241,19 @@ def given(line: str) -> Given:
     return PARSER.parse(line.split())
 
 
-def test_a_broker_that_is_not_there_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_is_not_there_is_answered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         port = listening.getsockname()[1]
     with pytest.raises(
         ToolError, match=f"no broker answers at 127.0.0.1:{port}.*\n.*moldau serve --port {port}"
     ):
         reaching.cluster(given(f"--bootstrap-server 127.0.0.1:{port} --list"))
+    config = tmp_path / "client.properties"
+    config.write_text("security.protocol=SSL\n")
+    with pytest.raises(CommandError, match=f"no broker answers at 127.0.0.1:{port}"):
+        reaching.librdkafka(
+            given(f"--bootstrap-server 127.0.0.1:{port} --command-config {config}"), client_id="x"
+        )
     monkeypatch.setattr(reaching, "CONTACT_SECONDS", 0.05)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         port = silent.getsockname()[1]

@@ -125,11 +125,13 @@ def librdkafka(given: Given, **more: Any) -> dict[str, Any]:
     user's, with Java's names translated. The first contact is made here, as in `cluster`.
     """
     from moldau.cli.kafka.java_settings import translate
-    from moldau.cli.shared.connection import QUIET
+    from moldau.cli.shared.connection import QUIET, require_listener
 
     bootstrap = servers(given)
     theirs = translate(client_settings(given))
     if theirs.get("security.protocol", "plaintext").lower() == "plaintext":
         require_broker(bootstrap, ClientOptions(client_id="moldau-tool"))
+    else:
+        require_listener(parse_servers(bootstrap))  # what it speaks is for librdkafka to find out
     ours = {name.replace("_", "."): value for name, value in more.items()}
     return {"bootstrap.servers": bootstrap, "client.id": "moldau-tool", "logger": QUIET, **ours, **theirs}
