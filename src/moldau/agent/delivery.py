@@ -168,8 +168,8 @@ class Delivery(threading.Thread):
             "linger.ms": 5,
             "compression.type": "lz4",
             "topic.metadata.propagation.max.ms": 5000,
-            # When every connection has failed, librdkafka 2.16 forgets all brokers and begins anew, and a
-            # transaction that was open then waits for its coordinator for ever.
+            # When every connection has failed, librdkafka 2.16 forgets all brokers and begins anew; a
+            # transaction that was open then was seen to wait for its coordinator for a minute, until killed.
             "metadata.recovery.strategy": "none",
             "queue.buffering.max.messages": 4 * ROUND_RECORDS,
         }

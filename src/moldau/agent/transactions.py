@@ -20,7 +20,7 @@ log = logging.getLogger("moldau.agent")
 
 CALL_SECONDS = 5.0
 GIVE_UP_SECONDS = 12.0
-"""librdkafka may wait for ever for a group's coordinator whose connection stalled and was closed."""
+"""librdkafka was seen to wait for a coordinator long after its connection had stalled and was closed."""
 FENCED = (
     "another agent with the same id has taken over: stop one of the two, "
     "and give a copied folder an id of its own (--id)"
