@@ -112,7 +112,12 @@ def produce(
 def consume(
     topic: Topic,
     records: Records = 1_000_000,
-    group: Annotated[str, typer.Option("--group", "-g", help="The group; default: a new one.")] = "",
+    group: Annotated[
+        str,
+        typer.Option(
+            "--group", "-g", help="The group; default: a new one.", autocompletion=completion.groups
+        ),
+    ] = "",
     from_latest: Annotated[
         bool, typer.Option("--from-latest", help="Begin at the end if the group has no offset yet.")
     ] = False,
