@@ -163,7 +163,10 @@ class Reader:
             return (segment, 0), offset
         found = segment.locate(offset)
         if found is not None:
-            return (segment, found[0].position), found[1]
+            place = found[0]
+            if place.base_offset >= offset:
+                self._remember(offset, segment, place.position)  # who gets nothing new asks here again
+            return (segment, place.position), found[1]
         for segment in segments[index + 1 :]:
             if segment.size_bytes:
                 return (segment, 0), segment.base_offset

@@ -224,13 +224,21 @@ class Segment:
 
     def locate(self, offset: int) -> tuple[BatchPlace, int] | None:
         """As `find`, with the offset behind the batch before it, or of the segment's beginning."""
-        # Not the batch that ends there itself: a damaged base offset is found by the batch before it.
-        relative = offset - self.base_offset
-        entry = self.offset_index.floor_key(relative - 1) if relative > 0 else None
+        entry = self.offset_index.floor_key(max(0, offset - self.base_offset))
         tried = 0
         while True:
             try:
-                return self._find_from(entry[1] if entry else 0, offset, certain=entry is None)
+                found = self._find_from(entry[1] if entry else 0, offset, certain=entry is None)
+                if (
+                    not entry
+                    or not found
+                    or (entry[1] < found[0].position and found[0].base_offset <= offset)
+                ):
+                    return found
+                # The first batch of the walk, or one behind a gap: a damaged base offset shows by the batch
+                # before it, so begin earlier.
+                before = self.offset_index.floor_key(entry[0] - 1) if entry[0] else None
+                return self._find_from(before[1] if before else 0, offset, certain=before is None)
             except CorruptSegment:
                 if entry is None:
                     raise
