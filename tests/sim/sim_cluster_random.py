@@ -40,6 +40,8 @@ def replicated(seed: int, kinds: tuple[Misfortune, ...] = ALL, *, attempts: int 
         )
         for machine in cluster.machines:
             machine.skew_ms = draw.choice((0, 0, 0, 3_600_000, -3_600_000))
+        # Who misses more than that is brought a snapshot: topics deleted and made again in between, too.
+        cluster.ensemble.kept_entries_max = draw.choice((1, 5, 10_000))
         await cluster.start()
         scene = await _scene(cluster, draw, attempts)
         loop = world.loop

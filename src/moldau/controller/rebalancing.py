@@ -20,7 +20,7 @@ from moldau.controller.membership import RulesOf
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import TimerHandle, Timers
 from moldau.metadata.image import NO_LEADER, Image, PartitionState
-from moldau.metadata.store import ControllerFenced, NoSession
+from moldau.metadata.store import ControllerFenced, NoSession, OutcomeUnknown
 
 log = logging.getLogger("moldau.controller")
 
@@ -113,6 +113,8 @@ class Rebalancing:
             )
         except (ControllerFenced, NoSession) as error:
             log.info("preferred leaders are not elected: %s", error)
+        except OutcomeUnknown as error:
+            log.info("preferred leaders may have been elected; looking again after the interval: %s", error)
         except Exception:
             log.exception("preferred leaders could not be elected; trying again after the interval")
         else:
