@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from moldau.core.clock import Clock
 from moldau.core.timers import TimerHandle, Timers
 from moldau.metadata.image import Image, PartitionState
-from moldau.peers.peers import PeerError, Peers
+from moldau.peers.peers import Peers
 from moldau.protocol.errors import error_name
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -107,10 +107,10 @@ class RoundTrips:
         began_ms = clock.monotonic_ms()
         try:
             await self._trip()
-        except (RoundTripFailed, PeerError) as failure:
+        except Exception as failure:  # whatever it is: the next round trip must be tried
             counts.failed += 1
             counts.failed_in_a_row += 1
-            counts.problem = str(failure)
+            counts.problem = str(failure) or type(failure).__name__
         else:
             counts.done += 1
             counts.failed_in_a_row = 0

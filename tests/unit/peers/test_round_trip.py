@@ -198,3 +198,13 @@ def test_a_slow_one_degrades() -> None:
     world.trips.counts.last_ms = 1500.0
     (found,) = world.probe()
     assert (found.name, found.message) == ("round-trip-slow", "the last one took 1.5 s")
+
+
+def test_a_fault_of_our_own_does_not_end_the_round_trips() -> None:
+    world = World(leaders=[2])
+    world.leader.spoil = lambda stored: 1 // 0  # type: ignore[assignment,return-value]
+    world.go(1)
+    assert world.trips.counts.problem == "integer division or modulo by zero"
+    world.leader.spoil = bytes
+    world.go(1)
+    assert world.trips.counts.done == 1

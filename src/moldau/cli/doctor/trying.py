@@ -27,6 +27,7 @@ CLOCK_SKEW_MS_MAX = 5_000.0
 _SLOW_MS = 1000.0
 _POLL_SECONDS = 0.05
 _HEADER = "moldau-doctor"
+_CONFIG = {"message.timestamp.type": "LogAppendTime", "retention.ms": "600000", "min.insync.replicas": "1"}
 
 
 @dataclass(slots=True)
@@ -71,13 +72,16 @@ def _own_topic(
         name,
         num_partitions=len(node_ids),
         replica_assignment=[[node_id] for node_id in node_ids],
-        config={"message.timestamp.type": "LogAppendTime", "retention.ms": "600000"},
+        # A partition has one replica: the cluster's own min.insync.replicas would refuse every record.
+        config=_CONFIG,
     )
     admin = connection.admin()
     try:
         wait(admin.create_topics([new], operation_timeout=connection.timeout_seconds)[name], connection)
     except KafkaException as failure:
-        raise CommandError(str(explain_kafka_failure(failure))) from None
+        late = "TIMED_OUT" in failure.args[0].name()
+        left = f" (should it appear yet: moldau topics delete {name})" if late else ""
+        raise CommandError(f"{explain_kafka_failure(failure)}{left}") from None
     try:
         yield name, dict(enumerate(node_ids))
     finally:

@@ -8,6 +8,7 @@ topic,partition,offset, or group,topic,partition,offset where there are several 
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from moldau.cli.shared.offset_range import Bound
 
 Place = tuple[str, int]
 """A topic and a partition of it."""
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 def planned_offset(target: Bound, wanted: int, committed: int | None, low: int, high: int) -> tuple[int, int]:
@@ -43,21 +45,22 @@ def read_plan(path: Path, groups: Sequence[str]) -> dict[str, dict[Place, int]]:
     """Read rows of topic,partition,offset (for the one group named) or group,topic,partition,offset."""
     plan: dict[str, dict[Place, int]] = {}
     try:
-        with path.open(newline="") as source:
+        with path.open(newline="", encoding="utf-8") as source:
             for number, row in enumerate(csv.reader(source), start=1):
                 cells = [cell.strip() for cell in row]
                 if not any(cells):
                     continue
                 if len(cells) == 3 and len(groups) == 1:
                     cells = [groups[0], *cells]
-                if len(cells) != 4 or not cells[2].isdigit() or not cells[3].isdigit():
+                if len(cells) != 4 or not all(_NUMBER.fullmatch(cell) for cell in cells[2:]):
                     raise CommandError(
                         f"{path}, line {number}: expected topic,partition,offset for one group "
                         "or group,topic,partition,offset"
                     )
                 plan.setdefault(cells[0], {})[cells[1], int(cells[2])] = int(cells[3])
-    except OSError as problem:
-        raise CommandError(f"cannot read {path}: {problem.strerror}") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else f"it is no CSV file ({problem})"
+        raise CommandError(f"cannot read {path}: {why}") from None
     return plan
 
 

@@ -9,7 +9,7 @@ from moldau.cli.kafka.brokers import ask_any, raise_for
 from moldau.cli.kafka.problems import FAILED, Ended
 from moldau.cli.kafka.properties import read_properties
 from moldau.cli.kafka.reaching import reach
-from moldau.cli.kafka.subcommands import Subcommands
+from moldau.cli.kafka.subcommands import Subcommands, whole
 from moldau.client.cluster import Cluster
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -50,7 +50,7 @@ def _parser() -> Subcommands:
         one.add_argument("--config", help="The old name of --command-config.")
         one.add_argument("--command-config", "-c", help="A file of client settings.")
         if name == "unregister":
-            one.add_argument("--id", "-i", type=int, required=True, help="The broker's number.")
+            one.add_argument("--id", "-i", type=whole(32), required=True, help="The broker's number.")
         if name == "list-endpoints":
             one.add_argument(
                 "--include-fenced-brokers", action="store_true", help="Also those out of service."

@@ -74,7 +74,8 @@ bootstrap.servers=localhost:9092
 compression.type=none
 
 # How long to wait for more records, in milliseconds, and how large a batch may become, in bytes.
-linger.ms=5 batch.size=16384
+linger.ms=5
+batch.size=16384
 """
 
 _CONSUMER = """\
@@ -98,8 +99,7 @@ offset.flush.interval.ms=10000
 
 _CONNECT_STANDALONE = """\
 # Settings of a Kafka Connect worker that runs alone. Connect itself is not part of Moldau: any Kafka
-# release's
-# connect-standalone works with this file and a Moldau broker.
+# release's connect-standalone works with this file and a Moldau broker.
 {common}
 offset.storage.file.filename={data}
 """
@@ -140,5 +140,12 @@ def config_files(home: Path) -> dict[str, str]:
 
 
 def _escaped(path: Path) -> str:
-    """A path as a value of a properties file."""
-    return str(path).replace("\\", "\\\\")
+    """A path as a value of a properties file; Java takes letters beyond ASCII for Latin-1 ones."""
+    return "".join(_escape(letter) for letter in str(path))
+
+
+def _escape(letter: str) -> str:
+    if letter == "\\":
+        return "\\\\"
+    code = ord(letter)
+    return letter if " " <= letter <= "~" or code > 0xFFFF else f"\\u{code:04x}"

@@ -7,6 +7,7 @@ its own words.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -140,6 +141,12 @@ def _entity(given: Given) -> Entity:
     names = [*given.texts("entity-name")]
     names += [each for short in SHORT for each in given.texts(short)]
     names += [""] if given.flag("entity-default") or any(map(given.flag, DEFAULTS)) else []
+    if len(kinds) > 1 or len(names) > 1:
+        raise CommandLineError(
+            "One entity at a time: quotas of a user together with a client are not served"
+            if set(kinds) == {"users", "clients"}
+            else f"One entity at a time, and not {', '.join(names)}"
+        )
     return Entity(kinds[0], names[0] if names else None)
 
 
@@ -148,7 +155,7 @@ def _check(given: Given, entity: Entity) -> None:
     if not any(map(given.flag, ("bootstrap-server", "bootstrap-controller", "zookeeper"))):
         line = PARSER.line([*given.typed, "--bootstrap-server", reaching.DEFAULT_SERVER])
         raise CommandLineError("Either --bootstrap-server or --bootstrap-controller must be specified.", line)
-    if kind in ("brokers", "broker-loggers") and name and not name.lstrip("-").isdigit():
+    if kind in ("brokers", "broker-loggers") and name and not re.fullmatch("-?[0-9]{1,9}", name):
         raise CommandLineError(
             f"The entity name for {kind} must be a valid integer broker id, but it is: {name}"
         )

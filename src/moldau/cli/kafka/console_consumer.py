@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from moldau.cli.kafka import reaching
 from moldau.cli.kafka.message_formatters import DEFAULT, Format, formatter
-from moldau.cli.kafka.options import Given, Option, Parser, flag
+from moldau.cli.kafka.options import Given, Long, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, ToolError
 from moldau.cli.kafka.properties import read_properties
 
@@ -25,6 +25,7 @@ OLD = {
     "consumer.config": "command-config",
 }
 POLL_SECONDS = 0.1
+RECORDS_UNWRITTEN_MAX = 100
 
 PARSER = Parser(
     "kafka-console-consumer",
@@ -42,7 +43,7 @@ PARSER = Parser(
         ),
         flag("from-beginning", "Begin with the first record, where the group has committed nothing."),
         Option("max-messages", "num_messages", "Stop after so many.", int),
-        Option("timeout-ms", "timeout_ms", "Stop when no record came for so long.", int),
+        Option("timeout-ms", "timeout_ms", "Stop when no record came for so long.", Long),
         Option("group", "consumer group id", "The group."),
         Option("isolation-level", "level", "read_committed hides what is not.", default="read_uncommitted"),
         flag("skip-message-on-error", "Go on where a record cannot be formatted."),
@@ -85,7 +86,8 @@ def main(words: Sequence[str]) -> int:
         PARSER.require(given, "bootstrap-server")
     form = formatter(given.text("formatter") or DEFAULT, _formatter_properties(given))
     settings = _settings(given, reaching.client_settings(given))
-    _consume(reaching.librdkafka(given, **settings) | _group(given), wanted, form)
+    typed = {"isolation.level": settings["isolation_level"]} if given.flag("isolation-level") else {}
+    _consume(reaching.librdkafka(given, **settings) | _group(given) | typed, wanted, form)
     return 0
 
 
@@ -120,7 +122,7 @@ def _offset(given: Given) -> int:
     words = {"earliest": -2, "latest": -1}
     if text in words:
         return words[text]
-    if text.isdigit():
+    if text.isascii() and text.isdigit() and int(text) < 2**63:
         return int(text)
     raise CommandLineError(
         f"The provided offset value '{given.text('offset')}' is incorrect. Valid values are 'earliest', "
@@ -195,14 +197,16 @@ def _consume(settings: dict[str, Any], wanted: Wanted, form: Format) -> None:
 
 
 def _print_all(consumer: Any, wanted: Wanted, form: Format, *, stores: bool) -> None:
-    output = sys.stdout.buffer
+    printing = Printing(consumer, stores=stores)
     printed = 0
     last = time.monotonic()
     try:
-        while wanted.max_messages < 0 or printed < wanted.max_messages:
-            message = consumer.poll(POLL_SECONDS)
+        while wanted.max_messages == -1 or printed < wanted.max_messages:
+            message = consumer.poll(0)
             if message is None:
-                output.flush()
+                printing.settle()
+                message = consumer.poll(POLL_SECONDS)
+            if message is None:
                 if 0 <= wanted.timeout_seconds < time.monotonic() - last:
                     break
                 continue
@@ -212,16 +216,49 @@ def _print_all(consumer: Any, wanted: Wanted, form: Format, *, stores: bool) -> 
             last = time.monotonic()
             printed += 1
             try:
-                output.write(form(message))
+                printing.add(message, form(message))
             except ToolError as problem:
                 if not wanted.skip_errors:
                     raise
                 print(f"Error processing message, skipping this message: {problem}", file=sys.stderr)
-            if stores:
-                consumer.store_offsets(message)
+                printing.add(message, b"")
     finally:
-        output.flush()
-        print(f"Processed a total of {printed} messages", file=sys.stderr)
+        try:
+            printing.settle()
+        finally:
+            print(f"Processed a total of {printed} messages", file=sys.stderr)
+
+
+class Printing:
+    """Writes records, and lets the group commit them once they are written: `head` may have gone away."""
+
+    def __init__(self, consumer: Any, *, stores: bool) -> None:
+        self._consumer = consumer
+        self._stores = stores
+        self._output = sys.stdout.buffer
+        self._last: dict[tuple[str, int], Any] = {}
+        self._count = 0
+
+    def add(self, message: Any, text: bytes) -> None:
+        """Write a record, perhaps to the buffer only."""
+        self._output.write(text)
+        self._last[message.topic(), message.partition()] = message
+        self._count += 1
+        if self._count >= RECORDS_UNWRITTEN_MAX:
+            self.settle()
+
+    def settle(self) -> None:
+        """Write out the buffer, and store the offsets of what was in it."""
+        from confluent_kafka import KafkaException
+
+        self._output.flush()
+        messages, self._last, self._count = [*self._last.values()], {}, 0
+        for message in messages if self._stores else ():
+            try:
+                self._consumer.store_offsets(message)
+            except KafkaException as problem:
+                if problem.args[0].name() != "_STATE":  # the partition is another member's by now
+                    raise
 
 
 def _judge(error: Any) -> None:

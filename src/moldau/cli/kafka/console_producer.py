@@ -1,13 +1,14 @@
 """kafka-console-producer: a record for each line of standard input.
 
-Keys go to the partitions that Java's clients choose (murmur2). A record that is refused is a line on standard
-error, and no failure of the tool, as in Kafka. Not here: line readers other than Kafka's own (Java classes).
+Keys go to the partitions that Java's clients choose (murmur2), and the producer is idempotent, as Java's.
+A record that is refused is a line on standard error, and no failure of the tool, as in Kafka. Not here: line
+readers other than Kafka's own (Java classes).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from moldau.cli.kafka import reaching
@@ -26,6 +27,24 @@ OLD = {
     "max-partition-memory-bytes": "batch-size",
 }
 """Deprecated option -> the new one."""
+_BEARS_ON_IDEMPOTENCE = frozenset(
+    {"acks", "request.required.acks", "retries", "message.send.max.retries", "enable.idempotence"}
+    | {"max.in.flight", "max.in.flight.requests.per.connection", "transactional.id"}
+)
+_SETTING_OF = {
+    "request-required-acks": "acks",
+    "compression-codec": "compression.type",
+    "timeout": "linger.ms",
+    "sync": "linger.ms",
+    "message-send-max-retries": "message.send.max.retries",
+    "retry-backoff-ms": "retry.backoff.ms",
+    "batch-size": "batch.size",
+    "max-partition-memory-bytes": "batch.size",
+    "max-memory-bytes": "queue.buffering.max.kbytes",
+    "metadata-expiry-ms": "metadata.max.age.ms",
+    "max-block-ms": "message.timeout.ms",
+}
+"""Option -> the setting that it is."""
 
 PARSER = Parser(
     "kafka-console-producer",
@@ -89,7 +108,12 @@ def main(words: Sequence[str]) -> int:
     if (reader := given.text("line-reader")) not in READERS:
         raise ToolError(f"{reader}: Java classes cannot be loaded here; only Kafka's own reader is known")
     lines = LineReader(_reader_properties(given))
-    settings = reaching.librdkafka(given, **_settings(given))
+    ours = _settings(given, reaching.client_settings(given))
+    settings = reaching.librdkafka(given, **ours)
+    for option, name in _SETTING_OF.items():
+        if given.flag(option):  # what was typed goes before what a file says, under whatever name
+            settings.pop(name, None)
+            settings[name] = ours[name.replace(".", "_")]
     _send(settings, given.text("topic") or "", lines, sync=given.flag("sync"))
     return 0
 
@@ -103,7 +127,7 @@ def _reader_properties(given: Given) -> dict[str, str]:
     return found
 
 
-def _settings(given: Given) -> dict[str, Any]:
+def _settings(given: Given, theirs: Mapping[str, str]) -> dict[str, Any]:
     """Return the producer's settings, with underscores for dots. ToolError in Kafka's words."""
     codec = given.text("compression-codec") or ("gzip" if given.flag("compression-codec") else "none")
     if codec not in CODECS:
@@ -119,13 +143,15 @@ def _settings(given: Given) -> dict[str, Any]:
     old_size = given.number("max-partition-memory-bytes")
     at_once = given.flag("sync") or (not given.flag("timeout") and sys.stdin.isatty())
     linger_ms = 0 if at_once else given.number("timeout")
+    retries = given.number("message-send-max-retries") or 0
     return {
         "partitioner": "murmur2_random",
+        "enable_idempotence": acks in ("all", "-1") and retries > 0 and not _BEARS_ON_IDEMPOTENCE & {*theirs},
         "compression_type": codec,
         "acks": acks,
         "batch_size": given.number("batch-size") if given.flag("batch-size") or not old_size else old_size,
         "queue_buffering_max_kbytes": max(1, (given.number("max-memory-bytes") or 0) // 1024),
-        "message_send_max_retries": given.number("message-send-max-retries"),
+        "message_send_max_retries": retries,
         "retry_backoff_ms": given.number("retry-backoff-ms"),
         "linger_ms": linger_ms,
         "metadata_max_age_ms": given.number("metadata-expiry-ms"),
@@ -135,14 +161,14 @@ def _settings(given: Given) -> dict[str, Any]:
 
 
 def _send(settings: dict[str, Any], topic: str, lines: LineReader, *, sync: bool) -> None:
-    from confluent_kafka import Producer
+    from confluent_kafka import KafkaException, Producer
 
     producer = Producer(settings)
     failed: list[str] = []
 
     def delivered(error: Any, message: Any) -> None:
         if error is not None:
-            failed.append(_refusal(error, message))
+            failed.append(_refusal(topic, message.key(), message.value(), error))
 
     try:
         for line in _lines():
@@ -153,6 +179,11 @@ def _send(settings: dict[str, Any], topic: str, lines: LineReader, *, sync: bool
                     break
                 except BufferError:
                     producer.poll(0.1)
+                except KafkaException as problem:  # too large, say: the lines after it are sent all the same
+                    if problem.args[0].fatal() or problem.args[0].name() == "_FATAL":
+                        raise
+                    failed.append(_refusal(topic, key, value, problem.args[0]))
+                    break
             while producer.poll(0.1 if sync else 0) and not sync:
                 pass
             while sync and len(producer):
@@ -177,14 +208,12 @@ def _lines() -> Iterator[bytes]:
         yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _refusal(error: Any, message: Any) -> str:
+def _refusal(topic: str, key: bytes | None, value: bytes | None, error: Any) -> str:
     from moldau.cli.shared.errors import explain_kafka_error
 
-    key, value = (
-        "null" if data is None else f"{len(data)} bytes" for data in (message.key(), message.value())
-    )
+    sizes = ["null" if data is None else f"{len(data)} bytes" for data in (key, value)]
     return (
-        f"Error when sending message to topic {message.topic()} with key: {key}, value: {value} with error: "
+        f"Error when sending message to topic {topic} with key: {sizes[0]}, value: {sizes[1]} with error: "
         f"{explain_kafka_error(error)}"
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.cli.kafka import group_queries, reaching
 from moldau.cli.kafka.asking import WORDS, ask_coordinator
-from moldau.cli.kafka.options import Given, Option, Parser, flag
+from moldau.cli.kafka.options import Given, Long, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, ToolError
 from moldau.client.errors import error_words
 from moldau.protocol.errors import ErrorCode
@@ -67,15 +67,15 @@ PARSER = Parser(
         Option("state", "state", "With --describe: the state; with --list: only these.", may_lack_value=True),
         Option("type", "type", "With --list: the types, or only these.", may_lack_value=True),
         flag("verbose", "With --describe: more columns."),
-        Option("timeout", "timeout (ms)", "No effect.", int, default=30000),
+        Option("timeout", "timeout (ms)", "No effect.", Long, default=30000),
         flag("dry-run", "Show the plan, change nothing."),
         flag("execute", "Carry the plan out."),
         flag("export", "Print the plan as CSV, for --from-file."),
         flag("to-earliest", "To the first record."),
         flag("to-latest", "To the end."),
         flag("to-current", "To the committed offset."),
-        Option("to-offset", "offset", "To this offset.", int),
-        Option("shift-by", "number-of-offsets", "Forward, or back if negative.", int),
+        Option("to-offset", "offset", "To this offset.", Long),
+        Option("shift-by", "number-of-offsets", "Forward, or back if negative.", Long),
         Option("to-datetime", "datetime", "To the first record since: YYYY-MM-DDThh:mm:ss.sss (UTC)."),
         Option("by-duration", "duration", "To so long ago: PnDTnHnMnS.", aliases=("by-period",)),
         Option("from-file", "path to CSV file", "To the offsets in a file."),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.kafka.client_metrics import ClientMetrics
-from moldau.cli.kafka.options import Given, Option, Parser, flag
+from moldau.cli.kafka.options import Given, Long, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError
 from moldau.cli.kafka.reaching import BROKER_LIST, COMMAND_CONFIG, ZOOKEEPER, librdkafka
 
@@ -45,13 +45,13 @@ PARSER = Parser(
         flag("from-latest", "Begin at the end where the group has no offset yet."),
         Option("socket-buffer-size", "size", "The size of the receive buffer.", kind=int, default=2_097_152),
         flag("show-detailed-stats", "A line for each reporting interval, instead of one."),
-        Option("reporting-interval", "interval_ms", "Milliseconds between lines.", kind=int, default=5000),
+        Option("reporting-interval", "interval_ms", "Milliseconds between lines.", kind=Long, default=5000),
         Option("date-format", "date format", "As Java's SimpleDateFormat.", default=TIME),
         flag("hide-header", "No headings."),
         flag("print-metrics", "Print the client's counters in the end."),
-        Option("num-records", "count", "How many records. REQUIRED.", kind=int),
-        Option("messages", "count", "The old name of --num-records.", kind=int),
-        Option("timeout", "milliseconds", "Stop after so long without a record.", kind=int, default=10_000),
+        Option("num-records", "count", "How many records. REQUIRED.", kind=Long),
+        Option("messages", "count", "The old name of --num-records.", kind=Long),
+        Option("timeout", "milliseconds", "Stop after so long without a record.", kind=Long, default=10_000),
         Option("threads", "count", "Kafka ignores it, too.", kind=int, default=10),
         Option("num-fetch-threads", "count", "Kafka ignores it, too.", kind=int, default=1),
         flag("new-consumer", "Kafka's only consumer now."),
@@ -65,15 +65,13 @@ def main(words: Sequence[str]) -> int:
     wanted, records = _wanted(given)
     formatting = java_time_format(given.text("date-format") or TIME)
     metrics = ClientMetrics("consumer")
-    settings = librdkafka(
-        given,
-        client_id="perf-consumer-client",
-        group_id=given.text("group") or f"perf-consumer-{random.SystemRandom().randrange(100_000)}",
-        auto_offset_reset="latest" if given.flag("from-latest") else "earliest",
-        max_partition_fetch_bytes=given.number("fetch-size") or 1_048_576,
-        socket_receive_buffer_bytes=given.number("socket-buffer-size"),
-        check_crcs=False,
-    )
+    settings = librdkafka(given, client_id="perf-consumer-client") | {  # these go before those of files
+        "group.id": given.text("group") or f"perf-consumer-{random.SystemRandom().randrange(100_000)}",
+        "auto.offset.reset": "latest" if given.flag("from-latest") else "earliest",
+        "max.partition.fetch.bytes": given.number("fetch-size") or 1_048_576,
+        "socket.receive.buffer.bytes": given.number("socket-buffer-size"),
+        "check.crcs": False,
+    }
     if given.flag("print-metrics"):
         settings |= metrics.settings
     timeout_ms = given.number("timeout") or 0

@@ -50,7 +50,7 @@ def _formatter(kinds: dict[int, tuple[type[Message], type[Message]]]) -> Callabl
 
 
 def _value(kind: type[Message], data: bytes) -> dict[str, Any]:
-    version = _PREFIX.unpack_from(data)[0]
+    version = _PREFIX.unpack_from(data)[0] if len(data) >= _PREFIX.size else -1
     return {"version": version, "data": _data(kind, data, version)}
 
 

@@ -1,18 +1,19 @@
 """kafka-delete-records: deletes the records before offsets that a JSON file names.
 
-{"partitions": [{"topic": "orders", "partition": 0, "offset": 100}], "version": 1}        -1: all there
-are
+{"partitions": [{"topic": "orders", "partition": 0, "offset": 100}], "version": 1}
+
+Offset -1 stands for the high watermark: all records.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.kafka import reaching
 from moldau.cli.kafka.asking import WORDS, metadata
+from moldau.cli.kafka.json_fields import parse_json, text_field, whole_field
 from moldau.cli.kafka.options import Option, Parser
 from moldau.cli.kafka.problems import ToolError
 from moldau.client.errors import error_words
@@ -47,9 +48,10 @@ def main(words: Sequence[str]) -> int:
     PARSER.require_all(given)
     path = Path(given.text("offset-json-file") or "")
     try:
-        offsets = read_offsets(path.read_text())
-    except OSError as problem:
-        raise ToolError(f"Unable to read file {path}: {problem.strerror}") from None
+        offsets = read_offsets(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
+        raise ToolError(f"Unable to read file {path}: {why}") from None
     with reaching.cluster(given) as cluster:
         print("Executing records delete operation")
         outcome = _delete(cluster, offsets)
@@ -62,7 +64,7 @@ def main(words: Sequence[str]) -> int:
 def read_offsets(text: str) -> dict[Place, int]:
     """Read the file. ToolError in Kafka's words for what is no such file."""
     try:
-        document = json.loads(text)
+        document = parse_json(text)
     except ValueError:
         raise ToolError("The input string is not a valid JSON") from None
     if not isinstance(document, dict) or "partitions" not in document:
@@ -72,22 +74,28 @@ def read_offsets(text: str) -> dict[Place, int]:
         raise ToolError(f"Not supported version field value {version}")
     found: dict[Place, int] = {}
     double: list[str] = []
-    for row in document["partitions"]:
-        place = (str(_field(row, "topic")), int(_field(row, "partition")))
+    rows = document["partitions"]
+    if not isinstance(rows, list):
+        raise ToolError("The field `partitions` is no list")
+    for row in rows:
+        place, offset = _place(row)
         if place in found:
             double.append(f"{place[0]}-{place[1]}")
-        found[place] = int(_field(row, "offset"))
+        found[place] = offset
     if double:
         raise ToolError(f"Offset json file contains duplicate topic partitions: {','.join(double)}")
     return found
 
 
-def _field(row: Any, name: str) -> Any:
-    if not isinstance(row, dict) or name not in row:
-        raise ToolError(f"No such field exists: `{name}`")
-    if name != "topic" and not isinstance(row[name], int):
-        raise ToolError(f"The field `{name}` of {json.dumps(row)} is no whole number")
-    return row[name]
+def _place(row: Any) -> tuple[Place, int]:
+    for name in ("topic", "partition", "offset"):
+        if not isinstance(row, dict) or name not in row:
+            raise ToolError(f"No such field exists: `{name}`")
+    try:
+        place = (text_field(row, "topic"), whole_field(row, "partition"))
+        return place, whole_field(row, "offset", 64)
+    except ValueError as problem:
+        raise ToolError(f"{problem}: {row}") from None
 
 
 def _delete(cluster: Cluster, offsets: Mapping[Place, int]) -> dict[Place, str]:

@@ -6,6 +6,7 @@ what a release of Kafka would set besides is refused by the broker, and its answ
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -129,12 +130,9 @@ def parse_level(text: str) -> tuple[str, int]:
     name, equals, level = text.partition("=")
     if not equals:
         raise ToolError(f"Can't parse feature=level string {text}: equals sign not found.")
-    try:
+    if re.fullmatch("[+-]?[0-9]{1,5}", level) and -(2**15) <= int(level) < 2**15:
         return name.strip(), int(level)
-    except ValueError:
-        raise ToolError(
-            f"Can't parse feature=level string {text}: unable to parse {level} as a short."
-        ) from None
+    raise ToolError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.")
 
 
 def _update(cluster: Cluster, given: Any, updates: Mapping[str, int]) -> int:

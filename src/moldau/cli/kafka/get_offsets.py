@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from moldau.cli.kafka import reaching
 from moldau.cli.kafka.asking import metadata
+from moldau.cli.kafka.json_fields import whole
 from moldau.cli.kafka.options import Given, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, ToolError
 from moldau.cli.kafka.topic_filter import topic_pattern
@@ -89,7 +90,7 @@ def _print(cluster: Cluster, chosen: Chosen, time: int, *, internal: bool) -> No
 def _time(given: Given) -> int:
     text = given.text("time") or "latest"
     try:
-        return TIMES[text] if text in TIMES else int(text)
+        return TIMES[text] if text in TIMES else whole(int(text), "time", 64)
     except ValueError:
         known = " / ".join(f"{number} or {name}" for name, number in TIMES.items())
         raise ToolError(

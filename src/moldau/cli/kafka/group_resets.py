@@ -5,6 +5,7 @@ The new offsets are decided by the code of `moldau groups reset-offsets` (cli/gr
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -167,7 +168,7 @@ def named_partitions(cluster: Cluster, words: Sequence[str]) -> list[Place]:
             whole.append(topic)
             continue
         for number in numbers.split(","):
-            if not number.isdigit():
+            if not re.fullmatch("[0-9]{1,9}", number):
                 raise CommandLineError(f"Invalid partition '{number}' specified in topic arg '{word}''")
             explicit.append((topic, int(number)))
     known = leaders(cluster, [*whole, *(topic for topic, _ in explicit)])

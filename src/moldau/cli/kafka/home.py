@@ -1,8 +1,8 @@
 """`moldau kafka-home DIR`: a folder as a Kafka download has it.
 
-    DIR/bin/kafka-topics.sh, DIR/bin/kafka-topics, ...      three lines of shell each, that work from any
-    place DIR/config/server.properties, ...                       short, commented (config_files.py)
-    DIR/.moldau-kafka-home                                  says that the folder is ours
+    DIR/bin/kafka-topics.sh, DIR/bin/kafka-topics, ...   three lines of shell each, that work from any place
+    DIR/config/server.properties, ...                  short, commented (config_files.py)
+    DIR/.moldau-kafka-home                              says that the folder is ours
 
 A script names the Python that laid it out, so that another python3 on the PATH is no matter; -P keeps modules
 of the folder one stands in from being imported instead of ours.
@@ -46,7 +46,8 @@ def kafka_home(
 ) -> None:
     """Lay out the folder (see HELP)."""
     kept = lay_out(folder)
-    print(f"Laid out {folder}: {len(TOOLS)} tools in bin/. Try: {folder}/bin/kafka-topics.sh --help")
+    example = shlex.quote(str(folder / "bin" / "kafka-topics.sh"))
+    print(f"Laid out {folder}: {len(TOOLS)} tools in bin/. Try: {example} --help")
     for path in kept:
         print(f"Left as you changed it: {path}")
 
@@ -55,22 +56,30 @@ def lay_out(folder: Path) -> list[Path]:
     """Make or renew the folder; return config files that were left as the user changed them. CommandError if
     the folder is somebody else's.
     """
-    mark = folder / MARK
-    if folder.exists() and not folder.is_dir():
-        raise CommandError(f"{folder} is a file: name a folder that does not exist yet")
-    if folder.is_dir() and not mark.exists() and any(folder.iterdir()):
+    if "," in str(folder.absolute()):
         raise CommandError(
-            f"{folder} holds something else and was left as it is: name a folder that does not exist yet"
+            f"{folder.absolute()} has a comma, which parts folders in log.dirs: name a folder without one"
         )
     try:
-        (folder / "bin").mkdir(parents=True, exist_ok=True)
-        mark.write_text("Laid out by `moldau kafka-home`; it may be run again.\n")
+        _require_ours(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MARK).write_text("Laid out by `moldau kafka-home`; it may be run again.\n")
+        (folder / "bin").mkdir(exist_ok=True)
         for name in TOOLS:
             for script in (name, f"{name}.sh"):
                 write_script(folder / "bin" / script, script)
         return _write_config(folder)
     except OSError as problem:
         raise CommandError(f"{problem.filename or folder} cannot be written: {problem.strerror}") from None
+
+
+def _require_ours(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise CommandError(f"{folder} is a file: name a folder that does not exist yet")
+    if folder.is_dir() and not (folder / MARK).exists() and any(folder.iterdir()):
+        raise CommandError(
+            f"{folder} holds something else and was left as it is: name a folder that does not exist yet"
+        )
 
 
 def write_script(path: Path, name: str) -> None:

@@ -22,12 +22,13 @@ def write_config(folder: Path, files: Mapping[str, str]) -> list[Path]:
     kept = []
     for name, text in files.items():
         path = folder / name
-        if path.exists() and path.read_text() != text and _sum(path.read_text()) != written.get(name):
+        new = text.encode()
+        if path.exists() and (old := path.read_bytes()) != new and _sum(old) != written.get(name):
             kept.append(path)
             continue
         path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        written[name] = _sum(text)
+        path.write_bytes(new)
+        written[name] = _sum(new)
     note.write_text(json.dumps(written, indent=1) + "\n")
     return kept
 
@@ -40,5 +41,5 @@ def _read(note: Path) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _sum(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _sum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 
 from moldau.cli.kafka.problems import ToolError
 
@@ -15,11 +16,12 @@ _MOMENT = re.compile(
     r"(?P<plain>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})(?:Z|(?P<sign>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?)?"
 )
 _DURATION = re.compile(
-    r"(?P<sign>[+-]?)P(?:(?P<d>[+-]?\d+)D)?"
-    r"(?P<time>T(?:(?P<h>[+-]?\d+)H)?(?:(?P<m>[+-]?\d+)M)?(?:(?P<s>[+-]?\d+(?:[.,]\d{0,9})?)S)?)?",
+    r"(?P<sign>[+-]?)P(?:(?P<d>[+-]?[0-9]+)D)?"
+    r"(?P<time>T(?:(?P<h>[+-]?[0-9]+)H)?(?:(?P<m>[+-]?[0-9]+)M)?(?:(?P<s>[+-]?[0-9]+(?:[.,][0-9]{0,9})?)S)?)?",
     re.IGNORECASE,
 )
 _UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
+_MS_MAX = 2**63
 
 
 def moment_ms(text: str) -> int:
@@ -34,8 +36,8 @@ def moment_ms(text: str) -> int:
         shown = text if re.search(r"(Z|[+-]\d\d(:?\d\d)?)$", text.partition("T")[2]) else f"{text}Z"
         raise ToolError(f'java.text.ParseException: Unparseable date: "{shown}"')
     offset = timedelta(hours=int(found["hours"] or 0), minutes=int(found["minutes"] or 0))
-    zone = timezone(-offset if found["sign"] == "-" else offset) if found["sign"] else UTC
     try:
+        zone = timezone(-offset if found["sign"] == "-" else offset) if found["sign"] else UTC
         moment = datetime.fromisoformat(found["plain"]).replace(tzinfo=zone)
     except ValueError:
         raise ToolError(f'java.text.ParseException: Unparseable date: "{text}"') from None
@@ -48,5 +50,9 @@ def duration_ms(text: str) -> int:
     amounts = {unit: found[unit] for unit in _UNITS_MS if found[unit] is not None} if found else {}
     if found is None or not amounts or (found["time"] or "").upper() == "T":
         raise ToolError("Text cannot be parsed to a Duration")
-    total = sum(float(amount.replace(",", ".")) * _UNITS_MS[unit] for unit, amount in amounts.items())
+    total = Decimal()
+    for unit, amount in amounts.items():
+        total += Decimal(amount.replace(",", ".")) * _UNITS_MS[unit]
+    if abs(total) >= _MS_MAX:
+        raise ToolError("Text cannot be parsed to a Duration: overflow")
     return round(-total if found["sign"] == "-" else total)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from moldau.cli.kafka.brokers import ask_any, error_text, exception_name
+from moldau.cli.kafka.json_fields import parse_json, text_field, whole_field
 from moldau.cli.kafka.options import Given, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, ToolError
 from moldau.cli.kafka.reaching import COMMAND_CONFIG, cluster
@@ -91,7 +92,7 @@ def _places(given: Given) -> list[Place] | None:
     path = given.text("path-to-json-file") or ""
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         raise ToolError(f"java.io.IOException: Unable to read file {path}") from None
     return parse_places(text)
 
@@ -99,17 +100,17 @@ def _places(given: Given) -> list[Place] | None:
 def parse_places(text: str) -> list[Place]:
     """Read the JSON of partitions. ToolError."""
     try:
-        given = json.loads(text)
+        given = parse_json(text)
     except ValueError:
         raise ToolError("Replica election data is empty") from None
     rows = given.get("partitions") if isinstance(given, Mapping) else None
     if not isinstance(rows, list):
         raise ToolError('Replica election data is missing "partitions" field')
     try:
-        places = [(str(row["topic"]), int(row["partition"])) for row in rows]
-    except (KeyError, TypeError, ValueError):
+        places = [(text_field(row, "topic"), whole_field(row, "partition")) for row in rows]
+    except ValueError:
         raise ToolError('each of "partitions" must be like {"topic": "t", "partition": 0}') from None
-    twice = sorted({place for place in places if places.count(place) > 1})
+    twice = sorted(place for place, count in Counter(places).items() if count > 1)
     if twice:
         names = ", ".join(f"{topic}-{index}" for topic, index in twice)
         raise ToolError(f"Replica election data contains duplicate partitions: [{names}]")

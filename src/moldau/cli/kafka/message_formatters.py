@@ -1,7 +1,9 @@
 """What kafka-console-consumer prints for a record: Kafka's formatters, by their class names.
 
-    DefaultMessageFormatter   [timestamp][partition][offset][delivery][epoch][headers][key] value, as
-    properties say LoggingMessageFormatter   the same NoOpMessageFormatter      nothing
+    DefaultMessageFormatter   [timestamp][partition][offset][delivery][epoch][headers][key] value, as the
+                              properties say
+    LoggingMessageFormatter   the same
+    NoOpMessageFormatter      nothing
     OffsetsMessageFormatter, GroupMetadataMessageFormatter, TransactionLogMessageFormatter
                               records of __consumer_offsets and __transaction_state
                               (coordinator_formatters.py)
@@ -106,6 +108,13 @@ class DefaultFormatter:
         return self._null if data is None else deserialize(data)
 
 
+def _uuid(data: bytes) -> bytes:
+    try:
+        return str(uuid.UUID(data.decode())).encode()
+    except ValueError:
+        raise ToolError("Error parsing data into UUID") from None
+
+
 def deserializer(name: str) -> Callable[[bytes], bytes]:
     """Return what makes text of bytes, by the name of Kafka's deserializer. ToolError for one that only Java
     has.
@@ -116,7 +125,7 @@ def deserializer(name: str) -> Callable[[bytes], bytes]:
     if not bare or bare in _RAW:
         return lambda data: data
     if bare == "UUID":
-        return lambda data: str(uuid.UUID(data.decode())).encode()
+        return _uuid
     if bare not in _NUMBERS:
         raise ToolError(f"{name}\nJava classes cannot be loaded here: Kafka's own deserializers are known")
     layout = struct.Struct(_NUMBERS[bare])

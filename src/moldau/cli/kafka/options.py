@@ -10,6 +10,7 @@ first, then missing and contradictory options, then values.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,11 @@ from moldau.cli.kafka.problems import FAILED, CommandLineError, Ended
 
 KAFKA_VERSION = "4.3.1"
 """The release whose tools these are measured against; --version prints it first, as Kafka's do."""
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class Long(int):
+    """The kind of an option whose number has 64 bits, as a Long of Java's; `int` is one of 32."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,8 @@ class Given:
     typed: Sequence[str]
     values: dict[str, list[str]]
     words: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    """The client settings of its files, once they were read: a pipe gives them only once."""
 
     def flag(self, name: str) -> bool:
         """Whether the option was given, with or without a value."""
@@ -84,12 +92,13 @@ class Given:
         text = self.text(name)
         if text is None:
             return None
-        try:
-            return int(text)
-        except ValueError:
-            raise CommandLineError(
-                f"Cannot parse argument '{text}' of option {name}", f"--{name} takes a whole number."
-            ) from None
+        limit = 2**63 if self.parser.by_name[name].kind is Long else 2**31
+        if _WHOLE.fullmatch(text) and -limit <= (number := int(text)) < limit:
+            return number
+        raise CommandLineError(
+            f"Cannot parse argument '{text}' of option {name}",
+            f"--{name} takes a whole number from {-limit} to {limit - 1}.",
+        )
 
 
 class Parser:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from moldau.cli.kafka.problems import ToolError
+from moldau.cli.kafka.tools import bare
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -60,10 +61,10 @@ def _listed_by_ps() -> Iterator[Process]:
 def started_with(tool: str) -> Iterator[tuple[Process, list[str]]]:
     """The processes that run a tool of this package, and the words after its name."""
     for each in own_processes():
-        for index, word in enumerate(each.words[:-1]):
-            named = each.words[index + 1].rpartition("/")[2].removesuffix(".sh")
-            if word == "moldau.cli.kafka" and named == tool and each.pid != os.getpid():
-                yield each, list(each.words[index + 2 :])
+        for index in range(2, len(each.words)):
+            runs = each.words[index - 2 : index] == ("-m", "moldau.cli.kafka")
+            if runs and bare(each.words[index]) == tool and each.pid != os.getpid():
+                yield each, list(each.words[index + 1 :])
 
 
 def in_background(tool: str, words: Sequence[str], output: Path, is_ready: Callable[[str], bool]) -> int:

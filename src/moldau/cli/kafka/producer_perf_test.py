@@ -11,7 +11,7 @@ from moldau.cli.kafka.client_metrics import ClientMetrics
 from moldau.cli.kafka.problems import CommandLineError, Ended, ToolError
 from moldau.cli.kafka.properties import read_properties
 from moldau.cli.kafka.storage import random_id
-from moldau.cli.kafka.subcommands import Subcommands
+from moldau.cli.kafka.subcommands import Subcommands, whole
 
 if TYPE_CHECKING:
     from moldau.cli.perf.payloads import Payloads
@@ -74,7 +74,7 @@ def _parser() -> Subcommands:
     )
     parser.add_argument("--bootstrap-server", help="A broker, as HOST:PORT.")
     parser.add_argument("--topic", required=True, help="Where to.")
-    parser.add_argument("--num-records", type=int, required=True, help="How many records.")
+    parser.add_argument("--num-records", type=whole(64), required=True, help="How many records.")
     parser.add_argument("--payload-delimiter", default="\\n", help="What parts the values of --payload-file.")
     parser.add_argument(
         "--throughput", type=float, required=True, help="Records a second; -1: all that goes."
@@ -88,11 +88,13 @@ def _parser() -> Subcommands:
         "--print-metrics", action="store_true", help="Print the client's counters in the end."
     )
     parser.add_argument("--transactional-id", help="Send in transactions of this id.")
-    parser.add_argument("--transaction-duration-ms", type=int, help="When transactions are committed.")
-    parser.add_argument("--warmup-records", type=int, default=0, help="Not in the steady figures.")
-    parser.add_argument("--reporting-interval", type=int, default=5000, help="Milliseconds between lines.")
+    parser.add_argument("--transaction-duration-ms", type=whole(64), help="When transactions are committed.")
+    parser.add_argument("--warmup-records", type=whole(64), default=0, help="Not in the steady figures.")
+    parser.add_argument(
+        "--reporting-interval", type=whole(64), default=5000, help="Milliseconds between lines."
+    )
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--record-size", type=int, help="Bytes of each value.")
+    which.add_argument("--record-size", type=whole(32), help="Bytes of each value.")
     which.add_argument("--payload-file", help="A text file of values.")
     which.add_argument("--payload-monotonic", action="store_true", help="0, 1, 2 and so on.")
     return parser

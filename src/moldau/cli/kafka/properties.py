@@ -23,7 +23,7 @@ def read_properties(path: str) -> dict[str, str]:
         raise ToolError(f"{path} cannot be read: {problem.strerror}") from None
     found: dict[str, str] = {}
     pending = ""
-    for line in text.splitlines():
+    for line in re.split(r"\r\n|\r|\n", text):
         words = pending + line.lstrip()
         pending = ""
         if not words or words[0] in "#!":
@@ -56,7 +56,7 @@ def _unescape(text: str) -> str:
 
 
 def parse_pairs(words: Iterable[str], option: str) -> dict[str, str]:
-    """Turn repeated name=value words into a mapping; a word may hold several, separated by commas."""
+    """Turn repeated name=value words into a mapping."""
     found: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")

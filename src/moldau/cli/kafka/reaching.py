@@ -62,6 +62,8 @@ def servers(given: Given) -> str:
 
 def client_settings(given: Given) -> dict[str, str]:
     """Return the client settings of the files and words of a command line; words go first."""
+    if given.settings:
+        return dict(given.settings)
     found: dict[str, str] = {}
     for name in CONFIG_FILES:
         if name in given.parser.by_name and (path := given.text(name)):
@@ -69,6 +71,7 @@ def client_settings(given: Given) -> dict[str, str]:
     for name in CONFIG_WORDS:
         if name in given.parser.by_name:
             found |= parse_pairs(given.texts(name), name)
+    given.settings.update(found)
     return found
 
 
@@ -129,6 +132,7 @@ def librdkafka(given: Given, **more: Any) -> dict[str, Any]:
 
     bootstrap = servers(given)
     theirs = translate(client_settings(given))
+    theirs.pop("bootstrap.servers", None)  # the option goes first, as in Kafka
     if theirs.get("security.protocol", "plaintext").lower() == "plaintext":
         require_broker(bootstrap, ClientOptions(client_id="moldau-tool"))
     else:

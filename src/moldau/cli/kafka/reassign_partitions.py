@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.kafka.options import Given, Option, Parser, flag
+from moldau.cli.kafka.options import Given, Long, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, ToolError
 from moldau.cli.kafka.reaching import COMMAND_CONFIG, ZOOKEEPER, client_settings, reach, servers
 from moldau.cli.kafka.reassign_plans import (
@@ -75,16 +75,16 @@ PARSER = Parser(
         ),
         Option("broker-list", "brokerlist", "Where the topics are to lie, as 1,2,3."),
         flag("disable-rack-aware", "Take no account of racks."),
-        Option(_RATE, "throttle", "Bytes a second between brokers.", kind=int, default=-1),
+        Option(_RATE, "throttle", "Bytes a second between brokers.", kind=Long, default=-1),
         Option(
             _FOLDER_RATE,
             "replicaAlterLogDirsThrottle",
             "Bytes a second between folders.",
-            kind=int,
+            kind=Long,
             default=-1,
         ),
         Option(
-            "timeout", "timeout", "Milliseconds to wait for moves between folders.", kind=int, default=10_000
+            "timeout", "timeout", "Milliseconds to wait for moves between folders.", kind=Long, default=10_000
         ),
         flag("additional", "Although others are under way."),
         flag("preserve-throttles", "Leave throttles as they are."),

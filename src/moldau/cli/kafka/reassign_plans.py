@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from moldau.cli.kafka.json_fields import list_field, parse_json, text_field, whole, whole_field
 from moldau.cli.kafka.problems import ToolError
 
 Place = tuple[str, int]
@@ -34,10 +35,12 @@ def parse_plan(text: str) -> Plan:
     twice: list[Place] = []
     for row in _rows(text, "partitions"):
         try:
-            place = (str(row["topic"]), int(row["partition"]))
-            replicas = [int(each) for each in row["replicas"]]
-            paths = [str(each) for each in row.get("log_dirs") or ()]
-        except (KeyError, TypeError, ValueError, AttributeError):
+            place = (text_field(row, "topic"), whole_field(row, "partition"))
+            replicas = [whole(each, "replicas") for each in list_field(row, "replicas")]
+            paths = list_field(row, "log_dirs") if row.get("log_dirs") is not None else []
+            if not all(isinstance(each, str) for each in paths):
+                raise ValueError("log_dirs")
+        except ValueError:
             raise _error(
                 f'a partition reads {{"topic": "t", "partition": 0, "replicas": [1]}}, not {row}'
             ) from None
@@ -77,8 +80,8 @@ def check_to_execute(plan: Plan) -> None:
 def parse_topics(text: str) -> list[str]:
     """Read the topics of --topics-to-move-json-file. ToolError."""
     try:
-        names = [str(row["topic"]) for row in _rows(text, "topics")]
-    except (KeyError, TypeError):
+        names = [text_field(row, "topic") for row in _rows(text, "topics")]
+    except ValueError:
         raise _error('each of "topics" must be like {"topic": "t"}') from None
     if _twice(names):
         raise _error(f"List of topics to reassign contains duplicate entries: {_listed(_twice(names))}")
@@ -115,7 +118,7 @@ def plan_json(
 
 def _rows(text: str, name: str) -> Sequence[Any]:
     try:
-        given = json.loads(text)
+        given = parse_json(text)
     except ValueError as problem:
         raise _error(f"The input string is not a valid JSON: {problem}") from None
     if not isinstance(given, Mapping):

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from moldau.cli.kafka.problems import FAILED, CommandLineError, Ended, ToolError
 from moldau.cli.kafka.tools import TOOLS, bare
@@ -38,9 +39,7 @@ def run(name: str, words: Sequence[str]) -> int:
         _print(str(problem), problem.on_stdout)
         return problem.code
     except BrokenPipeError:
-        # The reader of the output (`head`) went away; standard output is replaced so that the interpreter
-        # does not fail when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence(sys.stdout)  # the reader of the output (`head`) went away
         return READER_GONE
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -49,6 +48,8 @@ def run(name: str, words: Sequence[str]) -> int:
             raise
         _print(f"{bare(name)}: {sentence(failure)}", False)
         return FAILED
+    finally:
+        _flush()
     return code
 
 
@@ -58,6 +59,8 @@ def sentence(failure: Exception) -> str:
     """
     if isinstance(failure, CommandError):
         return str(failure)
+    if isinstance(failure, UnicodeEncodeError):
+        return f"{failure.object!r} is not UTF-8 text"
     if "confluent_kafka" in sys.modules:
         from moldau.cli.shared.errors import explain_kafka_failure
 
@@ -84,7 +87,22 @@ def _unknown_tool(name: str) -> int:
 
 
 def _print(text: str, on_stdout: bool) -> None:
+    stream = sys.stdout if on_stdout else sys.stderr
     try:
-        print(text, file=sys.stdout if on_stdout else sys.stderr, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stdout if on_stdout else sys.stderr).fileno())
+        print(text, file=stream, flush=True)
+    except OSError:
+        _silence(stream)
+
+
+def _flush() -> None:
+    """Write out what a tool that failed had printed before; the interpreter would, and fail, at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            _silence(stream)
+
+
+def _silence(stream: TextIO) -> None:
+    """Send what is still in a stream's buffer nowhere: its pipe is closed, or its disk full."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

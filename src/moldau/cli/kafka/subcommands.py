@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from moldau.cli.kafka.options import KAFKA_VERSION
@@ -65,6 +66,19 @@ class Subcommands(argparse.ArgumentParser):
                 for parser in action.choices.values():
                     found += [each for one in parser._actions for each in one.option_strings]
         return found
+
+
+def whole(bits: int) -> Callable[[str], int]:
+    """Return what makes a whole number of so many bits of a word, for `type=`."""
+    kind = {16: "Short", 32: "Integer", 64: "Long"}[bits]
+
+    def convert(text: str) -> int:
+        limit = 2 ** (bits - 1)
+        if re.fullmatch("[+-]?[0-9]{1,19}", text) and -limit <= int(text) < limit:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"could not convert '{text}' to {kind} ({bits} bit)")
+
+    return convert
 
 
 def _words(listed: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable
 
 from moldau.cli.kafka.problems import ToolError
@@ -13,8 +14,9 @@ def topic_pattern(text: str) -> Callable[[str], bool]:
     cleaned = text.strip().replace(",", "|").replace(" ", "")
     cleaned = re.sub(r"^[\"']+|[\"']+$", "", cleaned)
     try:
-        compiled = re.compile(cleaned)
-    except re.error:
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            compiled = re.compile(cleaned)
+    except (re.error, OverflowError, RecursionError):
         raise ToolError(f"{cleaned} is an invalid regex.") from None
     return lambda name: compiled.fullmatch(name) is not None
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.cli.kafka.problems import ToolError
 from moldau.cli.kafka.properties import read_properties
 from moldau.cli.kafka.reaching import reach
-from moldau.cli.kafka.subcommands import Subcommands
+from moldau.cli.kafka.subcommands import Subcommands, whole
 from moldau.cli.kafka.table import print_table
 from moldau.cli.shared.errors import CommandError
 
@@ -50,23 +50,23 @@ def _parser() -> Subcommands:
     parser.add_argument("--bootstrap-server", metavar="host:port", required=True, help="a broker")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     one = commands.add_parser("list", help="list transactions")
-    one.add_argument("--duration-filter", type=int, help="only those older than so many milliseconds")
+    one.add_argument("--duration-filter", type=whole(64), help="only those older than so many milliseconds")
     one.add_argument("--transactional-id-pattern", help="only ids that match this regular expression (RE2)")
     one = commands.add_parser("describe", help="show what the coordinator knows of a transactional id")
     one.add_argument("--transactional-id", required=True, help="the id")
     one = commands.add_parser("describe-producers", help="show the producers of a partition")
     _add_place(one, required=True)
-    one.add_argument("--broker-id", type=int, help="ask this replica instead of the leader")
+    one.add_argument("--broker-id", type=whole(32), help="ask this replica instead of the leader")
     one = commands.add_parser("abort", help="abort a hanging transaction in one partition")
     _add_place(one, required=True)
-    one.add_argument("--start-offset", type=int, help="where the transaction begins")
-    one.add_argument("--producer-id", type=int, help="instead: its producer")
-    one.add_argument("--producer-epoch", type=int, help="the producer's epoch")
-    one.add_argument("--coordinator-epoch", type=int, help="the coordinator's epoch")
+    one.add_argument("--start-offset", type=whole(64), help="where the transaction begins")
+    one.add_argument("--producer-id", type=whole(64), help="instead: its producer")
+    one.add_argument("--producer-epoch", type=whole(16), help="the producer's epoch")
+    one.add_argument("--coordinator-epoch", type=whole(32), help="the coordinator's epoch")
     one = commands.add_parser("find-hanging", help="find transactions that no coordinator will end")
-    one.add_argument("--broker-id", type=int, help="only replicas of this broker")
+    one.add_argument("--broker-id", type=whole(32), help="only replicas of this broker")
     one.add_argument(
-        "--max-transaction-timeout", type=int, default=15, help="the longest timeout, in minutes"
+        "--max-transaction-timeout", type=whole(32), default=15, help="the longest timeout, in minutes"
     )
     _add_place(one, required=False)
     one = commands.add_parser(
@@ -81,7 +81,7 @@ def _parser() -> Subcommands:
 
 def _add_place(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--topic", required=required, help="the topic")
-    parser.add_argument("--partition", type=int, required=required, help="the partition")
+    parser.add_argument("--partition", type=whole(32), required=required, help="the partition")
 
 
 def _check_abort(given: Any) -> None:

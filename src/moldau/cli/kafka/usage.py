@@ -7,11 +7,13 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from moldau.cli.kafka.options import Long
+
 if TYPE_CHECKING:
     from moldau.cli.kafka.options import Option, Parser
 
 _LEFT, _RIGHT = 40, 40
-_KINDS = {int: "Integer", float: "Double"}
+_KINDS = {int: "Integer", Long: "Long", float: "Double"}
 
 
 def usage(parser: Parser) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moldau.cli.kafka.problems import CommandLineError, Ended
-from moldau.cli.kafka.subcommands import Subcommands
+from moldau.cli.kafka.subcommands import Subcommands, whole
 from moldau.cli.kafka.verifiable_producer import say, settings_of
 
 RECORDS_AT_ONCE = 500
@@ -44,8 +44,8 @@ def _parser() -> Subcommands:
     parser.add_argument("--group-protocol", default="classic", type=str.lower, help="classic or consumer.")
     parser.add_argument("--group-remote-assignor", help="The broker's assignor (group protocol consumer).")
     parser.add_argument("--group-instance-id", help="The member's name in a static membership.")
-    parser.add_argument("--max-messages", type=int, default=-1, help="How many; -1: until it is ended.")
-    parser.add_argument("--session-timeout", type=int, help="Milliseconds (group protocol classic).")
+    parser.add_argument("--max-messages", type=whole(32), default=-1, help="How many; -1: until it is ended.")
+    parser.add_argument("--session-timeout", type=whole(32), help="Milliseconds (group protocol classic).")
     parser.add_argument("--verbose", action="store_true", help="Print every record.")
     parser.add_argument("--enable-autocommit", action="store_true", help="Commit from time to time.")
     parser.add_argument(

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moldau.cli.kafka.problems import Ended
-from moldau.cli.kafka.subcommands import Subcommands
+from moldau.cli.kafka.subcommands import Subcommands, whole
 
 OUTSTANDING_RECORDS_MAX = 20_000
 _WAIT_SECONDS = 0.05
@@ -38,14 +38,18 @@ def _parser() -> Subcommands:
         prog="verifiable-producer", description="Sends numbers, and prints a JSON object for each of them."
     )
     parser.add_argument("--topic", required=True, help="Where to.")
-    parser.add_argument("--max-messages", type=int, default=-1, help="How many; -1: until it is ended.")
-    parser.add_argument("--throughput", type=int, default=-1, help="Records a second; -1: all that goes.")
-    parser.add_argument("--acks", type=int, choices=(0, 1, -1), default=-1, help="0, 1 or -1.")
+    parser.add_argument("--max-messages", type=whole(32), default=-1, help="How many; -1: until it is ended.")
+    parser.add_argument(
+        "--throughput", type=whole(32), default=-1, help="Records a second; -1: all that goes."
+    )
+    parser.add_argument("--acks", type=whole(32), choices=(0, 1, -1), default=-1, help="0, 1 or -1.")
     parser.add_argument("--producer.config", dest="config", help="The old name of --command-config.")
     parser.add_argument("--command-config", help="A file of client settings.")
-    parser.add_argument("--message-create-time", type=int, default=-1, help="The first record's timestamp.")
-    parser.add_argument("--value-prefix", type=int, help="Values are PREFIX.NUMBER.")
-    parser.add_argument("--repeating-keys", type=int, help="Keys are 0 to this, again and again.")
+    parser.add_argument(
+        "--message-create-time", type=whole(64), default=-1, help="The first record's timestamp."
+    )
+    parser.add_argument("--value-prefix", type=whole(32), help="Values are PREFIX.NUMBER.")
+    parser.add_argument("--repeating-keys", type=whole(32), help="Keys are 0 to this, again and again.")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--bootstrap-server", help="A broker, as HOST:PORT.")
     which.add_argument("--broker-list", help="The old name of --bootstrap-server.")
@@ -100,6 +104,8 @@ class _Run:
         return 0
 
     def _send(self, producer: Any) -> None:
+        from confluent_kafka import KafkaException
+
         given, number = self._given, self._sent
         key = str(number % given.repeating_keys) if given.repeating_keys else None
         value = f"{given.value_prefix}.{number}" if given.value_prefix is not None else str(number)
@@ -113,13 +119,19 @@ class _Run:
                 return
             except BufferError:
                 producer.poll(_WAIT_SECONDS)
+            except KafkaException as problem:
+                self._refused(problem.args[0], key, value)
+                return
+
+    def _refused(self, error: Any, key: str | None, value: str) -> None:
+        failed = {"exception": f"class {error.name()}", "message": error.str()}
+        say("producer_send_error", key=key, value=value, topic=self._given.topic, **failed)
 
     def _answered(self, error: Any, record: Any) -> None:
         key = None if record.key() is None else record.key().decode()
         value = record.value().decode()
         if error is not None:
-            failed = {"exception": f"class {error.name()}", "message": error.str()}
-            say("producer_send_error", key=key, value=value, topic=self._given.topic, **failed)
+            self._refused(error, key, value)
             return
         self._acked += 1
         place = {"offset": record.offset(), "topic": record.topic(), "partition": record.partition()}

@@ -9,6 +9,7 @@ The tools then talk to the brokers themselves, as Kafka's have done since 2.2.
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import socket
 from typing import Any
@@ -69,11 +70,12 @@ def _registrations(hosts: str, root: str, given: Given) -> list[dict[str, Any]]:
         from kazoo.handlers.threading import KazooTimeoutError
     except ImportError:
         raise ToolError(f"--zookeeper needs kazoo: pip install 'moldau[cluster]'\n{instead(given)}") from None
-    client = KazooClient(hosts=hosts, timeout=SECONDS, read_only=True)
+    client = KazooClient(hosts=hosts, timeout=SECONDS, read_only=True, logger=quiet())
     try:
         client.start(timeout=SECONDS)
         ids = f"{root}/brokers/ids"
-        return [json.loads(client.get(f"{ids}/{each}")[0]) for each in sorted(client.get_children(ids))]
+        found = [json.loads(client.get(f"{ids}/{each}")[0]) for each in sorted(client.get_children(ids))]
+        return [each for each in found if isinstance(each, dict)]
     except NoNodeError:
         return []
     except (KazooException, KazooTimeoutError, ValueError) as problem:
@@ -82,6 +84,14 @@ def _registrations(hosts: str, root: str, given: Given) -> list[dict[str, Any]]:
     finally:
         client.stop()
         client.close()
+
+
+def quiet() -> logging.Logger:
+    """Return a logger for kazoo that says nothing: a lost connection is told by the exception."""
+    logger = logging.getLogger("moldau.cli.kafka.zookeeper")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
 
 
 def _address(registration: dict[str, Any]) -> str:

@@ -31,7 +31,9 @@ def main(words: Sequence[str]) -> int:
     if not settings.get("dataDir"):
         raise ToolError(f"{file} has no dataDir: add dataDir=FOLDER, where ZooKeeper keeps its data")
     command = _command(file)
-    if _listens(port):
+    host = settings.get("clientPortAddress", "").strip()
+    host = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host
+    if _listens(host, port):
         raise ToolError(
             f"port {port} is in use: another ZooKeeper may run on it; {file} has clientPort={port}"
         )
@@ -39,7 +41,7 @@ def main(words: Sequence[str]) -> int:
         from moldau.cli.kafka.processes import in_background, log_folder
 
         output = log_folder(file) / "zookeeper.out"
-        in_background(TOOL, [file], output, lambda said: _listens(port))
+        in_background(TOOL, [file], output, lambda said: _listens(host, port))
         return 0
     print(f"ZooKeeper: clients connect to port {port}; its data is in {settings['dataDir']}; Ctrl-C ends it")
     sys.stdout.flush()
@@ -66,8 +68,8 @@ def _parse(words: Sequence[str]) -> tuple[str, bool]:
 
 
 def _port(file: str, settings: dict[str, str]) -> int:
-    text = settings.get("clientPort", "2181")
-    if not text.isdigit() or not 0 < int(text) < 65536:
+    text = settings.get("clientPort", "2181").strip()
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 65536:
         raise ToolError(f"{file} has clientPort={text}: a port is a number from 1 to 65535")
     return int(text)
 
@@ -92,9 +94,9 @@ def _command(file: str) -> list[str]:
     ]
 
 
-def _listens(port: int) -> bool:
+def _listens(host: str, port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=2).close()
+        socket.create_connection((host, port), timeout=2).close()
     except OSError:
         return False
     return True

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moldau.cli.kafka.problems import FAILED, CommandLineError, ToolError
+from moldau.cli.kafka.zookeeper_lookup import quiet
 
 USAGE = "USAGE: zookeeper-shell.sh zookeeper_host:port[/path] [args...]"
 SECONDS = 4.0
@@ -78,7 +79,7 @@ def _connect(connect: str) -> Any:
             f"no ZooKeeper answers at {connect}: {reason}\n"
             "Start one with: zookeeper-server-start.sh config/zookeeper.properties"
         )
-    client = KazooClient(hosts=connect, timeout=10.0)
+    client = KazooClient(hosts=connect, timeout=10.0, logger=quiet())
     try:
         client.start(timeout=SECONDS)
     except KazooTimeoutError:

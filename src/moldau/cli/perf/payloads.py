@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 
 POOL_BYTES = 8 * 1024 * 1024
@@ -22,7 +21,7 @@ Payloads = Callable[[int], list[bytes]]
 
 def random_letters(size_bytes: int, seed: int = 0) -> Payloads:
     """Values of capital letters, each of `size_bytes`."""
-    count = max(64, min(POOL_VALUES_MAX, POOL_BYTES // max(size_bytes, 1)))
+    count = max(2, min(POOL_VALUES_MAX, POOL_BYTES // max(size_bytes, 1)))
     letters = random.Random(seed).randbytes(count * size_bytes).translate(_LETTERS)
     return _in_turn([letters[start * size_bytes : (start + 1) * size_bytes] for start in range(count)])
 
@@ -58,12 +57,9 @@ def _in_turn(pool: list[bytes]) -> Payloads:
     def take(count: int) -> list[bytes]:
         nonlocal position
         taken = pool[position : position + count]
-        position += count
         while len(taken) < count:
-            taken += islice(pool, count - len(taken))
-            position = (count - len(taken)) % len(pool)
-        if position >= len(pool):
-            position = 0
+            taken += pool[: count - len(taken)]
+        position = (position + count) % len(pool)
         return taken
 
     return take

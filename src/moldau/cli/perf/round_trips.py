@@ -39,8 +39,8 @@ def measure(
     """Do `rounds` round trips; `report` gets each one's number and latency. CommandError, KafkaException."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
-    consumer = Consumer({"group.id": group_id, "enable.auto.commit": False, **settings})
-    producer = Producer({"linger.ms": 0, "acks": acks, **settings})
+    consumer = Consumer({**settings, "group.id": group_id, "enable.auto.commit": False})
+    producer = Producer({**settings, "linger.ms": 0, "acks": acks})
     found = Latencies()
     try:
         partitions = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
