@@ -24,10 +24,13 @@ def test_what_was_acknowledged_survives_failing_disks(seed: int) -> None:
     replicated(seed, (*DISKS, *DISKS, *ALL))
 
 
-@pytest.mark.parametrize(("found_at", "kinds"), [(101, DISKS * 2 + ALL), (108, ALL), (300039, ALL)])
+@pytest.mark.parametrize(
+    ("found_at", "kinds"), [(101, DISKS * 2 + ALL), (108, ALL), (300039, ALL), (500127, ALL)]
+)
 def test_seeds_that_found_something(found_at: int, kinds: tuple[Misfortune, ...]) -> None:
     """101, 108: a new replica began in the middle of a batch, where DeleteRecords had put the log's start,
     and refused that batch for ever. 300039: a reader was sent for ever to a replica that it did not know.
+    500127: a follower kept other records below the start of its leader's log.
     """
     replicated(found_at, kinds)
 

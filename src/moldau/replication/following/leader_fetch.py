@@ -474,6 +474,12 @@ class LeaderFetch:
             return
         diverging = row.diverging_epoch
         if diverging.epoch >= 0 or diverging.end_offset >= 0:
+            if followed.partition.log.log_start_offset < diverging.end_offset <= row.log_start_offset:
+                # The leader deleted what it had in that epoch. Records kept below its start would be judged
+                # by nobody, and a batch that its start cuts through could not be appended behind them.
+                self._session.leave_out(followed)
+                self._restart(followed, row.log_start_offset)
+                return
             self._diverged(followed, diverging.epoch, diverging.end_offset)
             return
         await self._append(followed, row, slices)
@@ -604,13 +610,18 @@ class LeaderFetch:
         if not start.anew:
             self._diverged(followed, 0, start.offset)
             return
+        self._restart(followed, start.offset)
+
+    def _restart(self, followed: Followed, offset: int) -> None:
+        """Empty the log, and fetch from this offset on."""
         log.warning(
             "%s has nothing in common with its leader, broker %d: it is emptied and goes on at %d",
             followed.name,
             self.leader,
-            start.offset,
+            offset,
         )
+        leader_epoch = followed.position.leader_epoch
         followed.ready = False
-        if not followed.partition.restart_at(position.leader_epoch, start.offset):
+        if not followed.partition.restart_at(leader_epoch, offset):
             followed.ready = True
             self._pause(followed)
