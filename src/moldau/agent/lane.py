@@ -72,6 +72,7 @@ class Lane:
             capacity = self.quota.spool_bytes
             segment = min(16 << 20, max(64 << 10, capacity // 8))
             spool = Spool.open(self._folder, capacity_bytes=capacity, segment_bytes=segment)
+            spool.before_removal = self._save_sources
             try:
                 self._sources = self._load_sources()
                 at = spool.oldest_number
@@ -103,9 +104,9 @@ class Lane:
                 del self._sources[next(iter(self._sources))]
 
     def save(self) -> None:
-        """Save the spool's position, and the sources if records of theirs go. Raises OSError."""
+        """Save the spool's position, and the sources before records of theirs go. Raises OSError."""
         if self._spool is not None:
-            self._spool.save_position(self._save_sources)
+            self._spool.save_position()
 
     def close(self) -> None:
         """Save everything and unlock. Raises OSError."""

@@ -40,7 +40,7 @@ def segment_path(folder: str, first_number: int) -> str:
 def recover(files: Files, folder: str, saved: Saved) -> list[Segment]:
     """The spool's segments, oldest first, all checked. Raises SpoolDamaged, OSError."""
     numbers = sorted(int(m[1]) for name in files.list_directory(folder) if (m := _NAME.fullmatch(name)))
-    while len(numbers) > 1 and numbers[1] <= saved.position:
+    while len(numbers) > 1 and numbers[1] <= saved.position and numbers[0] != saved.segment:
         files.remove(segment_path(folder, numbers.pop(0)))  # the crash came before this
     if saved.segment >= 0 and saved.segment not in numbers:
         raise SpoolDamaged(segment_path(folder, saved.segment), 0, "the file is missing")

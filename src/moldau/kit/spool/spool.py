@@ -70,6 +70,10 @@ class Spool:
         self._lock = threading.RLock()
         self._syncing = threading.Lock()
         self._saving = threading.Lock()
+        self._sync_runs = False
+        self._sync_ended = threading.Condition(self._lock)
+        self.before_removal: Callable[[], None] = lambda: None
+        """Called before acknowledged segments are removed; what it cannot save (OSError) keeps them."""
         self._at = (-1, 0, 0)  # where the last read ended: segment, byte, number
 
     @classmethod
@@ -162,35 +166,60 @@ class Spool:
     def append(self, records: Sequence[bytes]) -> int:
         """Write records, all or none; returns the first one's number. They are on the disk after `sync`.
 
-        Raises SpoolFull, SpoolError, OSError (a full disk); nothing was written then.
+        Raises SpoolFull, SpoolError (also for what is larger than the capacity), OSError (a full disk);
+        nothing was written then.
         """
-        with self._lock:
-            self._check_open()
-            if not records:
-                return self._next_number
-            size_bytes = frames.framed_bytes(records)
-            if self.size_bytes + size_bytes + frames.HEADER.size > self.capacity_bytes:
-                raise SpoolFull(
-                    f"{self.folder} holds {self.size_bytes} of {self.capacity_bytes} bytes, "
-                    f"{size_bytes} more do not fit: wait until records are taken, or raise the capacity"
-                )
-            self._clean()
-            if not self._segments or self._segments[-1].size_bytes >= self._segment_bytes:
-                self._roll()
-            segment = self._segments[-1]
-            number = self._next_number
-            data = frames.frame(
-                records, self.spool_id, segment.first_number, segment.size_bytes, self._synced_end
+        return self._append(records)[0]
+
+    def _append(self, records: Sequence[bytes]) -> tuple[int, int]:
+        """`append`; the first number, and how often a sync had failed before."""
+        if not records:
+            return self._next_number, self._rollbacks
+        size_bytes = frames.framed_bytes(records)
+        if size_bytes + 2 * frames.HEADER.size > self.capacity_bytes:
+            raise SpoolError(
+                f"{self.folder} takes {self.capacity_bytes} bytes, {size_bytes} never fit: raise the capacity"
             )
-            try:
-                write_fully(self._files, self._fd, data, segment.size_bytes)
-            except OSError:
-                self._unclean = True
-                self._clean(quietly=True)
-                raise
-            segment.size_bytes += size_bytes
-            segment.next_number = self._next_number = number + len(records)
-            return number
+        while True:
+            with self._lock:
+                # Of two syncs at once a failed write is told to one only: no segment is begun meanwhile.
+                while self._sync_runs and self._is_full():
+                    self._sync_ended.wait()
+                self._check_open()
+                if self.size_bytes + size_bytes + frames.HEADER.size <= self.capacity_bytes:
+                    return self._write(records, size_bytes), self._rollbacks
+                newest = self._segments[-1]
+                if self._position < self._next_number or newest.first_number == self._next_number:
+                    raise SpoolFull(
+                        f"{self.folder} holds {self.size_bytes} of {self.capacity_bytes} bytes, "
+                        f"{size_bytes} more do not fit: wait until records are taken, or raise the capacity"
+                    )
+                self._clean()
+                self._roll()  # everything is acknowledged: room for it comes with the next segment
+            self.save_position()
+
+    def _is_full(self) -> bool:
+        """Whether the next records begin a segment."""
+        return not self._segments or self._segments[-1].size_bytes >= self._segment_bytes
+
+    def _write(self, records: Sequence[bytes], size_bytes: int) -> int:
+        self._clean()
+        if self._is_full():
+            self._roll()
+        segment = self._segments[-1]
+        number = self._next_number
+        data = frames.frame(
+            records, self.spool_id, segment.first_number, segment.size_bytes, self._synced_end
+        )
+        try:
+            write_fully(self._files, self._fd, data, segment.size_bytes)
+        except OSError:
+            self._unclean = True
+            self._clean(quietly=True)
+            raise
+        segment.size_bytes += size_bytes
+        segment.next_number = self._next_number = number + len(records)
+        return number
 
     def _clean(self, *, quietly: bool = False) -> None:
         """Cut what a failed write left behind the newest segment's end, before anything is written there."""
@@ -238,24 +267,25 @@ class Spool:
                 self._check_open()
                 if self._synced_number == self._next_number:
                     return self._synced_number
-                segment, end = self._segments[-1], self._segments[-1].size_bytes
-                number = self._next_number
+                number, end = self._next_number, self._segments[-1].size_bytes
                 fd = self._files.duplicate(self._fd)
+                self._sync_runs = True
+            failure: BaseException | None = None
             try:
                 self._files.sync(fd)
-            except OSError:
-                with self._lock:
-                    self._take_back()
-                raise
-            finally:
-                self._files.close(fd)
+            except BaseException as problem:
+                failure = problem
             with self._lock:
-                if (
-                    segment is self._segments[-1]
-                ):  # otherwise a newer one was begun, and this one synced whole
-                    self._synced_end = max(self._synced_end, end)
-                self._synced_number = max(self._synced_number, number)
-                return self._synced_number
+                self._files.close(fd)
+                self._sync_runs = False
+                self._sync_ended.notify_all()
+                if failure is None:
+                    self._synced_number, self._synced_end = number, end
+                elif isinstance(failure, OSError):
+                    self._take_back()
+            if failure is not None:
+                raise failure
+            return number
 
     def _sync_here(self) -> None:
         try:
@@ -280,9 +310,7 @@ class Spool:
 
         Raises what `append` and `sync` raise; the records are not in the spool then.
         """
-        with self._lock:
-            number = self.append(records)
-            rollbacks = self._rollbacks
+        number, rollbacks = self._append(records)
         end = number + len(records)
         while True:
             with self._lock:
@@ -338,8 +366,8 @@ class Spool:
         fd = self._fd if newest else self._files.open(segment.path)
         try:
             while place < segment.size_bytes:
-                wanted = max(size_bytes, READ_BYTES)
-                data = self._files.pread(fd, min(wanted, segment.size_bytes - place), place)
+                wanted, left = max(size_bytes, READ_BYTES), segment.size_bytes - place
+                data = self._files.pread(fd, min(wanted, left), place)
                 offset, view = place, memoryview(data)
                 while (frame := self._frame(view, place - offset, segment, offset)) is not None:
                     self._at = (segment.first_number, place, number)
@@ -348,7 +376,7 @@ class Spool:
                         yield number, record
                         number += 1
                     place = offset + frame.end
-                if place == offset and len(data) >= segment.size_bytes - place:
+                if place == offset and (len(data) == left or len(data) < min(wanted, left)):
                     raise SpoolDamaged(segment.path, place, "a frame has changed since it was written")
                 if place == offset:
                     size_bytes = 2 * wanted  # one frame is larger than that
@@ -366,11 +394,8 @@ class Spool:
                 raise SpoolError(f"{self.folder}: record {position - 1} is not in the spool")
             self._position = max(self._position, position)
 
-    def save_position(self, before_removal: Callable[[], None] | None = None) -> None:
-        """Write the position to the disk, and remove segments that are acknowledged whole. Raises OSError.
-
-        `before_removal` is called first if there are such segments: what it cannot save keeps them.
-        """
+    def save_position(self) -> None:
+        """Write the position to the disk, and remove segments that are acknowledged whole. Raises OSError."""
         with self._saving:
             with self._lock:
                 self._check_open()
@@ -384,8 +409,8 @@ class Spool:
                 if saved == self._saved:
                     return
                 removes = len(self._segments) > 1 and self._segments[0].next_number <= saved.position
-            if removes and before_removal is not None:
-                before_removal()
+            if removes:
+                self.before_removal()
             position.save(self._files, self.folder, saved, sync=True)
             with self._lock:
                 self._saved = saved
@@ -418,6 +443,7 @@ class Spool:
             for fd in (self._fd, self._lock_fd):
                 if fd >= 0:
                     self._files.close(fd)
+            self._fd = self._lock_fd = -1
 
     def forget(self) -> None:
         """As `abandon`, for a child after a fork, in which another thread's lock is held for ever."""
