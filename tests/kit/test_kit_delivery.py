@@ -297,6 +297,49 @@ def test_asyncio_handlers_are_awaited_in_the_callers_loop(
     assert committed(shared_broker, topic) == 20  # the list whose handler was cancelled is handled again
 
 
+@pytest.mark.parametrize("cut_off", ["cancelled", "interrupted"])
+def test_at_most_once_handles_nothing_twice_when_its_handler_is_cut_off(
+    shared_broker: Broker, made_topic: MakeTopic, cut_off: str
+) -> None:
+    topic = made_topic()
+    write(shared_broker.bootstrap_servers, topic, [str(n) for n in range(50)])
+    seen: list[str] = []
+    ended: list[int] = []
+
+    def handle_now(record: Message) -> None:
+        seen.append(text(record))
+        if len(seen) == 20:
+            raise KeyboardInterrupt
+
+    async def handle(record: Message) -> None:
+        seen.append(text(record))
+        if len(seen) == 20:
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                await asyncio.sleep(0.2)  # a handler that cleans up after itself is waited for
+                ended.append(committed(shared_broker, topic))
+
+    async def main() -> None:
+        task = asyncio.create_task(make_loop(shared_broker, topic, delivery="at_most_once").run_async(handle))
+        await asyncio.to_thread(wait_until, lambda: len(seen) == 20, "the handler waits")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended == [50]  # nothing was given back before it had ended
+
+    if cut_off == "cancelled":
+        asyncio.run(main())
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            make_loop(shared_broker, topic, delivery="at_most_once").run(handle_now)
+    assert committed(shared_broker, topic) == 20
+    again = make_loop(shared_broker, topic, delivery="at_most_once")
+    with running(again, lambda: again.run(lambda record: seen.append(text(record)))):
+        wait_until(lambda: len(seen) >= 50, "the rest is handled")
+    assert seen == [str(n) for n in range(50)]
+
+
 def test_bad_input_gets_a_sentence(shared_broker: Broker) -> None:
     def refused(message: str, **more: Any) -> None:
         with pytest.raises(BadCall, match=message):

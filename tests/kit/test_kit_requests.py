@@ -235,6 +235,63 @@ def test_a_reply_topic_that_is_gone_does_not_end_the_responder(
     assert "was dropped" in caplog.text
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_no_request_and_no_reply_ends_the_responder(
+    own_broker: Broker, topic: str, asynchronous: bool
+) -> None:
+    own_broker.create_topic(topic)
+    own_broker.create_topic(f"{topic}-replies")
+    own_broker.create_topic(f"{topic}-compacted", cleanup_policy="compact")
+    good = Address(b"c", f"{topic}-replies", 0, None)
+    hostile = [
+        good._replace(partition=1 << 40),
+        good._replace(partition=-1),
+        good._replace(topic="a\0b"),
+        good._replace(topic=""),
+        good._replace(correlation=b"x" * 100_000),
+    ]
+    producer = Producer({"bootstrap.servers": own_broker.bootstrap_servers})
+    for address in hostile:
+        producer.produce(topic, "x", headers=address.encode())
+    producer.produce(topic, "x", headers=good._replace(topic=f"{topic}-compacted").encode())
+    assert producer.flush(LIMIT_SECONDS) == 0
+
+    def odd(record: Message) -> Any:
+        value = record.value() or b""
+        if value == b"surrogate":
+            raise ValueError("\ud800")
+        return {b"number": 5, b"half": "\ud800"}.get(value, value)
+
+    async def odd_async(record: Message) -> Any:
+        return odd(record)
+
+    server = responder(own_broker, topic)
+
+    def run() -> None:
+        if asynchronous:
+            asyncio.run(server.run_async(odd_async))
+        else:
+            server.run(odd)
+
+    with running(server, run) as raised, requester(own_broker, topic) as ask:
+        for request, says in (("number", "returned int"), ("half", "Unicode"), ("surrogate", "ValueError")):
+            with pytest.raises(RemoteError, match=says):
+                ask.request(request)
+        assert ask.request("a") == b"a"
+        wait_until(lambda: server.malformed_count == len(hostile), "they are counted")
+    assert raised == []
+
+
+def test_a_request_that_is_made_as_the_requester_ends_is_answered_with_an_error(
+    shared_broker: Broker, topic: str, replies: str
+) -> None:
+    ask = requester(shared_broker, topic).open()
+    ask.close()
+    ask._producer = Producer({"bootstrap.servers": shared_broker.bootstrap_servers})  # as if it had it still
+    with pytest.raises(KitError, match="was closed"):
+        ask.submit("nobody answers").result(0)
+
+
 def test_bad_calls_of_requests_get_a_sentence(shared_broker: Broker, topic: str, replies: str) -> None:
     with pytest.raises(BadCall, match="cannot share"):
         Requester(topic, replies=topic, bootstrap_servers="h:1")

@@ -188,14 +188,16 @@ class ConsumerLoop:
         if not reader.commit_now(ends(records), self._goes_on):
             reader.rewind(starts(records))  # nobody has handled them
             return
-        before, failed = self.handled_count, 1
+        before, seen, attempt.reached = self.handled_count, 0, 0
         try:
             self._handle(records, attempt, noted=False)
-            failed = 0
+            seen = self.handled_count - before
+        except BaseException:  # also Ctrl-C and a cancelled task, which come without a count of the handled
+            seen = max(self.handled_count - before + 1, attempt.reached)
+            raise
         finally:
-            done = self.handled_count - before
             # Stopped in the middle: what no handler has seen is given back. Of a list it may have seen all.
-            rest = records[done + failed :] if not attempt.whole else []
+            rest = records[seen:] if not attempt.whole else []
             if rest and not reader.commit_now(starts(rest)):
                 log.warning("%s: %d records were committed and not handled", self._group, len(rest))
 

@@ -26,6 +26,7 @@ from moldau.kit.handlers import Attempt
 
 _LONGEST_PAUSE_SECONDS = 30.0
 _DEAD_LETTER_SECONDS = 120.0
+_CAUSE_MAX = 1000
 _CONSUMER_ONLY = (
     "auto.offset", "enable.partition", "fetch.", "group.", "heartbeat.", "isolation.", "max.poll",
     "partition.assignment", "queued.", "session.",
@@ -153,7 +154,8 @@ class Failures:
                 failed.append(problem)
 
         given: Any = record.headers() or []
-        headers = [*given, ("error", f"{type(error).__name__}: {error}".encode()), ("place", place.encode())]
+        cause = f"{type(error).__name__}: {error}"[:_CAUSE_MAX].encode(errors="replace")
+        headers = [*given, ("error", cause), ("place", place.encode())]
         try:
             self._producer.produce(
                 self._dead_letters or "", record.value(), record.key(), headers=headers, on_delivery=delivered

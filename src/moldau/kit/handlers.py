@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future
 from typing import Any, Protocol
 
 from confluent_kafka import Message
@@ -23,6 +22,8 @@ class Attempt(Protocol):
 
     whole: bool
     """Whether the handler takes lists."""
+    reached: int
+    """Behind the last record that a handler was called with, also when an attempt was cut off."""
 
     def __call__(self, records: list[Message], begin: int) -> Outcome:
         """Handle records from an index on."""
@@ -32,6 +33,7 @@ class EachRecord:
     """A handler of single records; `stop` is looked at between them."""
 
     whole = False
+    reached = 0
 
     def __init__(self, handler: Callable[[Message], object], stop: threading.Event) -> None:
         self._handler = handler
@@ -46,6 +48,8 @@ class EachRecord:
                 handler(records[index])
         except Exception as error:
             return index, error
+        finally:
+            self.reached = index + 1
         return len(records), None
 
 
@@ -53,6 +57,7 @@ class Whole:
     """A handler of lists."""
 
     whole = True
+    reached = 0
 
     def __init__(self, handler: Callable[[list[Message]], object]) -> None:
         self._handler = handler
@@ -70,30 +75,36 @@ class _Awaited:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._current: Future[Outcome] | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._cancelled = False
 
     def _wait(self, coroutine: Coroutine[Any, Any, Outcome]) -> Outcome:
-        if self._cancelled:
-            coroutine.close()
-            raise asyncio.CancelledError
-        current = self._current = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        try:
-            return current.result()
-        finally:
-            self._current = None
+        async def run() -> Outcome:
+            if self._cancelled:
+                coroutine.close()
+                raise asyncio.CancelledError
+            self._task = asyncio.current_task()
+            try:
+                return await coroutine
+            finally:
+                self._task = None
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
     def cancel(self) -> None:
-        """Cancel the handler that runs, and start none any more."""
+        """Cancel the handler that runs, and start none any more. Called in the event loop; the waiting thread
+        goes on when the handler has ended, not before.
+        """
         self._cancelled = True
-        if self._current is not None:
-            self._current.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
 
 class EachRecordAsync(_Awaited):
     """An asynchronous handler of single records."""
 
     whole = False
+    reached = 0
 
     def __init__(
         self,
@@ -117,6 +128,8 @@ class EachRecordAsync(_Awaited):
                 await self._handler(records[index])
         except Exception as error:
             return index, error
+        finally:
+            self.reached = index + 1
         return len(records), None
 
 
@@ -124,6 +137,7 @@ class WholeAsync(_Awaited):
     """An asynchronous handler of lists."""
 
     whole = True
+    reached = 0
 
     def __init__(
         self, handler: Callable[[list[Message]], Awaitable[object]], loop: asyncio.AbstractEventLoop

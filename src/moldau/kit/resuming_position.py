@@ -44,14 +44,17 @@ class Mark(NamedTuple):
 
 def mark_of(record: Message) -> Mark | None:
     """The mark in a record's headers; None if it has none, or a garbled one."""
-    headers: Any = record.headers() or []
+    try:
+        headers: Any = record.headers() or []
+    except UnicodeDecodeError:  # somebody else's, with names that are no text
+        return None
     for name, content in headers:
         if name == HEADER and content is not None:
             try:
                 source, number, position, before = json.loads(content)
-            except ValueError:
+            except (ValueError, TypeError, RecursionError):
                 return None
-            return Mark(source, number, position, before) if isinstance(number, int) else None
+            return Mark(source, number, position, before) if type(number) is int else None
     return None
 
 

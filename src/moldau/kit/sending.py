@@ -22,6 +22,7 @@ OWN_FAULTS = frozenset(
         "INVALID_TIMESTAMP",
         "INVALID_MSG_SIZE",
         "_UNKNOWN_PARTITION",
+        "_INVALID_ARG",
     }
 )
 """librdkafka's names of errors that the same record will get again."""
@@ -95,6 +96,10 @@ def send_all(
                     raise
                 left -= 1
                 failures.append(Failure(index, error.name(), error.str()))
+                break
+            except (TypeError, ValueError, OverflowError) as problem:  # a key that is no bytes ...
+                left -= 1
+                failures.append(Failure(index, "_INVALID_ARG", str(problem)))
                 break
         if not index & 255:
             producer.poll(0)

@@ -1,5 +1,6 @@
-"""The spool where the random model (tests/property/test_spool_model.py) does not come: a process that is killed
-between two files, room that comes back, a file that somebody shortens, syncs that overlap.
+"""A spool that is killed between two files; room that comes back; a shortened file; syncs that overlap.
+
+What random operations do to it: tests/property/test_spool_model.py.
 """
 
 import errno

@@ -20,6 +20,11 @@ Drop = Callable[[Outgoing, str], None]
 """Called for each record that is dropped, with the reason."""
 
 
+def never() -> bool:
+    """Nobody gives up."""
+    return False
+
+
 class BatchFull(Exception):
     """The queue is full, and `full` is "raise"."""
 
@@ -34,8 +39,10 @@ class Buffer(Protocol):
     def try_put(self, records: Sequence[Outgoing]) -> bool:
         """Put records, or do as told when it is full; False if that is to wait (`put`)."""
 
-    def put(self, records: Sequence[Outgoing]) -> None:
-        """Put records; waits while it is full, if told so. Raises BatchFull, Closed, SpoolError, OSError."""
+    def put(self, records: Sequence[Outgoing], given_up: Callable[[], bool] = never) -> None:
+        """Put records; waits while it is full, if told so, until given up. Raises BatchFull, Closed,
+        SpoolError, OSError.
+        """
 
     def take(self, size: int, seconds: float) -> list[Outgoing]:
         """The next batch: `size` records, or what there is `seconds` after the first; all when closing.
@@ -44,6 +51,9 @@ class Buffer(Protocol):
 
     def done(self, count: int) -> None:
         """The first `count` records of the last batch need not be kept."""
+
+    def keep(self) -> None:
+        """Called again and again while a batch is on its way: bring what waits to the disk once a second."""
 
     def waiting(self) -> int:
         """How many records are not done."""
@@ -97,8 +107,8 @@ class MemoryBuffer:
             self._drop(record, "full")
         return True
 
-    def put(self, records: Sequence[Outgoing]) -> None:
-        while not self.try_put(records):
+    def put(self, records: Sequence[Outgoing], given_up: Callable[[], bool] = never) -> None:
+        while not self.try_put(records) and not given_up():
             with self._changed:
                 self._changed.wait(0.5)
 
@@ -119,6 +129,9 @@ class MemoryBuffer:
                 self._records.popleft()
             self._taken -= count
             self._changed.notify_all()
+
+    def keep(self) -> None:
+        pass
 
     def waiting(self) -> int:
         return len(self._records)

@@ -27,7 +27,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from moldau.kit.batched.buffer import BLOCK, DROP_OLD, WHEN_FULL, Buffer, Closed, MemoryBuffer
+from moldau.kit.batched.buffer import (
+    BLOCK,
+    DROP_OLD,
+    WHEN_FULL,
+    Buffer,
+    Closed,
+    MemoryBuffer,
+    never,
+)
 from moldau.kit.batched.record import records_of
 from moldau.kit.batched.sender import Sender, Stats
 from moldau.kit.batched.spooled import SpooledBuffer
@@ -40,6 +48,7 @@ log = logging.getLogger("moldau.kit.batched")
 
 RESULTS, CALLS = "results", "calls"
 _everything: weakref.WeakSet[Batched[Any, Any]] = weakref.WeakSet()
+_worker_pid = 0
 _of_the_parent: list[object] = []
 """After a fork: the parent's producers and buffers, which the child must neither use nor destroy."""
 
@@ -154,10 +163,10 @@ class Batched(Generic[P, R]):
             self._put(records)
         return returned
 
-    def _put(self, records: list[Outgoing]) -> None:
+    def _put(self, records: list[Outgoing], given_up: Callable[[], bool] = never) -> None:
         while True:
             try:
-                self._buffer().put(records)
+                self._buffer().put(records, given_up)
                 return
             except Closed:  # `close` runs in another thread; `_buffer` waits for its end
                 continue
@@ -168,13 +177,20 @@ class Batched(Generic[P, R]):
         if records:
             sender = self._sender
             if sender is None or isinstance(sender.buffer, SpooledBuffer):  # starts, or writes to the disk
-                await asyncio.to_thread(self._put, records)
+                await self._put_in_thread(records)
             else:
                 with contextlib.suppress(Closed):
                     if sender.buffer.try_put(records):
                         return returned
-                await asyncio.to_thread(self._put, records)
+                await self._put_in_thread(records)
         return returned
+
+    async def _put_in_thread(self, records: list[Outgoing]) -> None:
+        cancelled = threading.Event()
+        try:
+            await asyncio.to_thread(self._put, records, cancelled.is_set)
+        finally:
+            cancelled.set()  # a thread that waited for room for ever would hold up the program's exit
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """A decorated method is bound as any function is."""
@@ -197,6 +213,7 @@ class Batched(Generic[P, R]):
                     sender = self._make_sender(buffer, self.stats, self._drop)
                     sender.start()
                     self._sender = sender
+                    _close_at_a_workers_end()
         return sender.buffer
 
     def _drop(self, record: Outgoing, reason: str) -> None:
@@ -254,6 +271,18 @@ def _close_everything() -> None:
 def _after_fork_in_child() -> None:
     for each in list(_everything):
         each._after_fork()
+
+
+def _close_at_a_workers_end() -> None:
+    """Workers of multiprocessing end without the handlers of atexit."""
+    global _worker_pid
+    process = sys.modules.get("multiprocessing.process")
+    if process is None or process.parent_process() is None or _worker_pid == os.getpid():
+        return
+    from multiprocessing import util
+
+    _worker_pid = os.getpid()
+    util.Finalize(None, _close_everything, exitpriority=0)
 
 
 atexit.register(_close_everything)

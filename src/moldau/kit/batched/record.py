@@ -27,17 +27,26 @@ class Record(NamedTuple):
 
 
 def records_of(topic: str, returned: object) -> list[Outgoing]:
-    """The records of what a function returned. Raises TypeError for what JSON cannot express."""
+    """The records of what a function returned. Raises TypeError, ValueError for what is none."""
     if returned is None:
         return []
     if isinstance(returned, list):
         return [record for each in returned for record in records_of(topic, each)]
     if isinstance(returned, Record):
         key = returned.key.encode() if isinstance(returned.key, str) else returned.key
-        headers = tuple((name, value.encode()) for name, value in returned.headers)
+        if key is not None and not isinstance(key, bytes):
+            raise TypeError(f"the key {key!r} is neither bytes nor a string")
+        headers = tuple(_header(*header) for header in returned.headers)
         value = None if returned.value is None else _bytes_of(returned.value)
         return [Outgoing(topic, value, key, headers)]
     return [Outgoing(topic, _bytes_of(returned))]
+
+
+def _header(name: object, value: object) -> tuple[str, bytes]:
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise TypeError(f"the header {name!r}: {value!r} is no pair of strings")
+    name.encode()  # half a surrogate pair raises here, not later in the sender
+    return name, value.encode()
 
 
 def _bytes_of(value: object) -> bytes:

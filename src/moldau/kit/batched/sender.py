@@ -2,8 +2,9 @@
 
 The producer is idempotent and librdkafka does not give up by itself, so a broker that is away neither doubles
 nor reorders anything. What the broker refuses is tried again after a pause if somebody can mend it (a topic
-that does not exist, a permission), in the old order and before the next batch; what is a record's own fault
-is dropped. After a fatal error of the producer the whole batch is sent again.
+that does not exist, a permission), in the old order and before the next batch. For the fault of one record
+(too large, invalid) a broker refuses many: these are sent one by one, and the one at fault is dropped. After
+a fatal error of the producer the whole batch is sent again.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Sender(threading.Thread):
                 log.warning("a batch could not be sent and is tried again: %s", problem)
                 self._stats.retried += 1
                 self._producer = None
-                self._stopping.wait(backoff)
+                self._pause(backoff)
                 backoff = min(2 * backoff, BACKOFF_SECONDS[1])
             if self._out_of_time():
                 break
@@ -104,28 +105,46 @@ class Sender(threading.Thread):
 
             self._producer = Producer(dict(self._config))
         left, backoff, attempts = batch, BACKOFF_SECONDS[0], 0
-        while True:
-            failures = send_all(self._producer, left, self._out_of_time)
-            self._stats.sent += len(left) - len(failures)
-            again: list[Outgoing] = []
-            for failure in failures:
-                record = left[failure.at]
-                if failure.own_fault:
-                    self._refused(record, failure, "refused")
-                elif self._retries is not None and attempts >= self._retries:
-                    self._refused(record, failure, "gave_up")
-                else:
-                    again.append(record)
-            if not again:
-                return
-            log.warning("%s: %d records are tried again: %s", again[0].topic, len(again), failures[0].text)
-            self._stats.retried += len(again)
+        while left := self._attempt(left, self._retries is not None and attempts >= self._retries):
+            self._stats.retried += len(left)
             attempts += 1
-            self._stopping.wait(min(backoff, max(0.0, self._stop_at_seconds - time.monotonic())))
-            if self._stopping.is_set():
-                time.sleep(min(BACKOFF_SECONDS[0], max(0.0, self._stop_at_seconds - time.monotonic())))
+            self._pause(backoff)
             backoff = min(2 * backoff, BACKOFF_SECONDS[1])
-            left = again
+
+    def _attempt(self, records: list[Outgoing], gives_up: bool) -> list[Outgoing]:
+        """Send records once; returns those that are to be sent again, in their order."""
+        failures = send_all(self._producer, records, self._is_over)
+        self._stats.sent += len(records) - len(failures)
+        again: list[int] = []
+        suspects: list[int] = []
+        for failure in failures:
+            if failure.own_fault and len(records) > 1:
+                suspects.append(failure.at)
+            elif failure.own_fault or gives_up:
+                reason = "refused" if failure.own_fault else "gave_up"
+                self._refused(records[failure.at], failure, reason)
+            else:
+                again.append(failure.at)
+        if again:
+            text = next(failure.text for failure in failures if failure.at == again[0])
+            log.warning("%s: %d records are tried again: %s", records[0].topic, len(again), text)
+        for number, at in enumerate(suspects):
+            if self._attempt([records[at]], gives_up):
+                again += suspects[number:]
+                break
+        return [records[at] for at in sorted(again)]
+
+    def _is_over(self) -> bool:
+        self.buffer.keep()
+        return self._out_of_time()
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, but not beyond the end, and once told to end only shortly."""
+        until = min(time.monotonic() + seconds, self._stop_at_seconds)
+        while (left := until - time.monotonic()) > 0 and not self._stopping.wait(min(left, 1.0)):
+            self.buffer.keep()
+        if self._stopping.is_set():
+            time.sleep(min(BACKOFF_SECONDS[0], max(0.0, self._stop_at_seconds - time.monotonic())))
 
     def _refused(self, record: Outgoing, failure: Failure, reason: str) -> None:
         log.error("%s: a record was dropped: %s (%s)", record.topic, failure.text, failure.name)

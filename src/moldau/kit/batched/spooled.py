@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from moldau.kit.batched.buffer import BLOCK, DROP_NEW, BatchFull, Closed, Drop
+from moldau.kit.batched.buffer import BLOCK, DROP_NEW, BatchFull, Closed, Drop, never
 from moldau.kit.batched.record import decode, encode
 from moldau.kit.sending import Outgoing
 from moldau.kit.spool import Spool, SpoolError, SpoolFull
@@ -21,7 +21,7 @@ from moldau.kit.spool import Spool, SpoolError, SpoolFull
 log = logging.getLogger("moldau.kit.batched")
 
 BATCH_BYTES = 8 << 20
-RETRY_SECONDS = 1.0
+SYNC_SECONDS = 1.0
 
 
 class SpooledBuffer:
@@ -45,7 +45,7 @@ class SpooledBuffer:
             folder, capacity_bytes=capacity_bytes, segment_bytes=min(16 << 20, max(4096, capacity_bytes // 8))
         )
         self._batch_start = self.spool.position
-        self._first_seconds = time.monotonic()
+        self._synced_at_seconds = time.monotonic()
         self._closing = False
         self._changed = threading.Condition()
 
@@ -54,10 +54,7 @@ class SpooledBuffer:
         if self._closing:
             raise Closed
         try:
-            if self._durable:
-                self.spool.append_durably(data)
-            else:
-                self.spool.append(data)
+            self._append(data)
         except SpoolFull as problem:
             if self._when_full == BLOCK:
                 return False
@@ -69,26 +66,39 @@ class SpooledBuffer:
             self._changed.notify_all()
         return True
 
-    def put(self, records: Sequence[Outgoing]) -> None:
-        while not self.try_put(records):
+    def _append(self, data: list[bytes]) -> None:
+        try:
+            if self._durable:
+                self.spool.append_durably(data)
+            else:
+                self.spool.append(data)
+        except SpoolFull:
+            raise
+        except SpoolError:
+            if self._closing:  # it was closed in this moment
+                raise Closed from None
+            raise
+
+    def put(self, records: Sequence[Outgoing], given_up: Callable[[], bool] = never) -> None:
+        while not self.try_put(records) and not given_up():
             with self._changed:
                 self._changed.wait(0.2)
 
     def take(self, size: int, seconds: float) -> list[Outgoing]:
         spool = self.spool
         since = time.monotonic() if self.waiting() else None
-        with self._changed:
-            while self.waiting() < size and not self._closing:
+        while True:
+            with self._changed:
+                if self.waiting() >= size or self._closing:
+                    break
                 if since is None and self.waiting():
                     since = time.monotonic()
-                left = 1.0 if since is None else since + seconds - time.monotonic()
+                left = SYNC_SECONDS if since is None else since + seconds - time.monotonic()
                 if left <= 0:
                     break
-                self._changed.wait(left)
-        try:
-            spool.sync()
-        except OSError as problem:  # what was written since the last sync is taken back
-            log.error("%s: the disk refused a sync, unsynced records are lost: %s", spool.folder, problem)
+                self._changed.wait(min(left, SYNC_SECONDS))
+            self.keep()
+        self._sync()
         self._batch_start, found = spool.read(spool.position, records_max=size, size_bytes_max=BATCH_BYTES)
         identity = spool.spool_id.hex()
         return [
@@ -104,6 +114,19 @@ class SpooledBuffer:
             log.warning("%s: the position was not saved: %s", self.spool.folder, problem)
         with self._changed:
             self._changed.notify_all()
+
+    def keep(self) -> None:
+        if time.monotonic() - self._synced_at_seconds >= SYNC_SECONDS:
+            self._sync()
+
+    def _sync(self) -> None:
+        self._synced_at_seconds = time.monotonic()
+        try:
+            self.spool.sync()
+        except OSError as problem:  # what was written since the last sync is taken back
+            log.error(
+                "%s: the disk refused a sync, unsynced records are lost: %s", self.spool.folder, problem
+            )
 
     def waiting(self) -> int:
         return self.spool.next_number - self.spool.position

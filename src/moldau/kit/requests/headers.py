@@ -10,6 +10,7 @@ reply     correlation-id
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from confluent_kafka import Message
@@ -22,6 +23,8 @@ REPLY_PARTITION = "reply-partition"
 DEADLINE = "deadline-ms"
 ERROR = "error"
 DUPLICATE = "duplicate"
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_CORRELATION_BYTES_MAX = 256
 
 
 class RemoteError(KitError):
@@ -47,21 +50,26 @@ class Address(NamedTuple):
 
 
 def headers_of(record: Message) -> dict[str, bytes]:
-    """Headers by name; of equal names the last."""
-    given: Any = record.headers() or []
+    """Headers by name; of equal names the last. None of a record whose names are no text."""
+    try:
+        given: Any = record.headers() or []
+    except UnicodeDecodeError:
+        return {}
     return {name: content for name, content in given if content is not None}
 
 
 def address_of(record: Message) -> Address | None:
-    """A request's address; None if the record is no request."""
+    """A request's address; None if the record is no request, or names no place that a reply can go to."""
     found = headers_of(record)
     try:
         deadline = found.get(DEADLINE)
-        return Address(
+        address = Address(
             found[CORRELATION],
-            found[REPLY_TOPIC].decode(),
+            found[REPLY_TOPIC].decode("ascii"),
             int(found[REPLY_PARTITION]),
             int(deadline) if deadline is not None else None,
         )
     except (KeyError, ValueError):
         return None
+    is_place = _TOPIC.fullmatch(address.topic) and 0 <= address.partition < 1 << 31
+    return address if is_place and len(address.correlation) <= _CORRELATION_BYTES_MAX else None

@@ -168,6 +168,10 @@ class Requester:
             )
         except (KafkaException, BufferError) as error:
             self._end(correlation, self._not_sent(error))
+        if (
+            self._failure is not None or self._stopping.is_set()
+        ):  # it ended in this moment: nobody will answer
+            self._end(correlation, self._failure or KitError(f"the requester of {self._topic} was closed"))
         return future
 
     def _not_sent(self, error: object) -> KitError:

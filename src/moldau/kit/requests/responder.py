@@ -39,6 +39,8 @@ _GONE = frozenset(
         KafkaError.TOPIC_EXCEPTION,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_RECORD,  # the topic is compacted, and replies have no key
+        KafkaError.INVALID_MSG,
     }
 )
 _CONSUMERS = ("max.poll", "session.", "heartbeat.", "group.", "fetch.", "partition.assignment", "isolation.")
@@ -131,7 +133,7 @@ class Responder:
                 return
             async with room:
                 try:
-                    answer = Answer(await handler(record), None)
+                    answer = _given(await handler(record))
                 except Exception as error:
                     answer = _failed(error)
             self._send(address, answer, False)
@@ -173,7 +175,7 @@ class Responder:
     @staticmethod
     def _call(handler: Callable[[Message], Content], record: Message) -> Answer:
         try:
-            return Answer(handler(record), None)
+            return _given(handler(record))
         except Exception as error:
             return _failed(error)
 
@@ -182,7 +184,7 @@ class Responder:
         assert producer is not None
         headers: list[tuple[str, bytes | str | None]] = [(CORRELATION, address.correlation)]
         if answer.error is not None:
-            headers.append((ERROR, answer.error.encode()))
+            headers.append((ERROR, answer.error.encode(errors="replace")))
         if again:
             headers.append((DUPLICATE, b"1"))
             self.duplicate_count += 1
@@ -229,6 +231,15 @@ class Responder:
         if failure is not None:
             what = f"replies could not be sent: {sentence(failure)}. Their requests come again"
             raise KitError(what)
+
+
+def _given(content: object) -> Answer:
+    """What a handler returned; raises TypeError, ValueError for what is no reply."""
+    if isinstance(content, str):
+        content = content.encode()
+    if content is not None and not isinstance(content, bytes):
+        raise TypeError(f"the handler returned {type(content).__name__}, not bytes, a string or None")
+    return Answer(content, None)
 
 
 def _failed(error: Exception) -> Answer:

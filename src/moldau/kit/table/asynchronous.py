@@ -10,12 +10,15 @@ async with AsyncTable("prices", bootstrap_servers=...) as prices:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any
 
 from moldau.kit.errors import BadCall, TimedOut
 from moldau.kit.table.table import Change, Table
+
+_LOOK_SECONDS = 1.0
 
 
 class AsyncTable:
@@ -65,15 +68,21 @@ class AsyncTable:
         """The key's value, once it is there and the condition holds for it. Raises TimedOut."""
 
         def holds() -> bool:
-            return key in self.table and condition(self.table[key])
+            value = self.table.get(key, absent)
+            found[:] = [value]
+            return value is not absent and condition(value)
 
+        absent = object()
+        found: list[Any] = []
         changed = asyncio.Event()
         home = asyncio.get_running_loop()
         end = self.table.watch(lambda change: home.call_soon_threadsafe(changed.set))
         try:
             async with asyncio.timeout(timeout_seconds):
                 while not holds():
-                    await changed.wait()
+                    with contextlib.suppress(TimeoutError):  # a table that has failed tells nobody: look
+                        async with asyncio.timeout(_LOOK_SECONDS):
+                            await changed.wait()
                     changed.clear()
         except TimeoutError:
             raise TimedOut(
@@ -81,19 +90,35 @@ class AsyncTable:
             ) from None
         finally:
             end()
-        return self.table[key]
+        return found[0]
 
     async def changes(self, limit: int = 10_000) -> AsyncIterator[Change]:
         """Every change from now on; raises BadCall if the program is more than `limit` behind."""
         queue: asyncio.Queue[Change] = asyncio.Queue()
         home = asyncio.get_running_loop()
-        end = self.table.watch(lambda change: home.call_soon_threadsafe(queue.put_nowait, change))
+        missed = 0
+
+        def put(change: Change) -> None:
+            nonlocal missed
+            if missed or queue.qsize() >= limit:
+                missed += 1
+            else:
+                queue.put_nowait(change)
+
+        end = self.table.watch(lambda change: home.call_soon_threadsafe(put, change))
         try:
             while True:
-                if queue.qsize() > limit:
+                if missed:
                     raise BadCall(
-                        f"changes of {self.table.topic} come faster than they are taken: {queue.qsize()} wait"
+                        f"changes of {self.table.topic} come faster than they are taken: {limit} wait, "
+                        f"and {missed} came after these"
                     )
-                yield await queue.get()
+                try:
+                    async with asyncio.timeout(_LOOK_SECONDS):
+                        change = await queue.get()
+                except TimeoutError:
+                    len(self.table)  # raises what has ended the table
+                else:
+                    yield change
         finally:
             end()

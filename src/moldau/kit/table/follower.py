@@ -116,12 +116,18 @@ class Follower:
     def stop(self) -> None:
         """Write a last snapshot and end."""
         self._stopping.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def position(self, partition: int) -> int:
         """The next offset to be read."""
         found = self._positions.get(partition)
-        return found.next_offset if found is not None and self.whole else 0
+        return found.next_offset if found is not None and self._loading is None and self.whole else 0
+
+    @property
+    def topic_id(self) -> str:
+        """The id of the topic that is followed."""
+        return self._topic_id
 
     def wait(self, condition: Callable[[], bool], timeout_seconds: float | None) -> bool:
         """Wait until the condition holds; raises what has ended the thread."""
@@ -214,12 +220,16 @@ class Follower:
         if first is None:
             return
         records = [first, *consumer.consume(_RECORDS_A_TURN, 0.0)]
+        reached: dict[int, int] = {}
         if any(map(Message.error, records)):
-            records = self._without_errors(records)
+            records = self._without_errors(records, reached)
             if self._again:
                 return
         if records:
             self._apply(records)
+        for number, offset in reached.items():
+            if (before := self._positions[number]).next_offset < offset:
+                self._positions[number] = before._replace(next_offset=offset)
         if self._targets:
             self._targets = {
                 number: end
@@ -230,7 +240,8 @@ class Follower:
         with self.changed:
             self.changed.notify_all()
 
-    def _without_errors(self, records: list[Message]) -> list[Message]:
+    def _without_errors(self, records: list[Message], reached: dict[int, int]) -> list[Message]:
+        """The records; `reached` gets the ends of partitions that were reached."""
         good = []
         for record in records:
             error = record.error()
@@ -239,6 +250,7 @@ class Follower:
             elif error.code() == KafkaError._PARTITION_EOF:
                 # Behind the last record there may be marks of transactions: the end is reached all the same.
                 number, offset = record.partition() or 0, record.offset() or 0
+                reached[number] = max(offset, reached.get(number, 0))
                 if self._targets.get(number, offset + 1) <= offset:
                     self._targets.pop(number)
             elif error.code() in _START_AGAIN:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, ItemsView, Iterator, MutableMapping, ValuesView
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
@@ -46,6 +46,18 @@ class Change(NamedTuple):
     key: Any
     old: Any
     new: Any
+
+
+class _Items(ItemsView[Any, Any]):
+    """Looks up nothing while it goes on: the key may have been deleted by then."""
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return self._mapping._pairs()  # type: ignore[attr-defined, no-any-return]
+
+
+class _Values(ValuesView[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        return (value for _, value in self._mapping._pairs())  # type: ignore[attr-defined]
 
 
 class Table(MutableMapping[Any, Any]):
@@ -90,6 +102,7 @@ class Table(MutableMapping[Any, Any]):
         self._producer: Producer | None = None
         self._lock = threading.Lock()
         self._written: dict[int, int] = {}  # partition -> offset of the last write of our own
+        self._written_to = ""  # the topic's id then
         self._refused: list[KafkaError] = []
         self._watchers: list[Callable[[Change], object]] = []
 
@@ -97,6 +110,8 @@ class Table(MutableMapping[Any, Any]):
 
     def start(self, timeout_seconds: float | None = None) -> Table:
         """Read the content; returns when all is there that was there now. Raises KitError, TimedOut."""
+        if self._producer is not None:
+            raise BadCall(f"the table of {self.topic} has been started already: make a new one")
         if self._create_partitions:
             self._create()
         self._producer = Producer(
@@ -183,6 +198,19 @@ class Table(MutableMapping[Any, Any]):
         """The keys as they are now."""
         return (self._decode(self._keys, key, key) for key in list(self._content()))
 
+    def items(self) -> ItemsView[Any, Any]:
+        """Keys and values as they are when the iteration begins."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        """The values as they are when the iteration begins."""
+        return _Values(self)
+
+    def _pairs(self) -> Iterator[tuple[Any, Any]]:
+        for key, content in list(self._content().items()):
+            name = self._decode(self._keys, key, key)
+            yield name, self._decode(self._values, content, name)
+
     def wait_for(
         self,
         key: Any,
@@ -211,7 +239,8 @@ class Table(MutableMapping[Any, Any]):
         self._follower.watched = True
 
         def end() -> None:
-            self._watchers.remove(callback)
+            if callback in self._watchers:
+                self._watchers.remove(callback)
             self._follower.watched = bool(self._watchers)
 
         return end
@@ -223,10 +252,14 @@ class Table(MutableMapping[Any, Any]):
                 change = Change(
                     name, self._decode(self._values, old, name), self._decode(self._values, new, name)
                 )
-                for callback in list(self._watchers):
+            except KitError as error:
+                log.error("watchers are not told of %r: %s", key, error)
+                continue
+            for callback in list(self._watchers):
+                try:
                     callback(change)
-            except Exception:  # a watcher's fault must not end the table
-                log.exception("a watcher of %s failed at %r", self.topic, key)
+                except Exception:  # a watcher's fault must not end the table, nor be the others'
+                    log.exception("a watcher of %s failed at %r", self.topic, key)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -276,6 +309,8 @@ class Table(MutableMapping[Any, Any]):
                 self._refused.append(error)
                 return
             number, offset = record.partition() or 0, record.offset() or 0
+            if not self._written:
+                self._written_to = self._follower.topic_id
             self._written[number] = max(offset, self._written.get(number, -1))
 
     def _send_all(self, timeout_seconds: float) -> None:
@@ -297,12 +332,23 @@ class Table(MutableMapping[Any, Any]):
         self._content()
         self._send_all(limit)
         with self._lock:
-            written = dict(self._written)
+            written, topic_id = dict(self._written), self._written_to
+
+        def is_gone() -> bool:
+            return bool(written) and topic_id != self._follower.topic_id
 
         def read() -> bool:
-            return all(self._follower.position(number) > offset for number, offset in written.items())
+            positions = ((self._follower.position(number), offset) for number, offset in written.items())
+            return is_gone() or all(position > offset for position, offset in positions)
 
-        if not self._follower.wait(read, max(0.0, deadline - time.monotonic())):
+        came_back = self._follower.wait(read, max(0.0, deadline - time.monotonic()))
+        if is_gone():
+            with self._lock:
+                self._written = {}
+            raise KitError(
+                f"{self.topic} was deleted and made anew: what was written since the last flush may be lost"
+            )
+        if not came_back:
             raise TimedOut(f"writes to {self.topic} did not come back within {limit:.0f} s")
         with self._lock:
             self._written = {

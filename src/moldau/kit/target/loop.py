@@ -169,7 +169,7 @@ class TargetLoop:
         except Exception as error:
             if not self._store.may_pass(error):
                 return self._refused(reader, records, handler, error)
-            self._note_failure(error)
+            self._failing_since = self._note_failure(error, self._failing_since)
             self._claim_again(reader)
             return False
         self._claims_in_a_row, self._failing_since = 0, None
@@ -232,16 +232,18 @@ class TargetLoop:
         self.skipped_count += 1
         return True
 
-    def _note_failure(self, error: Exception) -> None:
+    def _note_failure(self, error: Exception, since: float | None) -> float:
+        """Pause after a failure; returns since when it fails. Raises KitError after `retry_seconds`."""
         now = time.monotonic()
-        self._failing_since = self._failing_since or now
-        if now - self._failing_since > self._retry_seconds or self._stop.is_set():
+        since = now if since is None else since
+        if now - since > self._retry_seconds or self._stop.is_set():
             raise KitError(
-                f"{self._group} cannot go on for {now - self._failing_since:.0f} s: {sentence(error)}. "
+                f"{self._group} cannot go on for {now - since:.0f} s: {sentence(error)}. "
                 "Nothing is lost: start again when it works"
             ) from error
         log.warning("%s cannot go on: %s; trying again", self._group, sentence(error))
         self._stop.wait(_PAUSE_SECONDS)
+        return since
 
     # --- claims -----------------------------------------------------------------------------------
 
@@ -270,6 +272,7 @@ class TargetLoop:
         assert self._cluster is not None
         if not partitions:
             return {}
+        failing_since: float | None = None
         while True:
             try:
                 ids, first, last = self._ask_cluster(self._cluster, partitions)
@@ -281,7 +284,7 @@ class TargetLoop:
                 away = isinstance(error, KitError) and not isinstance(error, BadCall)
                 if not away and not self._store.may_pass(error):
                     raise
-                self._note_failure(error)
+                failing_since = self._note_failure(error, failing_since)
         for place, claim in claims.items():
             self._check(place, claim, ids[place[0]], first[place], last[place])
         log.info("%s: claimed %s", self._group, names(partitions))
