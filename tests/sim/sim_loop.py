@@ -27,6 +27,8 @@ from typing import Any, TypeVar
 from sim_process import Process, current_process, process_of
 from sim_trace import Trace
 
+from moldau.core.simulated_files import Crash
+
 T = TypeVar("T")
 
 CALLBACK_SECONDS = 20e-6
@@ -252,6 +254,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if self._closed or (process is not None and not process.alive):
             return
         error = context.get("exception")
+        if isinstance(error, Crash):
+            return  # a task of a process that died: it is collected while another one is at work
         self.failures.append(f"{process}: {context['message']}: {error!r}")
         if isinstance(error, BaseException):
             self.failures.extend(_traceback(error))
