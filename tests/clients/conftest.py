@@ -34,6 +34,8 @@ from client_model import Client
 
 from bench.brokers import KINDS, BrokerProcess
 
+os.environ.setdefault("MOLDAU_CONTACT_SECONDS", "60")  # a busy machine's broker may take long to answer
+
 KIND = os.environ.get("MOLDAU_TEST_BROKER", "moldau")
 OLD_JAVA = "java-3.9.1"  # the last Java client of transactions v1
 CLIENT_NAMES = ("confluent", "kafka-python", "aiokafka", "kcat", "kafkajs", "java")

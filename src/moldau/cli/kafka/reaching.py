@@ -1,7 +1,8 @@
 """From a command line to its cluster: --bootstrap-server, --broker-list or --zookeeper, and --command-config.
 
-The first contact is limited to 5 s in all (Kafka's tools try for a minute): one of the addresses must accept
-a connection and answer ApiVersions. Everything after that has the client's usual limits.
+The first contact is limited to 5 s in all (Kafka's tools try for a minute; MOLDAU_CONTACT_SECONDS is another
+limit): one of the addresses must accept a connection and answer ApiVersions. Everything after that has the
+client's usual limits.
 
 --zookeeper HOST:PORT/CHROOT is what articles of before 2021 type. The brokers are then those that are
 registered in /brokers/ids; where no ZooKeeper answers, the error has the line to type instead.
@@ -9,6 +10,7 @@ registered in /brokers/ids; where no ZooKeeper answers, the error has the line t
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +23,7 @@ from moldau.client.cluster import Cluster, parse_servers
 from moldau.client.connection import Connection
 from moldau.client.options import ClientOptions, parse_options
 
-CONTACT_SECONDS = 4.0
+CONTACT_SECONDS = float(os.environ.get("MOLDAU_CONTACT_SECONDS", "4"))
 DEFAULT_SERVER = "localhost:9092"
 
 BOOTSTRAP = Option(
