@@ -22,6 +22,7 @@ from moldau.metadata.difference import changes_between
 from moldau.metadata.image import Image
 from moldau.metadata.levels import LevelTooHigh, check_level
 from moldau.metadata.store import (
+    ControllerFenced,
     Entry,
     Event,
     MetadataStore,
@@ -187,7 +188,7 @@ def _holds(changes: Sequence[Change], then: Image, now: Image) -> bool:
 def _tell(task: asyncio.Task[Any]) -> None:
     """Nobody waits for this decision any more: what came of it is told to the log."""
     error = None if task.cancelled() else task.exception()
-    if isinstance(error, OSError | NoSession | OutcomeUnknown | LevelTooHigh):
+    if isinstance(error, OSError | NoSession | OutcomeUnknown | LevelTooHigh | ControllerFenced):
         log.info("a change that nobody waits for any more was not confirmed: %s", error)
     elif error is not None:
         log.error("a change that nobody waits for any more failed", exc_info=error)

@@ -22,7 +22,7 @@ OFFSET_MAX = (1 << 63) - 1
 class LeaderEpochs:
     """The leader epochs of one log."""
 
-    __slots__ = ("_epochs", "_files", "_starts", "path", "unwritten")
+    __slots__ = ("_epochs", "_files", "_starts", "path", "unsafe_from", "unwritten")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
@@ -31,6 +31,10 @@ class LeaderEpochs:
         self._starts: list[int] = []
         self.unwritten = False
         """The last `write` failed."""
+        self.unsafe_from = OFFSET_MAX
+        """From here on the list is perhaps not in the file on the disk, since a `write` failed: recovery has
+        to read the batches.
+        """
 
     def load(self) -> None:
         """Read the file; a missing or damaged one counts as empty (recovery rebuilds it from the batches)."""
@@ -47,7 +51,11 @@ class LeaderEpochs:
     def write(self) -> None:
         """Rewrite the file; OSError when the disk refuses."""
         self.unwritten = True
-        write_epochs(self._files, self.path, self.entries())
+        try:
+            write_epochs(self._files, self.path, self.entries())
+        except OSError:
+            self.unsafe_from = min(self.unsafe_from, self._starts[-1] if self._starts else 0)
+            raise
         self.unwritten = False
 
     def entries(self) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from moldau.core.files import Files
 from moldau.core.settings.topic import TopicSettings
-from moldau.log.epochs import LeaderEpochs
+from moldau.log.epochs import OFFSET_MAX, LeaderEpochs
 from moldau.log.partition_files import PartitionFiles
 from moldau.log.reader import Reader
 from moldau.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
@@ -36,6 +36,7 @@ class FsyncJob:
         "aborts",
         "directory_changes",
         "end_offset",
+        "epochs_too",
         "generation",
         "sizes",
     )
@@ -55,6 +56,8 @@ class FsyncJob:
         self.sizes: list[tuple[Segment, int]] = []
         self.aborts: list[Segment] = []
         """Full segments whose transaction index this job syncs."""
+        self.epochs_too = False
+        """Whether it syncs all leader epochs that there were."""
 
     def add(self, segment: Segment) -> None:
         """The segment's log file, as far as it has been written now."""
@@ -126,8 +129,8 @@ class Flusher:
     @property
     def recovery_point(self) -> int:
         """Everything below is on the disk, transaction indexes included; recovery begins here."""
-        unsynced = self._aborts_unsynced
-        return min(self.end_offset, unsynced[0].base_offset) if unsynced else self.end_offset
+        unsynced, point = self._aborts_unsynced, min(self.end_offset, self._epochs.unsafe_from)
+        return min(point, unsynced[0].base_offset) if unsynced else point
 
     def is_due(self, settings: TopicSettings, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms asks for a sync now."""
@@ -140,6 +143,8 @@ class Flusher:
     def job(self) -> FsyncJob | None:
         """What must be synced so that all that is written now is on the disk; None when it is already."""
         files = self._files
+        if self._epochs.unwritten:
+            files.write_epochs(self._epochs)  # the disk was full, perhaps
         changes = files.changes
         directory = files.directory if changes > self._changes_synced else None
         # What compaction has replaced meanwhile was synced by it.
@@ -151,6 +156,7 @@ class Flusher:
         try:
             if directory is not None:
                 job.add_file(self._epochs.path)
+                job.epochs_too = not self._epochs.unwritten
             self._add_segments(job)
             for segment in aborts:
                 if segment.transaction_index.tail_entries:
@@ -195,6 +201,8 @@ class Flusher:
     def job_done(self, job: FsyncJob) -> None:
         """The job has run without an error."""
         self._changes_synced = max(self._changes_synced, job.directory_changes)
+        if job.epochs_too and not self._epochs.unwritten:
+            self._epochs.unsafe_from = OFFSET_MAX
         if job.generation != self.generation:
             return
         for segment, size_bytes in job.sizes:

@@ -30,12 +30,13 @@ from moldau.log.validation import prepare, stamp
 from moldau.log.verification import Verification
 from moldau.log.writer import Writer
 from moldau.protocol.errors import ErrorCode
-from moldau.records.batch import TRANSACTIONAL, BatchView
+from moldau.records.batch import HEADER, HEADER_BYTES, MAGIC, TRANSACTIONAL, BatchView
 from moldau.records.control import (
     EndTransactionMarker,
     build_end_transaction_marker,
     parse_end_transaction_marker,
 )
+from moldau.records.headers import Readable
 from moldau.records.usual import attribute_mask, stage
 
 # A named tuple made this way costs a third of its constructor.
@@ -144,10 +145,10 @@ class LeaderAppend:
 
         Its producer's state is checked now, after any marker or batch that came meanwhile.
         """
-        if self._takes_nothing():
-            return self._refuse_all()
         result = inspection.result
         assert result is not None, "the inspection has not run"
+        if self._takes_nothing():
+            return self._refuse_all(None if isinstance(result, Refusal) else result.data)
         if isinstance(result, Refusal):
             return self._refuse(result)
         view = stamp(result, self._rules, now_ms)
@@ -189,7 +190,7 @@ class LeaderAppend:
     ) -> AppendResult:
         """The append with all its cases."""
         if self._takes_nothing():
-            return self._refuse_all()
+            return self._refuse_all(batches if origin is CLIENT else None)
         view = prepare(batches, self._rules, now_ms, from_client=origin is CLIENT)
         if isinstance(view, Refusal):
             return self._refuse(view)
@@ -210,7 +211,7 @@ class LeaderAppend:
         base = self._writer.log_end_offset
         verdict = self._judge_producer(view, origin, guard, transaction_version)
         lost, numbered = self._writer.lost, origin is CLIENT and view.producer_id >= 0
-        if lost and numbered:
+        if lost and numbered and not (verdict is None and self._is_next(view)):
             number = view.producer_id, view.producer_epoch, view.base_sequence
             verdict = lost.judge(*number, verdict, now_ms)
         if isinstance(verdict, ProducerBatch):
@@ -256,11 +257,25 @@ class LeaderAppend:
             guard,
         )
 
+    def _is_next(self, view: BatchView) -> bool:
+        """Whether an accepted batch follows on one of its producer's: also one that was refused before, and
+        was staged again in this turn.
+        """
+        state = self._states.get(view.producer_id)
+        return state is not None and state.producer_epoch == view.producer_epoch
+
     def _takes_nothing(self) -> bool:
         writer = self._writer
         return writer.offline or writer.held or writer.failure is not None
 
-    def _refuse_all(self) -> Refused:
+    def _refuse_all(self, batch: Readable | None) -> Refused:
+        """Refuse a batch (a client's, if it is given) unread; what its producer sends behind it waits for
+        it (lost_writes.py).
+        """
+        if batch is not None and not self._writer.offline and len(batch) >= HEADER_BYTES:
+            header = HEADER.unpack_from(batch)
+            if header[3] == MAGIC and header[9] >= 0:
+                self._writer.lost.note(*header[9:12])
         return self._refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))
 
     def _refuse(self, refusal: Refusal) -> Refused:

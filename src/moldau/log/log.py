@@ -424,6 +424,8 @@ class Log:
 
         Returns the names of their files, renamed to `.deleted`, to be removed after file.delete.delay.ms.
         """
+        if self._cut is not None:
+            return []  # a worker reads them, and a snapshot would hold producers of what was cut off
         files = self._files
         count = retention.expendable(
             self._stretches(), self.settings, self.log_start_offset, high_watermark, now_ms
@@ -502,6 +504,7 @@ class Log:
         for producer_id, state in other.producers.states.items():
             self.producers.states.setdefault(producer_id, state)
         self.producers.verifications = other.producers.verifications
+        self._writer.lost = other._writer.lost  # what was refused while the other was held comes here next
         self.increment_log_start_offset(other.log_start_offset)
 
     # -- the end -----------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Producers whose batches a full disk has just refused, so that those behind them are refused alike.
+"""Producers whose batches a full disk has just refused, so that those behind them are refused alike. So it is
+with a log that takes nothing for a moment, because it changes its directory or its end was cut.
 
 A producer has several batches under way. The disk refuses the first (KAFKA_STORAGE_ERROR, to be sent again),
 and the second arrives before the first comes again. Judged by its number it leaves a gap, but

@@ -98,7 +98,7 @@ class Reader:
         else:
             stop, next_offset = self._stop(segment, end)
         size = stop - position
-        if size > max_bytes:
+        if size > max_bytes or not size:
             return self._read_piece(
                 segment, position, max_bytes, stop, offset_min, next_offset, min_one_batch
             )
@@ -112,11 +112,8 @@ class Reader:
         good, behind = good_part(
             segment, position, data, size, offset_min, next_offset, self._epochs, exact=True
         )
-        if good != size:
-            self._remember(behind, segment, position + good)
-            return memoryview(data)[:good]
-        self._remember(next_offset, segment, stop)
-        return data
+        self._remember(behind, segment, position + good)
+        return data if good == size else memoryview(data)[:good]
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
         self.read_end = offset
@@ -200,7 +197,10 @@ class Reader:
         min_one_batch: bool,
     ) -> Chunk:
         """The whole batches among the next `max_bytes`; more follow before `stop`."""
+        if position >= stop:
+            return b""  # `end` lies inside this batch
         segment.touched = True
+        max_bytes = max(max_bytes, 0)  # a client may ask for less than nothing
         # With the header behind the last batch, which shows whether that one is right.
         wanted_bytes = min(max_bytes + HEADER_BYTES, stop - position)
         data = segment.read(position, wanted_bytes)
@@ -212,6 +212,8 @@ class Reader:
         if not size:
             if not min_one_batch:
                 return b""
+            if len(data) < HEADER_BYTES:
+                raise CorruptSegment(f"{segment} ends with a part of a batch, at position {position}")
             # The first batch alone, however large it is, and the header behind it.
             size = HEADER.unpack_from(data)[1] + LENGTH_OVERHEAD
             data = segment.read(position, min(size + HEADER_BYTES, stop - position))

@@ -289,7 +289,7 @@ class Writer:
     @property
     def is_empty(self) -> bool:
         """Whether the log holds no records, staged ones included."""
-        return not (self.active.size_bytes or self.staged) and len(self._files.segments) == 1
+        return not (self.staged or any(each.size_bytes for each in self._files.segments))
 
     def roll_back(self) -> None:
         """Offsets, producers, epochs and indexes are again as they were when the last write succeeded."""
@@ -418,6 +418,10 @@ class Writer:
         """As `begin_at`, for an empty log whose first batch begins below its start offset. OSError when the
         disk refuses, and then nothing has changed.
         """
+        segments = self._files.segments
+        while len(segments) > 1:  # a crash has interrupted this once before
+            segments[0].remove()
+            del segments[0]
         if offset < self.active.base_offset:
             self.begin_at(offset, now_ms)
         else:

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
+from moldau.core.simulated_files import Crash, SimulatedFiles
 from moldau.log.follower_append import BATCHES_MAX, FollowerAppended
 from moldau.log.log import Log
 from moldau.log.recovery import open_log
@@ -419,3 +419,45 @@ def test_an_empty_log_takes_the_batch_around_its_start(follower: Follower) -> No
     assert (log.log_start_offset, log.log_end_offset, log.segments[0].base_offset) == (11, 14, 10)
     assert bytes(log.read(11, 1000, end_offset=14)) == batch(10, 3) + batch(13)
     assert follower.take(batch(12, 3)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE  # no longer empty
+
+
+def test_a_crash_while_an_empty_log_makes_room_for_the_batch_around_its_start() -> None:
+    """At each step of the disk; then it takes that batch as before."""
+    for step in range(40):
+        follower = Follower()
+        follower.log.truncate_fully_and_start_at(11)
+        follower.log.flush_staged()
+        left = [step]
+
+        def fault(operation: str, path: str, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Crash
+
+        follower.files.fault = fault
+        try:
+            follower.take(batch(10, 3), log_start_offset=11)
+            done = True
+        except Crash:
+            done = False
+        follower.heal()
+        follower.files.process_kill()
+        follower.log = open_log(
+            follower.files,
+            "/d/t-0",
+            "t",
+            0,
+            SETTINGS,
+            recovery_point=11,
+            log_start_offset=11,
+            now_ms=NOW_MS,
+        ).log
+        log = follower.log
+        if log.log_end_offset != 13:
+            assert log.log_end_offset == 11, step
+            assert follower.take(batch(10, 3)).error_code == 0, step
+        assert (log.log_start_offset, log.log_end_offset) == (11, 13), step
+        assert bytes(log.read(11, 1000, end_offset=13)) == batch(10, 3), step
+        if done:
+            return
+    raise AssertionError("it never came to its end")

@@ -1,11 +1,13 @@
 """What is read from a file whose headers a disk has changed, before what the crc covers."""
 
+import errno
 import logging
 
 import pytest
 
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.simulated_files import SimulatedFiles
+from moldau.log.epochs import CHECKPOINT_NAME
 from moldau.log.log import CorruptSegment, Log
 from moldau.log.recovery import open_log
 from moldau.protocol.errors import ErrorCode
@@ -151,3 +153,80 @@ def test_a_log_start_inside_a_batch_is_no_damage(start: int) -> None:
     log.increment_log_start_offset(start)
     log._reader.forget()
     assert offsets_read(log, start, 1 << 20) == (list(range(start - 1, END, RECORDS)), True)
+
+
+@pytest.mark.parametrize("max_bytes", [0, -1, -60, -61, -62, -100_000, -(1 << 31)])
+def test_who_asks_for_less_than_nothing_gets_the_first_batch_or_nothing(max_bytes: int) -> None:
+    """A client may say so; for the disk, a read of negative length is an error, and the log went offline."""
+    log = written(SimulatedFiles())
+    log._reader.forget()
+    assert len(log.read(4, max_bytes, end_offset=END)) == len(BATCH)
+    assert log.read(6, max_bytes, end_offset=END, min_one_batch=False) == b""
+    # The high watermark of a follower may lie inside a batch.
+    assert log.read(8, max_bytes, end_offset=9) == b""
+
+
+def test_a_part_of_a_batch_at_the_end_of_the_file_is_damage() -> None:
+    log = written(SimulatedFiles())
+    segment = log.segments[0]
+    assert log.read(0, 1 << 20, end_offset=END)
+    segment.write([b"x" * 20], 20, segment.size_bytes)
+    segment.size_bytes += 20
+    log._reader.end_offset = END + 1
+    with pytest.raises(CorruptSegment):
+        log.read(END, 10, end_offset=END + 1)
+
+
+def test_leader_epochs_that_a_full_disk_did_not_take_are_found_again_after_a_crash() -> None:
+    """Else the list would lack a leader for ever, and its batches would look damaged."""
+    files = SimulatedFiles()
+    log = open_log(files, "/t-0", "t", 0, TopicSettings()).log
+
+    def append(epoch: int) -> None:
+        log.append(memoryview(bytearray(BATCH)), epoch, NOW_MS)
+        log.flush_staged()
+
+    def sync() -> None:
+        job = log.fsync_job()
+        if job is not None:
+            job.run()
+            log.mark_flushed(job)
+
+    def full(operation: str, path: str) -> None:
+        if CHECKPOINT_NAME in path and operation != "sync":
+            raise OSError(errno.ENOSPC, "no space left", path)
+
+    append(1)
+    sync()
+    assert log.recovery_point == 2
+    files.fault = full
+    append(3)
+    append(5)
+    sync()
+    assert log.recovery_point == 2, "recovery would not see the batches of epoch 3"
+    files.process_kill()
+    files.fault = lambda operation, path: None
+    again = open_log(files, "/t-0", "t", 0, TopicSettings(), recovery_point=log.recovery_point).log
+    assert again.epochs.entries() == [(1, 0), (3, 2), (5, 4)]
+    # Where it goes on without a crash, the next sync brings the list to the disk.
+    log = again
+    files.fault = full
+    append(7)
+    files.fault = lambda operation, path: None
+    append(7)
+    sync()
+    assert log.recovery_point == 10
+    files.power_cut()
+    again = open_log(files, "/t-0", "t", 0, TopicSettings(), recovery_point=log.recovery_point).log
+    assert again.epochs.entries() == [(1, 0), (3, 2), (5, 4), (7, 6)]
+
+
+@pytest.mark.parametrize("max_bytes", [0, 100, 1 << 20])
+def test_a_high_watermark_inside_a_batch_leaves_no_wrong_place_behind(max_bytes: int) -> None:
+    """So it may be where records were deleted up to there; nothing is given, and later all is."""
+    log = written(SimulatedFiles())
+    log._reader.forget()
+    assert log.read(40, max_bytes, end_offset=41) == b""
+    assert len(log.read(38, max_bytes, end_offset=43)) == len(BATCH) * (2 if max_bytes > 1000 else 1)
+    assert offsets_read(log, 43, 1 << 20) == (list(range(42, END, RECORDS)), True)
+    assert offsets_read(log, 41, 1 << 20) == (list(range(40, END, RECORDS)), True)

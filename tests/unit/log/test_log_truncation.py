@@ -541,3 +541,18 @@ def test_of_a_short_cut_the_producers_are_known_without_reading_the_log(
     replica.produce(2, offset - 8)
     replica.log.flush_staged()
     assert replica.log.log_end_offset == offset + 1
+
+
+def test_retention_waits_until_the_producers_are_known(replica: Replica) -> None:
+    """It would roll, and leave a snapshot with what was cut off: after a crash a batch that is sent again
+    would be taken for one that is there.
+    """
+    job = cut_amid_transactions(replica)
+    later_ms = NOW_MS + 30 * 86_400_000
+    assert replica.log.apply_retention(later_ms, replica.log.log_end_offset) == []
+    job.run()
+    replica.log.cut_done(job)
+    log = replica.reopened()
+    assert dict(log.producers.ongoing) == {398: 1}
+    assert log.producers.states[1].last_sequence == 199
+    assert log.apply_retention(later_ms, log.log_end_offset)

@@ -134,3 +134,71 @@ def test_sequence_numbers_begin_again_at_zero() -> None:
     assert refusal is not None
     assert lost.judge(PRODUCER, 0, (1 << 31) - 1, None, NOW_MS) is None
     assert lost.judge(PRODUCER, 0, (1 << 31) - 2, None, NOW_MS) is None
+
+
+def of(producer_id: int, sequence: int, size: int = 10) -> memoryview:
+    data = build_batch(
+        [Record(0, NOW_MS, None, b"x" * size)],
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+    )
+    return memoryview(bytearray(data))
+
+
+def flushed(log: Log) -> bool:
+    try:
+        log.flush_staged()
+    except OSError:
+        return False
+    return True
+
+
+def test_what_is_refused_with_the_rest_of_the_turn_counts_as_refused(log: Log, disk: Disk) -> None:
+    """The second producer's batch came in the turn in which the first one's large batch met the full disk."""
+    assert log.append(of(1, 0), 3, NOW_MS).error_code == 0
+    disk.full = True
+    assert log.append(of(1, 1, 100_000), 3, NOW_MS).error_code == STORAGE
+    assert log.append(of(2, 0), 3, NOW_MS).error_code == STORAGE
+    assert not flushed(log)
+    disk.full = False
+    assert log.append(of(2, 1), 3, NOW_MS).error_code == STORAGE, "its first batch is still to come"
+    assert [log.append(of(2, number), 3, NOW_MS).error_code for number in (0, 1)] == [0, 0]
+    assert flushed(log)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_log_that_takes_nothing_for_a_moment_makes_no_gap_either(
+    send: Callable[..., int], log: Log, known: bool
+) -> None:
+    """It changes its directory, or was cut: the second batch comes before the first comes again."""
+    first = 1 if known else 0
+    if known:
+        assert send(0) == 0
+    log.hold()
+    assert send(first) == STORAGE
+    log.release()
+    assert send(first + 1) == STORAGE
+    assert [send(first), send(first + 1)] == [0, 0]
+    assert send(first + 3) == GAP
+
+
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_what_comes_behind_a_refused_batch_in_the_turn_that_takes_it_is_taken(
+    send: Callable[..., int], log: Log, disk: Disk, size: int
+) -> None:
+    assert send(0) == 0
+    disk.full = True
+    assert send(1) == STORAGE
+    disk.full = False
+    codes = [log.append(of(PRODUCER, 1), 3, NOW_MS), log.append(of(PRODUCER, 2, size), 3, NOW_MS)]
+    assert [each.error_code for each in codes] == [0, 0]
+    assert flushed(log)
+    assert send(3) == 0
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 60, bytes(61), b"\xff" * 100])
+def test_what_is_no_batch_is_refused_by_a_held_log_too(log: Log, data: bytes) -> None:
+    log.hold()
+    assert log.append(memoryview(data), 3, NOW_MS).error_code == STORAGE
+    log.release()

@@ -118,7 +118,7 @@ class Cleaner:
             if log is None:
                 self._decide(found)
                 return
-            if log.settings.compacts and not log.offline:
+            if log.settings.compacts and not log.offline and not log.is_cutting:
                 try:
                     looked = self._examine(log)
                 except OSError as error:
@@ -191,6 +191,7 @@ class Cleaner:
             log: each
             for log, each in found.items()
             if log not in self._manager.being_cleaned
+            and not log.is_cutting
             and not self.report.in_trouble((log.topic, log.partition))
         }
         begun = len(self._rounds)
