@@ -575,10 +575,6 @@ class Node:
 
         replicas = min(partition_count, _HEALTH_TOPIC_REPLICAS_MAX)
         kept = {"retention.ms": str(_HEALTH_TOPIC_MS), "segment.ms": str(_HEALTH_TOPIC_MS)}
-        if (
-            replicas == 1
-        ):  # made while this broker was alone: min.insync.replicas of the cluster would never be met
-            kept["min.insync.replicas"] = "1"
         new = NewTopic(name, partition_count, replicas, configs=kept)
         (result,) = await self.controller.create_topics([new])
         code = result.outcome.error_code

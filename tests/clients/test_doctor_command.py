@@ -140,8 +140,3 @@ def test_a_broker_that_hangs_is_told_in_time(frozen_port: int) -> None:
     )
     assert finished.returncode == 1
     assert b"accepts the connection and does not answer" in finished.stdout
-
-
-def test_a_cluster_that_demands_several_replicas_of_every_topic() -> None:
-    with Broker({"min.insync.replicas": "2"}) as broker:
-        assert of(doctor("-b", broker.bootstrap_servers), "produce")["grade"] == "ok"

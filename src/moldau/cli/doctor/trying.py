@@ -72,7 +72,7 @@ def _own_topic(
         name,
         num_partitions=len(node_ids),
         replica_assignment=[[node_id] for node_id in node_ids],
-        # A partition has one replica: the cluster's own min.insync.replicas would refuse every record.
+        # One replica a partition: Kafka before 3.7 would refuse every record by its own min.insync.replicas.
         config=_CONFIG,
     )
     admin = connection.admin()

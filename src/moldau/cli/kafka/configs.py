@@ -198,20 +198,25 @@ def _settings(given: Given, words: Sequence[str]) -> dict[str, str | None]:
 
 def parse_added(text: str) -> dict[str, str]:
     """Parse k1=v1,k2=[v1,v2]: brackets keep commas within a value. ToolError in Kafka's words."""
+    wrong = ToolError(
+        "requirement failed: Invalid entity config: all configs to be added must be in the format "
+        '"key=val" or  "key=[val1,val2]" to group values which contain commas.'
+    )
     found: dict[str, str] = {}
     rest = text.strip()
+    if not rest:
+        raise wrong
     while rest:
         name, equals, value = rest.partition("=")
         if not equals or "," in name:
-            raise ToolError(
-                "requirement failed: Invalid entity config: all configs to be added must be in the format "
-                '"key=val" or  "key=[val1,val2]" to group values which contain commas.'
-            )
+            raise wrong
         if value.startswith("[") and "]" in value:
             value, _, rest = value[1:].partition("]")
             rest = rest.lstrip(", ")
         else:
             value, _, rest = value.partition(",")
+            if "=" in value:
+                raise wrong
         found[name.strip()] = value.strip()
     return found
 

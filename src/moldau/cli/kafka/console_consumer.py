@@ -153,6 +153,8 @@ def _settings(given: Given, theirs: dict[str, str]) -> dict[str, Any]:
             "The group ids provided in different places (directly using '--group', via "
             f"'--consumer-property', or via '--consumer.config') do not match. Detected group ids: {named}"
         )
+    if "" in ids:
+        raise ToolError("The configured group.id should not be an empty string or whitespace.")
     reset = theirs.get("auto.offset.reset")
     if given.flag("from-beginning") and reset not in (None, "earliest"):
         raise CommandLineError(

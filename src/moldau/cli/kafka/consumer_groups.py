@@ -265,14 +265,14 @@ def _delete(cluster: Cluster, given: Given) -> None:
 
 
 def _delete_offsets(cluster: Cluster, given: Given) -> None:
-    from moldau.cli.kafka.group_resets import named_partitions
+    from moldau.cli.kafka.group_resets import explicit_partitions, named_partitions
 
     name = given.texts("group")[0]
     places: list[tuple[str, int]] = []
     status: dict[tuple[str, int | None], str] = {}
     for word in given.texts("topic"):
         try:
-            places += named_partitions(cluster, [word])
+            places += sorted(explicit_partitions(word)) or named_partitions(cluster, [word])
         except CommandLineError:
             raise
         except ToolError:
@@ -288,7 +288,7 @@ def _delete_offsets(cluster: Cluster, given: Given) -> None:
     elif code:
         print(f"\nError: Encountered some unknown error: {_error(code)}")
     elif any(answers.values()):
-        print("\nEncountered some partition-level error, see the follow-up details:")
+        print("\nError: Encountered some partition-level error, see the follow-up details.")
     else:
         print(f"Request succeeded for deleting offsets from group {name}.")
     print(f"\n{'TOPIC':<15} {'PARTITION':<10} {'STATUS':<15}")

@@ -158,19 +158,23 @@ def _scope(cluster: Cluster, given: Given, offsets: Mapping[Place, Committed]) -
     )
 
 
+def explicit_partitions(word: str) -> list[Place]:
+    """Expand `orders:0,1`, even if they do not exist; nothing for `orders`. CommandLineError."""
+    topic, colon, numbers = word.partition(":")
+    if not colon:
+        return []
+    if not numbers:
+        raise CommandLineError(f"Invalid topic arg '{word}', expected topic name and partitions")
+    for number in numbers.split(","):
+        if not re.fullmatch("[0-9]{1,9}", number):
+            raise CommandLineError(f"Invalid partition '{number}' specified in topic arg '{word}''")
+    return [(topic, int(number)) for number in numbers.split(",")]
+
+
 def named_partitions(cluster: Cluster, words: Sequence[str]) -> list[Place]:
     """Expand `orders:0,1` and `orders`. ToolError in Kafka's words for what does not exist."""
-    explicit: list[Place] = []
-    whole: list[str] = []
-    for word in words:
-        topic, colon, numbers = word.partition(":")
-        if not colon:
-            whole.append(topic)
-            continue
-        for number in numbers.split(","):
-            if not re.fullmatch("[0-9]{1,9}", number):
-                raise CommandLineError(f"Invalid partition '{number}' specified in topic arg '{word}''")
-            explicit.append((topic, int(number)))
+    explicit = [place for word in words for place in explicit_partitions(word)]
+    whole = [word for word in words if ":" not in word]
     known = leaders(cluster, [*whole, *(topic for topic, _ in explicit)])
     topics = {topic for topic, _ in known}
     if any(topic not in topics for topic in [*whole, *(topic for topic, _ in explicit)]):

@@ -115,11 +115,17 @@ def require_broker(bootstrap: str, options: ClientOptions) -> None:
     if outcome == [""]:
         return
     reason = outcome[0] if outcome else f"nothing answered within {CONTACT_SECONDS:.0f} s"
-    raise ToolError(f"no broker answers at {bootstrap}: {reason}\n{advice(addresses)}")
+    listens = bool(outcome) and "cannot be reached" not in reason
+    raise ToolError(f"no broker answers at {bootstrap}: {reason}\n{advice(addresses, listens=listens)}")
 
 
-def advice(addresses: Sequence[tuple[str, int]]) -> str:
-    """Return what to do when no broker answers."""
+def advice(addresses: Sequence[tuple[str, int]], *, listens: bool = False) -> str:
+    """Return what to do when no broker answers. `listens`: something accepts connections there."""
+    if listens:
+        host, port = addresses[0]
+        return (
+            f"Something listens there: see the broker's log, or find out with: moldau doctor -b {host}:{port}"
+        )
     port = addresses[0][1]
     start = "moldau serve" if port == 9092 else f"moldau serve --port {port}"
     return f"Start one with: {start}   or name another one: --bootstrap-server HOST:PORT"

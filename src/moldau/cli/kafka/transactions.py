@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from moldau.cli.kafka.brokers import error_text
 from moldau.cli.kafka.problems import ToolError
 from moldau.cli.kafka.properties import read_properties
 from moldau.cli.kafka.reaching import reach
@@ -123,7 +124,7 @@ def _describe(routing: Routing, given: Any) -> None:
             f"DescribeTransactions request for transactionalId `{wanted}` failed because the ID "
             "could not be found"
             if refused[wanted] == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-            else f"error {refused[wanted]}"
+            else error_text(refused[wanted]).rstrip(".")
         )
         raise ToolError(
             f"Failed to describe transaction state of transactional-id `{wanted}`: {reason}. "
