@@ -78,9 +78,9 @@ def wait_for(condition, what):
     return found
 
 
-def read_topic(bootstrap, topic, count):
-    """The committed records of a topic, at least `count` of them, then whatever follows until its end."""
-    return _read(bootstrap, topic, lambda records: len(records) >= count)
+def read_topic(bootstrap, topic, count, partition=0):
+    """The committed records of a partition, at least `count` of them, then whatever follows until its end."""
+    return _read(bootstrap, topic, lambda records: len(records) >= count, partition)
 
 
 def read_until(bootstrap, topic, value):
@@ -88,7 +88,7 @@ def read_until(bootstrap, topic, value):
     return _read(bootstrap, topic, lambda records: any(record.value() == value for record in records))
 
 
-def _read(bootstrap, topic, enough):
+def _read(bootstrap, topic, enough, partition=0):
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -98,7 +98,7 @@ def _read(bootstrap, topic, enough):
             "enable.partition.eof": True,
         }
     )
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.assign([TopicPartition(topic, partition, 0)])
     records, at_end = [], False
     until = time.monotonic() + PATIENCE_SECONDS
     try:

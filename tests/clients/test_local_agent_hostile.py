@@ -129,6 +129,31 @@ def test_what_kafka_refuses_for_good_is_discarded_and_reported_and_nothing_else(
             assert agent.stop() == 0
 
 
+def test_a_refused_message_among_many_partitions_holds_nothing_up(broker, tmp_path):
+    """A failed transaction takes nothing more; what librdkafka had not sent yet was once waited for until the
+    broker's time was over.
+    """
+    broker.create_topic("spread", 4, max_message_bytes=3000)
+    numbers = random.Random(1)
+    with LocalAgent(tmp_path / "agent", broker.bootstrap_servers) as agent:
+        with AgentClient(agent.socket) as client:
+            for number in range(400):
+                size = 5000 if number == 150 else 200
+                value = b"%d " % number + numbers.randbytes(size)
+                client._send([client._line("spread", value, b"%d" % (number % 20), None, None)])
+        wait_for(lambda: not agent.status()["topics"]["spread"]["waiting"], "the delivery")
+        assert agent.status()["topics"]["spread"]["discarded"] == {"msg_size_too_large": 1}
+        found = [
+            int((record.value() or b"").split(b" ")[0])
+            for partition in range(4)
+            for record in read_topic(broker.bootstrap_servers, "spread", 1, partition)
+        ]
+        assert sorted(found) == [number for number in range(400) if number != 150]
+        for key in range(20):
+            of_key = [number for number in found if number % 20 == key]
+            assert of_key == sorted(of_key)
+
+
 def test_memory_is_bounded_whatever_is_sent(broker, tmp_path):
     with LocalAgent(tmp_path / "agent", broker.bootstrap_servers) as agent:
         before = resident_bytes(agent.pid)

@@ -12,7 +12,7 @@ from test_kit_batched import read, values
 from moldau.kit.batched import Record, batched
 from moldau.kit.batched.buffer import MemoryBuffer
 from moldau.kit.batched.spooled import SpooledBuffer
-from moldau.kit.sending import Outgoing
+from moldau.kit.sending import Outgoing, send_all
 from moldau.testing import Broker
 
 
@@ -46,21 +46,21 @@ def test_only_the_record_at_fault_is_dropped_of_a_batch(broker):
     assert work.stats.sent == 99
 
 
-def test_what_the_client_library_does_not_take_is_dropped_alone(broker):
-    broker.create_topic("odd")
-    buffer_drops = []
-    work = batched(
-        "odd",
-        seconds=0.1,
-        bootstrap_servers=broker.bootstrap_servers,
-        on_drop=lambda record, reason: buffer_drops.append(reason),
-    )(lambda value: value)
-    work(b"first")
-    work._buffer().put([Outgoing("odd", b"poison", 5)])
-    work(b"last")
-    assert work.close(60) == 0
-    assert values(read(broker.bootstrap_servers, "odd")) == [b"first", b"last"]
-    assert buffer_drops == ["refused"]
+class Picky:
+    """A producer that does not take one record, and acknowledges the others at once."""
+
+    def produce(self, topic, value, key, on_delivery):
+        if value == b"odd":
+            raise ValueError("odd")
+        on_delivery(None, None)
+
+    def poll(self, seconds):
+        return 0
+
+
+def test_what_the_client_library_does_not_take_is_the_records_own_fault():
+    (failure,) = send_all(Picky(), [Outgoing("t", value) for value in (b"first", b"odd", b"last")])
+    assert (failure.at, failure.own_fault, failure.text) == (1, True, "odd")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ event loop and by the delivery thread, each its own counters; additions to one c
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -36,6 +37,7 @@ class Counters:
 
     def __init__(self, topics_max: int) -> None:
         self._topics_max = topics_max
+        self._reporting = threading.Lock()
         self.topics: dict[str, TopicCounters] = {}
         self.unreported: Counter[Discard] = Counter()
         self.samples: dict[Discard, str] = {}
@@ -58,13 +60,15 @@ class Counters:
             topic = ""
         self.of(topic).discarded[reason] += count
         what = Discard(topic, reason)
-        self.unreported[what] += count
-        self.samples.setdefault(what, sample[:100].decode(errors="replace"))
+        with self._reporting:  # both threads discard
+            self.unreported[what] += count
+            self.samples.setdefault(what, sample[:100].decode(errors="replace"))
 
     def take_unreported(self) -> list[dict[str, object]]:
         """The discards since the last call, as the bodies of reports."""
-        taken, samples = self.unreported, self.samples
-        self.unreported, self.samples = Counter(), {}
+        with self._reporting:
+            taken, samples = self.unreported, self.samples
+            self.unreported, self.samples = Counter(), {}
         return [
             {"topic": what.topic, "reason": what.reason, "count": count, "sample": samples.get(what, "")}
             for what, count in taken.items()

@@ -13,7 +13,7 @@ with the same id takes over, and this one is fenced: it ends.
 *At least once.* An idempotent producer; positions are saved after a round, a crash before repeats it.
 
 *Failures.* What is no message's own fault holds its lane (others go on) and is tried again, with back-off.
-A message's own fault is looked for one by one, as a batch fails whole; the message is discarded and reported.
+A message's own fault is looked for by halves, as a batch fails whole; the message is discarded and reported.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from moldau.agent.counters import Counters
-from moldau.agent.lane import Lane
+from moldau.agent.lane import ROUND_RECORDS, Lane
 from moldau.agent.message import decode, headers_of
 from moldau.agent.settings import EXACTLY_ONCE, AgentSettings
 from moldau.agent.transactions import FENCED, Aborted, Fenced, Transactions, is_fenced, text_of
-from moldau.kit.sending import Failure, Interrupted, Outgoing, send_all
+from moldau.kit.sending import ABORTED, Failure, Interrupted, Outgoing, send_all
 from moldau.kit.spool import SpoolError
 
 log = logging.getLogger("moldau.agent")
 
-ROUND_RECORDS = 5_000
 ROUND_BYTES = 4 << 20
 ROUND_PAUSE_SECONDS = 0.02
 """A round with few messages is followed by a pause: a transaction costs much more than a record."""
@@ -233,7 +232,7 @@ class Delivery(threading.Thread):
             try:
                 first, found = spool.read(
                     lane.cursor,
-                    records_max=1 if lane.cursor < lane.single_until else ROUND_RECORDS,
+                    records_max=lane.round_records,
                     size_bytes_max=ROUND_BYTES // len(ready),
                 )
             except (SpoolError, OSError) as problem:  # the other lanes go on
@@ -271,7 +270,7 @@ class Delivery(threading.Thread):
         if transactions is not None:
             transactions.begin()
         try:
-            failures = send_all(producer, records, self._out_of_time)
+            failures = send_all(producer, records, self._out_of_time, in_transaction=transactions is not None)
             if transactions is not None and not failures:
                 transactions.commit([(lane, first + len(some)) for lane, first, some in parts])
         except Aborted as problem:
@@ -284,12 +283,14 @@ class Delivery(threading.Thread):
             raise
         if transactions is not None and failures:
             transactions.abort()
-        at = 0
+            if all(failure.name in ABORTED for failure in failures):
+                self._stop_asked.wait(BACKOFF_SECONDS[0])
+        at, faults = 0, any(failure.own_fault for failure in failures)
         for lane, first, some in parts:
             found = [failure for failure in failures if at <= failure.at < at + len(some)]
             at += len(some)
             if found:
-                self._examine(lane, first, len(some), found)
+                self._examine(lane, first, len(some), found, faults)
             elif transactions is None or not failures:
                 self._delivered(lane, first + len(some), len(some))
 
@@ -298,17 +299,20 @@ class Delivery(threading.Thread):
         lane.cursor = position
         lane.spool.acknowledge(position)
         lane.held_because, lane.held_seconds = "", 0.0
+        lane.round_records = min(ROUND_RECORDS, lane.round_records + lane.round_records // 8 + 1)
         self._counters.of(lane.topic).delivered += count
 
-    def _examine(self, lane: Lane, first: int, count: int, found: list[Failure]) -> None:
-        """What to do about a lane's failures in a round."""
-        others = [failure for failure in found if not failure.own_fault]
-        if others:
+    def _examine(self, lane: Lane, first: int, count: int, found: list[Failure], faults: bool) -> None:
+        """What to do about a lane's failures in a round; `faults`: some message of the round is at fault, and
+        has failed the others with it (a transaction takes nothing more then).
+        """
+        own = [failure for failure in found if failure.own_fault]
+        if own and count == 1:
+            self._discard(lane, first, own[0])
+        elif own:
+            lane.round_records = max(1, count // 2)
+        elif not faults and (others := [failure for failure in found if failure.name not in ABORTED]):
             self._hold(lane, others[0].name, others[0].text)
-        elif count > 1:
-            lane.single_until = first + count
-        else:
-            self._discard(lane, first, found[0])
 
     def _discard(self, lane: Lane, number: int, failure: Failure) -> None:
         assert lane.spool is not None

@@ -56,6 +56,7 @@ class HttpConnection(asyncio.Protocol):
         self._body = bytearray()
         self._too_large = False
         self._answering = False
+        self._failed = False
         self._stopped_for: set[str] = set()
         self.partial_since_seconds = float("inf")
 
@@ -87,7 +88,7 @@ class HttpConnection(asyncio.Protocol):
         return self._answering  # the answer is still sent
 
     def _go_on(self) -> None:
-        while not self._answering and self._transport is not None:
+        while not self._answering and not self._failed and self._transport is not None:
             event = self._http.next_event()
             if isinstance(event, h11.Request):
                 self._request = event
@@ -175,7 +176,7 @@ class HttpConnection(asyncio.Protocol):
             self._all.intake.submit(Message(topic, value, key, timestamp_ms=now_ms), answer, origin)
 
     def _reply(self, reply: Reply) -> None:
-        if self._transport is None:
+        if self._transport is None or self._failed:
             return
         status, content_type, body = reply
         headers = [("Content-Type", content_type), ("Content-Length", str(len(body)))]
@@ -199,8 +200,10 @@ class HttpConnection(asyncio.Protocol):
             self._fail(problem.error_status_hint, str(problem))
 
     def _fail(self, status: int, text: str) -> None:
-        if self._transport is None:
+        """Answer with an error and close. What came of the request is no message."""
+        if self._transport is None or self._failed:
             return
+        self._failed = True
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps({"error": text}).encode() + b"\n"
             headers = [("Content-Length", str(len(body))), ("Connection", "close")]

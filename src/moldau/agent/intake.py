@@ -161,7 +161,10 @@ class Intake:
                 for submission, outcome in zip(batch, outcomes, strict=True):
                     self.waiting_bytes -= len(submission.data) + 200
                     self._count(submission, outcome)
-                    submission.answer(outcome)
+                    try:
+                        submission.answer(outcome)
+                    except Exception:  # one connection's fault: the others wait for their answers
+                        log.exception("an answer could not be given")
                 if self._full and self.waiting_bytes < self._settings.intake_bytes_max // 2:
                     self._full = False
                     self.on_room()
@@ -187,10 +190,12 @@ class Intake:
         outcomes: list[Outcome | None] = [None] * len(batch)
         for indexes in by_lane.values():
             lane = batch[indexes[0]].lane
+            # Of one append all messages are refused together: a small spool gets them in small appends.
+            size_bytes_max = min(WRITE_BYTES_MAX, lane.quota.spool_bytes // 8)
             start, size_bytes = 0, 0
             for end, index in enumerate(indexes, 1):
                 size_bytes += len(batch[index].data)
-                if size_bytes > WRITE_BYTES_MAX or end == len(indexes):
+                if size_bytes > size_bytes_max or end == len(indexes):
                     self._write_lane(lane, batch, indexes[start:end], outcomes)
                     start, size_bytes = end, 0
         return [outcome or Outcome("", reason="lost", text="not written") for outcome in outcomes]

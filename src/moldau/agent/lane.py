@@ -19,6 +19,7 @@ from moldau.core.crc import crc32c
 from moldau.core.files import OsFiles, write_atomically
 from moldau.kit.spool import Spool, SpoolDamaged
 
+ROUND_RECORDS = 5_000
 SOURCES_MAX = 10_000
 """Sources a topic whose last sequences are remembered; the one that was silent longest is forgotten first."""
 
@@ -37,7 +38,7 @@ class Lane:
         self._allowed_at_seconds: float | None = None
         # for the delivery
         self.cursor = 0
-        self.single_until = 0  # below this number records go one by one: one of them was refused
+        self.round_records = ROUND_RECORDS  # fewer while a refused one is looked for
         self.held_until_seconds = 0.0
         self.held_seconds = 0.0
         self.held_because = ""

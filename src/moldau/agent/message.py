@@ -121,7 +121,7 @@ def _from_json(line: bytes, now_ms: int) -> Message:
     if "value" not in said and "value_base64" not in said:
         raise BadMessage('the field "value" is missing (null deletes the key in a compacted topic)')
     source, sequence = said.get("source", ""), said.get("sequence", 0)
-    if not isinstance(source, str) or len(source.encode()) > 255:
+    if not isinstance(source, str) or len(_utf8(source, "source")) > 255:
         raise BadMessage('"source" must be a string of at most 255 bytes')
     if not _is_int64(sequence) or (bool(source) != ("sequence" in said)):
         raise BadMessage('"source" and "sequence" (an integer) go together')
@@ -153,7 +153,10 @@ def _bytes_of(said: dict[str, Any], name: str) -> bytes | None:
     value = said.get(name)
     if value is None:
         return None
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        raise BadMessage(f'"{name}" is nested too deeply') from None
     return _utf8(text, name)
 
 

@@ -6,7 +6,8 @@
 
 Each message carries the client's name (`source`) and a number, so that one whose answer was lost is sent
 again and taken once. A program that knows after its own restart what it had sent passes a `source` of its
-own, and `sequence` to `send`. One thread at a time; an asyncio program calls it in `asyncio.to_thread`.
+own, and `sequence` to `send`. After a fork the child is another source, unless the program gave its name.
+One thread at a time; an asyncio program calls it in `asyncio.to_thread`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class AgentClient:
     ) -> None:
         self._path = os.fspath(path) or os.environ.get("MOLDAU_AGENT_SOCKET", DEFAULT_SOCKET)
         self._source = source or uuid.uuid4().hex
+        self._own_name = not source
+        self._pid = os.getpid()
         self._timeout_seconds = timeout_seconds
         self._sequence = 0
         self._socket: socket.socket | None = None
@@ -86,6 +89,8 @@ class AgentClient:
         headers: Mapping[str, str] | None,
         sequence: int | None,
     ) -> bytes:
+        if os.getpid() != self._pid:
+            self._after_fork()
         self._sequence = self._sequence + 1 if sequence is None else sequence
         said: dict[str, object] = {
             "topic": topic,
@@ -98,6 +103,13 @@ class AgentClient:
         if headers:
             said["headers"] = dict(headers)
         return json.dumps(said).encode() + b"\n"
+
+    def _after_fork(self) -> None:
+        """The connection is the parent's, and so are its numbers: the same ones again would be duplicates."""
+        self._pid = os.getpid()
+        self.close()
+        if self._own_name:
+            self._source, self._sequence = uuid.uuid4().hex, 0
 
     def _send(self, lines: Sequence[bytes]) -> list[int]:
         """Send lines and read their answers; after a lost connection those without an answer again."""

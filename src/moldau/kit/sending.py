@@ -26,6 +26,8 @@ OWN_FAULTS = frozenset(
     }
 )
 """librdkafka's names of errors that the same record will get again."""
+ABORTED = frozenset({"_STATE", "_PURGE_QUEUE", "_PURGE_INFLIGHT"})
+"""Its names for records of a transaction that has failed, for another one's fault."""
 
 
 class Outgoing(NamedTuple):
@@ -57,16 +59,23 @@ class Interrupted(Exception):
 
 
 def send_all(
-    producer: Any, records: Sequence[Outgoing], stop: Callable[[], bool] = lambda: False
+    producer: Any,
+    records: Sequence[Outgoing],
+    stop: Callable[[], bool] = lambda: False,
+    *,
+    in_transaction: bool = False,
 ) -> list[Failure]:
     """Send records and wait for their reports; returns the failures in the records' order.
 
-    Raises Interrupted, and KafkaException for a producer that cannot go on.
+    `in_transaction`: after the first failure nothing more is sent: librdkafka would keep the rest for ever.
+    The rest fails with names of ABORTED, the others say why. Raises Interrupted, and KafkaException for a
+    producer that cannot go on.
     """
     from confluent_kafka import KafkaException
 
     failures: list[Failure] = []
     left = len(records)
+    ended: KafkaException | None = None
 
     def report(index: int, error: Any, message: Any) -> None:
         nonlocal left
@@ -92,6 +101,9 @@ def send_all(
                 producer.poll(POLL_SECONDS)
             except KafkaException as problem:
                 error = problem.args[0]
+                if error.name() == "_STATE" and in_transaction:
+                    ended = problem
+                    break
                 if error.name() not in OWN_FAULTS:
                     raise
                 left -= 1
@@ -101,10 +113,20 @@ def send_all(
                 left -= 1
                 failures.append(Failure(index, "_INVALID_ARG", str(problem)))
                 break
+        if ended is not None:
+            left -= len(records) - index
+            break
         if not index & 255:
             producer.poll(0)
     while left:
         if stop():
             raise Interrupted
+        if in_transaction and failures:
+            producer.purge(in_queue=True, in_flight=False)
         producer.flush(POLL_SECONDS)
+    if ended is not None:
+        if not failures:
+            raise ended
+        text = ended.args[0].str()
+        failures += [Failure(at, "_STATE", text) for at in range(index, len(records))]
     return sorted(failures)
