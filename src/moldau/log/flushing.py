@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 from moldau.core.files import Files
 from moldau.core.settings.topic import TopicSettings
+from moldau.log.checkpoints import PARTITION_METADATA_NAME
 from moldau.log.epochs import OFFSET_MAX, LeaderEpochs
 from moldau.log.partition_files import PartitionFiles
 from moldau.log.reader import Reader
@@ -157,6 +158,10 @@ class Flusher:
             if directory is not None:
                 job.add_file(self._epochs.path)
                 job.epochs_too = not self._epochs.unwritten
+                if not self._changes_synced:
+                    # Torn by a power cut, the topic's id would be unknown, and the records taken for those
+                    # of a topic of the same name that was made since.
+                    job.add_file(f"{files.directory}/{PARTITION_METADATA_NAME}")
             self._add_segments(job)
             for segment in aborts:
                 if segment.transaction_index.tail_entries:
