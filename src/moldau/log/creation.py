@@ -7,8 +7,8 @@ times cheaper; a thousand come at once.
     topic-0/  partition.metadata (written aside, renamed)  ->  00000000000000000000.log (empty)
 
 A crash between two steps leaves a directory that recovery opens: an empty one, one with an id and no segment.
-Nothing is forced to the disk here: the log's first sync does that, of all of it, and before it nothing was acknowledged for
-which a machine crash is promised to be survived; the metadata has the partition made again.
+Nothing is forced to the disk here: the log's first sync does that, of the id too, and before it nothing was
+acknowledged for which a machine crash is promised to be survived; the metadata has the partition made again.
 """
 
 import random
