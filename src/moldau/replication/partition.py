@@ -582,6 +582,9 @@ class Partition:
         if not 0 <= offset <= self.high_watermark:
             return ErrorCode.OFFSET_OUT_OF_RANGE, -1
         self.log.increment_log_start_offset(offset)
+        if self.log.offline:
+            # The disk has failed at that. Whoever leads next knows nothing of it.
+            return ErrorCode.KAFKA_STORAGE_ERROR, -1
         self.changed()
         return 0, self.log.log_start_offset
 

@@ -16,6 +16,7 @@ from moldau.core.clock import ManualClock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.topic import TopicSettings
 from moldau.core.timers import ManualTimers
+from moldau.log.epochs import LeaderEpochs
 from moldau.log.manager import LogManager
 from moldau.log.truncation import CutJob
 from moldau.metadata.changes import ConfigsChanged, PartitionChanged, TopicCreated, replay
@@ -521,3 +522,23 @@ async def test_a_reader_of_a_later_epoch_than_any_here_is_out_of_range(tmp_path:
     broker.group_commit.flush()
     read = partition.read(1, 1000, False, True, last_fetched_epoch=7, replica_id=2, broker_epoch=102)
     assert (read.error_code, read.diverging) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
+
+
+@in_a_loop
+async def test_a_leader_whose_disk_fails_at_a_deletion_does_not_confirm_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next leader knows nothing of it, and shows the records (random cluster, seed 700517)."""
+
+    def fail(epochs: LeaderEpochs) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    leader = Broker(tmp_path, 1)
+    partition = leader.become(state_of(1, 1, 1))
+    for _ in range(3):
+        leader.append()
+    leader.group_commit.flush()
+    monkeypatch.setattr(LeaderEpochs, "write", fail)
+    assert partition.high_watermark == 3
+    assert partition.delete_records(2) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert partition.log.offline
