@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 INTERVAL_MS = 250
+_REFRESH_POLLS_MAX = 40
 
 
 class ClientMetrics:
@@ -27,14 +28,16 @@ class ClientMetrics:
     def _keep(self, text: str) -> None:
         self._newest = json.loads(text)
 
-    def print(self, poll: Callable[[float], Any] | None = None) -> None:
-        """Print all counters; `poll` serves the client until it has given its newest ones."""
-        if poll is not None:
-            self._newest = {}
-            for _ in range(20):
-                poll(INTERVAL_MS / 1000)
-                if self._newest:
-                    break
+    def refresh(self, poll: Callable[[float], Any]) -> None:
+        """Serve the client by `poll` until it has given its newest counters, or for some seconds."""
+        self._newest = {}
+        for _ in range(_REFRESH_POLLS_MAX):
+            poll(INTERVAL_MS / 1000)
+            if self._newest:
+                break
+
+    def print(self) -> None:
+        """Print all counters."""
         client = self._newest.get("client_id", "")
         rows = [
             (f"{group}:{name}:{{client-id={client}{more}}}", value)

@@ -86,7 +86,10 @@ def main(words: Sequence[str]) -> int:
             sys.stdout.flush()
 
     interval_seconds = (given.number("reporting-interval") or 0) / 1000
-    run = ConsumerLoad(Wanted(wanted, records, timeout_ms / 1000), settings, report, interval_seconds)
+    at_end = metrics.refresh if given.flag("print-metrics") else None
+    run = ConsumerLoad(
+        Wanted(wanted, records, timeout_ms / 1000), settings, report, interval_seconds, at_end=at_end
+    )
     found = run.run()
     if found.records < records:
         print(

@@ -61,7 +61,8 @@ def _run(given: Any, settings: Mapping[str, Any], payloads: Payloads, transactio
     if outcome.steady is not None:
         print(_summary(outcome.steady, " steady state"))
     if given.print_metrics:
-        metrics.print(run.producer.poll)
+        metrics.refresh(run.producer.poll)
+        metrics.print()
     if outcome.failed:
         raise ToolError(f"{outcome.failed} of {given.num_records} records failed: {outcome.failure}")
     return 0

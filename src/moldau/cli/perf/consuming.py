@@ -72,7 +72,10 @@ class ConsumerLoad:
         window_seconds: float = 5.0,
         connect: Callable[[dict[str, Any]], Consumer] | None = None,
         clock: Callable[[], float] = time.time,
+        at_end: Callable[[Callable[[float], Any]], None] | None = None,
     ) -> None:
+        """`at_end` is called with the client's `poll` before it is closed."""
+        self._at_end = at_end
         self._wanted = wanted
         self._report = report
         self._window_seconds = window_seconds
@@ -101,6 +104,8 @@ class ConsumerLoad:
                     self._report(total, before)
                     before = _copy(total)
                     before.ended = now
+            if self._at_end is not None:
+                self._at_end(self._consumer.poll)
         finally:
             self._consumer.close()
         return total
