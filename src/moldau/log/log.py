@@ -62,12 +62,16 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+DAMAGE_TOLD_MAX = 100
+"""Of more damaged places in one log nothing new is learned."""
+
 
 class Log:
     """A partition's log in its directory. `recovery.open_log` makes one."""
 
     __slots__ = (
         "_cut",
+        "_damage_told",
         "_files",
         "_flusher",
         "_holds",
@@ -126,6 +130,7 @@ class Log:
         """The offset of the last read that met a damaged batch, and what is wrong with that."""
         self.epochs = epochs
         self.producers = producers
+        self._damage_told: set[str] | None = None
         self._holds = 0
         self._cut: CutJob | None = None  # not finished yet
         self._files = PartitionFiles(
@@ -321,8 +326,9 @@ class Log:
 
     def note_damage(self, offset: int, error: CorruptSegment) -> None:
         """A read at `offset` has met a damaged batch: for health, and the log, once."""
-        text = str(error)
-        if self.damage is None or self.damage[1] != text:  # readers ask again and again
+        text, told = str(error), self._damage_told or set()
+        if text not in told and len(told) < DAMAGE_TOLD_MAX:  # readers ask again and again
+            self._damage_told = told | {text}
             logger.error("%s-%d cannot be read at offset %d: %s", self.topic, self.partition, offset, text)
         self.damage = (offset, text)
 
@@ -402,6 +408,7 @@ class Log:
 
     def _truncation(self) -> Truncation:
         self.damage = None  # if it is still there, it will be met again
+        self._damage_told = None
         return Truncation(self._files, self._reader, self._writer, self._flusher, self.epochs, self.producers)
 
     # -- cutting the beginning ---------------------------------------------------------------------

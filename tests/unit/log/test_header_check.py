@@ -138,7 +138,12 @@ def test_readers_are_told_and_the_log_says_it_once(caplog: pytest.LogCaptureFixt
 
     with caplog.at_level(logging.ERROR):
         assert [ask(10), ask(10), ask(11), ask(40)] == [*[ErrorCode.CORRUPT_MESSAGE] * 3, 0]
-    assert len(caplog.messages) == 1
+        assert len(caplog.messages) == 1
+        files.flip_bit(PATH, 8 * (20 * len(BATCH) + 7) + 1)
+        log._reader.forget()
+        assert [ask(40), ask(10), ask(40), ask(10)] == [ErrorCode.CORRUPT_MESSAGE] * 4
+    assert len(caplog.messages) == 2, "readers of two damaged places take turns"
+    ask(10)
     assert "t-0 cannot be read at offset 10" in caplog.messages[0]
     assert log.damage is not None
     assert "position" in log.damage[1]
