@@ -10,8 +10,9 @@ reads the topic from its beginning. A snapshot is not used, with a word why, if
     a partition ends before it    the topic lost records
     the log was truncated         the client finds it by the leader epoch (KIP-320)
 
-The same happens to a running table whose topic is made anew or loses what it has not read: it is built again
-aside while the old content can be read, and then exchanged.
+The same happens to a running table whose topic is made anew or loses what it has not read, or that was cut
+off for as long as deletions are kept: it is built again aside while the old content can be read, and then
+exchanged.
 
 Invariant: the content is what reading the topic from its beginning up to the positions would give. Not here:
 writing (table.py).
@@ -42,6 +43,7 @@ _CHECK_SECONDS = 30.0
 _CHECK_TIMEOUT_SECONDS = 5.0
 _PAUSE_SECONDS = 1.0
 _CLOCK_MARGIN_MS = 60_000
+_AWAY_SECONDS_MIN = 120.0  # the ends are asked for every 30 s only
 _START_AGAIN = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,
@@ -104,6 +106,8 @@ class Follower:
         self._topic_id = ""
         self._asked_at = 0.0
         self._as_of = 0.0
+        self._asked_ends: tuple[float, dict[int, int]] | None = None  # as of their time once they are reached
+        self._delete_retention_seconds = 86_400.0
         self._unsaved = False
         self._again = ""  # why the table is to be built anew
 
@@ -300,7 +304,7 @@ class Follower:
         if self._loading is None or self._targets:
             return
         old, self.data, self._loading = self.data, self._loading, None
-        self._as_of = self._asked_at
+        self._as_of, self._asked_ends = self._asked_at, None
         self.whole = True
         if self.watched:
             keys = dict.fromkeys([*old, *self.data])
@@ -329,14 +333,33 @@ class Follower:
             consumer.incremental_assign(
                 [TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in new]
             )
-        reached = all(self._positions[number].next_offset >= end for (_, number), end in ends.items())
-        if reached and self._loading is None:
-            self._as_of = asked_at
+        if self._loading is not None:
+            return
+        self._note_progress()
+        away_seconds = asked_at - self._as_of
+        if away_seconds > max(self._delete_retention_seconds - _CLOCK_MARGIN_MS / 1000, _AWAY_SECONDS_MIN):
+            self._again = (
+                f"it has not been up to date for {away_seconds:.0f} s, and deletions are kept for "
+                f"delete.retention.ms = {self._delete_retention_seconds * 1000:.0f} only"
+            )
+            return
+        if self._asked_ends is None:  # of a busy topic they are reached a little later
+            self._asked_ends = asked_at, {number: end for (_, number), end in ends.items()}
+            self._note_progress()
+
+    def _note_progress(self) -> None:
+        """Everything is there that was there when the ends were asked for, once these are reached."""
+        if self._asked_ends is None:
+            return
+        asked_at, ends = self._asked_ends
+        if all(self._positions[number].next_offset >= end for number, end in ends.items()):
+            self._as_of, self._asked_ends = asked_at, None
 
     # --- snapshots --------------------------------------------------------------------------------
 
     def _usable_snapshot(self) -> Snapshot | None:
         policy = self._topics.settings(self._topic)
+        self._delete_retention_seconds = int(policy.get("delete.retention.ms", "86400000")) / 1000
         if "compact" not in policy.get("cleanup.policy", ""):
             raise KitError(
                 f"{self._topic} has cleanup.policy={policy.get('cleanup.policy')}: keys that nobody writes "
@@ -360,7 +383,7 @@ class Follower:
         if found is None:
             self.started_from = f"the topic: there is no snapshot {self._path}"
             return None
-        if reason := self._why_not(found, int(policy.get("delete.retention.ms", "86400000"))):
+        if reason := self._why_not(found, int(self._delete_retention_seconds * 1000)):
             self.started_from = f"the topic: {reason}"
             log.warning("the table of %s is read from %s", self._topic, self.started_from)
             return None

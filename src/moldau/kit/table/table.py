@@ -15,6 +15,7 @@ Java's clients do (murmur2 of the key). Not here: reading the topic, snapshots (
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, ItemsView, Iterator, MutableMapping, ValuesView
@@ -103,6 +104,7 @@ class Table(MutableMapping[Any, Any]):
         self._lock = threading.Lock()
         self._written: dict[int, int] = {}  # partition -> offset of the last write of our own
         self._written_to = ""  # the topic's id then
+        self._is_lost = False  # there were such writes to a topic that is gone
         self._refused: list[KafkaError] = []
         self._watchers: list[Callable[[Change], object]] = []
 
@@ -288,9 +290,10 @@ class Table(MutableMapping[Any, Any]):
         producer = self._producer
         assert producer is not None
         deadline = time.monotonic() + self._timeout_seconds
+        delivered = functools.partial(self._delivered, self._follower.topic_id)
         while True:
             try:
-                producer.produce(self.topic, value, key, on_delivery=self._delivered)
+                producer.produce(self.topic, value, key, on_delivery=delivered)
                 producer.poll(0)
                 return
             except BufferError:
@@ -303,14 +306,15 @@ class Table(MutableMapping[Any, Any]):
             except KafkaException as error:
                 raise KitError(f"{self.topic}, {key!r} was not written: {sentence(error)}") from error
 
-    def _delivered(self, error: KafkaError | None, record: Message) -> None:
+    def _delivered(self, topic_id: str, error: KafkaError | None, record: Message) -> None:
         with self._lock:
             if error is not None:
                 self._refused.append(error)
                 return
             number, offset = record.partition() or 0, record.offset() or 0
-            if not self._written:
-                self._written_to = self._follower.topic_id
+            if topic_id != self._written_to:
+                self._is_lost = self._is_lost or bool(self._written)
+                self._written_to, self._written = topic_id, {}
             self._written[number] = max(offset, self._written.get(number, -1))
 
     def _send_all(self, timeout_seconds: float) -> None:
@@ -332,10 +336,10 @@ class Table(MutableMapping[Any, Any]):
         self._content()
         self._send_all(limit)
         with self._lock:
-            written, topic_id = dict(self._written), self._written_to
+            written, topic_id, is_lost = dict(self._written), self._written_to, self._is_lost
 
         def is_gone() -> bool:
-            return bool(written) and topic_id != self._follower.topic_id
+            return is_lost or (bool(written) and topic_id != self._follower.topic_id)
 
         def read() -> bool:
             positions = ((self._follower.position(number), offset) for number, offset in written.items())
@@ -344,7 +348,7 @@ class Table(MutableMapping[Any, Any]):
         came_back = self._follower.wait(read, max(0.0, deadline - time.monotonic()))
         if is_gone():
             with self._lock:
-                self._written = {}
+                self._written, self._is_lost = {}, False
             raise KitError(
                 f"{self.topic} was deleted and made anew: what was written since the last flush may be lost"
             )
