@@ -7,12 +7,13 @@ OUT_OF_ORDER_SEQUENCE_NUMBER would be the wrong answer: for clients it means tha
 librdkafka then takes a new epoch, and sends what is unanswered in *other* partitions a second time under it,
 where it lies twice. A producer that is not known yet would even be accepted, and its first batch refused.
 
-So what lies behind a refused batch gets the same answer, until its producer has written again. Who gives a
+So what lies behind a refused batch gets the same answer, until its producer has written all that was refused:
+the first may be here again while the second is on its way, and the third must not overtake that. Who gives a
 refused batch up would wait for ever: a producer is forgotten `REMEMBERED_MS` after the first batch that was
 judged so.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from moldau.log.append_result import Refusal
@@ -26,11 +27,18 @@ _NUMBERS = (1 << 31) - 1
 
 
 class LostBatch(NamedTuple):
-    """The first batch of a producer that was refused, and when one behind it was first judged (-1: none)."""
+    """The first batch of a producer that was refused and has not come again, the last one that was, and when
+    one behind the first was judged for the first time (-1: none).
+    """
 
     producer_epoch: int
     base_sequence: int
+    last_refused: int
     judged_ms: int = -1
+
+
+def _is_behind(sequence: int, other: int) -> bool:
+    return 0 < ((sequence - other) & _NUMBERS) < _HALF
 
 
 class LostWrites:
@@ -45,25 +53,34 @@ class LostWrites:
         return bool(self._lost)
 
     def note(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """This batch was refused; of several in one epoch the first counts."""
+        """This batch was refused."""
         known = self._lost.get(producer_id)
         if known is None or known.producer_epoch != producer_epoch:
             if len(self._lost) >= PRODUCERS_MAX:
                 self._lost.clear()
-            self._lost[producer_id] = LostBatch(producer_epoch, base_sequence)
+            self._lost[producer_id] = LostBatch(producer_epoch, base_sequence, base_sequence)
+        elif _is_behind(base_sequence, known.last_refused):
+            self._lost[producer_id] = known._replace(last_refused=base_sequence)
 
     def note_states(self, states: Iterable[tuple[int, ProducerState | None]], end_offset: int) -> None:
-        """These states are taken back: of each producer the first batch from `end_offset` on is refused."""
+        """These states are taken back: the batches from `end_offset` on are refused."""
         for producer_id, state in states:
             for batch in () if state is None else state.batches:
                 if batch.base_offset >= end_offset and state is not None:
                     self.note(producer_id, state.producer_epoch, batch.base_sequence)
-                    break
 
-    def forget(self, producer_ids: Iterable[int]) -> None:
-        """These producers have written again."""
+    def written(self, producer_ids: Iterable[int], states: Mapping[int, ProducerState]) -> None:
+        """These producers have written again, and have these states now."""
         for producer_id in producer_ids:
-            self._lost.pop(producer_id, None)
+            lost, state = self._lost.pop(producer_id, None), states.get(producer_id)
+            if (
+                lost is not None
+                and state is not None
+                and state.producer_epoch == lost.producer_epoch
+                and _is_behind(lost.last_refused, state.last_sequence)
+            ):
+                following = (state.last_sequence + 1) & _NUMBERS
+                self._lost[producer_id] = lost._replace(base_sequence=following)
 
     def judge(
         self,
@@ -78,14 +95,14 @@ class LostWrites:
         if lost is None or lost.producer_epoch != producer_epoch:
             return verdict
         gap = isinstance(verdict, Refusal) and verdict.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        behind = 0 < ((base_sequence - lost.base_sequence) & _NUMBERS) < _HALF
-        if not behind or not (gap or verdict is None):
+        if not _is_behind(base_sequence, lost.base_sequence) or not (gap or verdict is None):
             return verdict
         if lost.judged_ms < 0:
             self._lost[producer_id] = lost._replace(judged_ms=now_ms)
         elif now_ms - lost.judged_ms > REMEMBERED_MS:
             del self._lost[producer_id]
             return verdict
+        self.note(producer_id, producer_epoch, base_sequence)
         return Refusal(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"sequence {lost.base_sequence} of producer {producer_id} comes first, and could not be written",

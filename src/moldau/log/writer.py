@@ -280,7 +280,7 @@ class Writer:
             self._check_indexes(segment)
         if self.undo:
             if self.lost:
-                self.lost.forget(producer_id for producer_id, _ in self.undo)
+                self.lost.written({one for one, _ in self.undo}, self._producers.states)
             self.undo.clear()
         self._epochs_before = None
         if self.staged:

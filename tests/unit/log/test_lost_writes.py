@@ -202,3 +202,29 @@ def test_what_is_no_batch_is_refused_by_a_held_log_too(log: Log, data: bytes) ->
     log.hold()
     assert log.append(memoryview(data), 3, NOW_MS).error_code == STORAGE
     log.release()
+
+
+@pytest.mark.parametrize("how", ["full", "behind", "turn", "held"])
+def test_what_is_sent_behind_several_refused_batches_overtakes_none_of_them(
+    send: Callable[..., int], log: Log, disk: Disk, how: str
+) -> None:
+    """The first came again and was written, the second is still on its way, and the third is here."""
+    assert send(0) == 0
+    disk.full = how != "held"
+    if how == "held":
+        log.hold()
+    if how == "turn":
+        assert [log.append(of(PRODUCER, number), 3, NOW_MS).error_code for number in (1, 2)] == [0, 0]
+        assert not flushed(log)
+    else:
+        assert send(1) == STORAGE
+        disk.full = how == "full"
+        assert send(2) == STORAGE
+    disk.full = False
+    if how == "held":
+        log.release()
+    assert send(1) == 0
+    assert send(3) == STORAGE
+    assert [send(2), send(3)] == [0, 0]
+    assert send(5) == GAP
+    assert not log._writer.lost
