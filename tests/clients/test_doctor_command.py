@@ -14,6 +14,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from moldau.cli.doctor import command
+from moldau.cli.doctor.findings import Report
 from moldau.testing import Broker
 
 
@@ -140,3 +142,29 @@ def test_a_broker_that_hangs_is_told_in_time(frozen_port: int) -> None:
     )
     assert finished.returncode == 1
     assert b"accepts the connection and does not answer" in finished.stdout
+
+
+def test_a_topic_that_does_not_exist_is_named_and_not_made(bootstrap: str) -> None:
+    assert (
+        "there is no such topic"
+        in of(doctor("-b", bootstrap, "--topic", "no-such", code=1), "topic")["message"]
+    )
+    assert "no-such" not in topics(bootstrap)
+
+
+def test_no_address_is_no_health() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "moldau", "doctor", "-b", ","], capture_output=True, timeout=120, check=False
+    )
+    assert finished.returncode == 2
+    assert b"the bootstrap address is empty" in finished.stderr
+
+
+def test_advertised_addresses_are_looked_at_even_if_librdkafka_gets_no_metadata(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_log_in", lambda *_: None)
+    report = Report(lambda _: None)
+    command.examine(report, bootstrap, {}, 30.0, None, None, read_only=True)
+    assert [each.grade.value for each in report.findings if each.check == "advertised address"] == ["ok"]
+    assert report.findings[-1].check == "the rest"

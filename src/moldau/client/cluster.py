@@ -342,7 +342,7 @@ def parse_servers(bootstrap_servers: str) -> list[tuple[str, int]]:
     servers = []
     for text in filter(None, (part.strip() for part in bootstrap_servers.split(","))):
         host, colon, port = text.rpartition("://")[2].rpartition(":")
-        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        if not colon or not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
             raise OptionError(f"a bootstrap server must read host:port, and not {text!r}")
         servers.append((host.strip("[]"), int(port)))
     if not servers:

@@ -36,7 +36,10 @@ from moldau.cli.kafka.reassign_plans import parse_plan, parse_topics
 from moldau.cli.kafka.topic_filter import topic_pattern
 from moldau.cli.kafka.transactions import _parser
 from moldau.cli.perf.payloads import random_letters
-from moldau.cli.shared.errors import CommandError
+from moldau.cli.shared.connection import parse_address
+from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.client.cluster import parse_servers
+from moldau.client.errors import OptionError
 from moldau.core.settings.properties import parse_properties
 
 PARSER = Parser(
@@ -385,3 +388,27 @@ def test_an_option_goes_before_what_a_file_says(tmp_path: Path, monkeypatch: pyt
     assert [each["bootstrap.servers"] for each in used] == ["here:9092"] * 3
     assert (used[0]["acks"], used[0]["linger.ms"]) == ("all", "7")
     assert [each["isolation.level"] for each in used[1:]] == ["read_committed", "read_uncommitted"]
+
+
+def test_a_zookeeper_that_went_away_is_waited_for_no_longer_than_a_moment(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("kazoo")
+    from kazoo.client import KazooClient
+
+    from moldau.cli.kafka import zookeeper_lookup, zookeeper_shell
+
+    client = KazooClient(hosts="127.0.0.1:1")  # not connected: its calls wait until it is
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zookeeper_lookup, "SECONDS", 0.05)
+        for words in (["ls", "/a"], ["get", "/a"], ["set", "/a", "b"], ["deleteall", "/a"], ["create", "/a"]):
+            assert zookeeper_shell._run(zookeeper_lookup.Timely(client), words) == 1
+            assert capsys.readouterr().err == f"ZooKeeper does not answer: {words[0]} /a\n"
+
+
+@pytest.mark.parametrize("address", ["h:²", "h:٣", "h:99999999999", "h:"])
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(UsageError, match="is not an address"):
+        parse_address(address)
+    with pytest.raises(OptionError, match="must read host:port"):
+        parse_servers(address)

@@ -133,12 +133,17 @@ def examine(
 
     transport = transport_of(settings)
     addresses = [parse_address(part) for part in bootstrap.split(",") if part.strip()]
+    if not addresses:
+        raise UsageError("the bootstrap address is empty: write HOST:PORT, such as 127.0.0.1:9092")
     reached = check_bootstrap(report, addresses, transport, timeout_seconds)
     if not reached:
         report.skip("the rest", "no bootstrap address works")
         return
     connected = _log_in(report, bootstrap, settings, timeout_seconds)
     if connected is None:
+        # librdkafka drops the bootstrap connection for the advertised address, perhaps before it has asked.
+        advertised = [Advertised(*each) for each in reached[0].brokers]
+        check_advertised(report, advertised, addresses, reached[0].cluster_id, transport, timeout_seconds)
         report.skip("the rest", "the cluster's metadata is not known")
         return
     connection, metadata = connected

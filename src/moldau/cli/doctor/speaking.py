@@ -62,7 +62,8 @@ class Reached:
     tls: str | None = None
     mechanisms: tuple[str, ...] = ()
     cluster_id: str | None = None
-    node_ids: tuple[int, ...] = ()
+    brokers: tuple[tuple[int, str, int], ...] = ()
+    """Number, host and port of each, as Metadata names them; none where a login comes first."""
     unreachable: list[str] = field(default_factory=list)
     """Addresses of the same name that refused, before one accepted."""
 
@@ -99,7 +100,7 @@ def reach(host: str, port: int, transport: Transport, timeout_seconds: float) ->
         if transport.mechanism is not None:
             reached.mechanisms = _mechanisms(connection, transport.mechanism)
         else:
-            reached.cluster_id, reached.node_ids = _cluster(connection, apis)
+            reached.cluster_id, reached.brokers = _cluster(connection, apis)
         return reached
     finally:
         connection.close()
@@ -251,7 +252,7 @@ def _mechanisms(connection: socket.socket, mechanism: str) -> tuple[str, ...]:
 
 def _cluster(
     connection: socket.socket, apis: dict[int, tuple[int, int]]
-) -> tuple[str | None, tuple[int, ...]]:
+) -> tuple[str | None, tuple[tuple[int, str, int], ...]]:
     """Ask Metadata without topics for the cluster's id and its brokers."""
     if apis.get(MetadataRequest.KEY, (0, 0))[1] < _METADATA_VERSION:
         return None, ()
@@ -266,7 +267,7 @@ def _cluster(
         ) from None
     except (_Alien, TimeoutError):
         raise Trouble("protocol", "Metadata was not answered", "see the broker's log") from None
-    return answer.cluster_id, tuple(sorted(each.node_id for each in answer.brokers))
+    return answer.cluster_id, tuple(sorted((each.node_id, each.host, each.port) for each in answer.brokers))
 
 
 class _Alien(Exception):

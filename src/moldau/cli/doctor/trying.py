@@ -128,11 +128,13 @@ def _place(topic: str, partition: int, leaders: dict[int, int]) -> str:
 
 
 def _partitions(report: Report, connection: Connection, topic: str) -> list[int]:
-    found = connection.admin().list_topics(topic, timeout=connection.timeout_seconds).topics[topic]
-    if found.error is not None:
+    # All topics: asked for by name, it might be made.
+    found = connection.admin().list_topics(timeout=connection.timeout_seconds).topics.get(topic)
+    if found is None or found.error is not None:
         from moldau.cli.shared.errors import explain_kafka_error
 
-        report.fail("topic", f"{topic}: {explain_kafka_error(found.error)}", "name a topic that exists")
+        why = "there is no such topic" if found is None else explain_kafka_error(found.error)
+        report.fail("topic", f"{topic}: {why}", "name a topic that exists, or none")
         return []
     leaderless = [index for index, each in found.partitions.items() if each.leader < 0]
     if leaderless:

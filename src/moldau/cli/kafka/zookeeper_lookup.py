@@ -73,8 +73,8 @@ def _registrations(hosts: str, root: str, given: Given) -> list[dict[str, Any]]:
     client = KazooClient(hosts=hosts, timeout=SECONDS, read_only=True, logger=quiet())
     try:
         client.start(timeout=SECONDS)
-        ids = f"{root}/brokers/ids"
-        found = [json.loads(client.get(f"{ids}/{each}")[0]) for each in sorted(client.get_children(ids))]
+        ids, timely = f"{root}/brokers/ids", Timely(client)
+        found = [json.loads(timely.get(f"{ids}/{each}")[0]) for each in sorted(timely.get_children(ids))]
         return [each for each in found if isinstance(each, dict)]
     except NoNodeError:
         return []
@@ -84,6 +84,17 @@ def _registrations(hosts: str, root: str, given: Given) -> list[dict[str, Any]]:
     finally:
         client.stop()
         client.close()
+
+
+class Timely:
+    """A client's calls with a time limit: without one they wait for a server that is gone."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._client, f"{name}_async")
+        return lambda *words, **more: call(*words, **more).get(timeout=SECONDS)
 
 
 def quiet() -> logging.Logger:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moldau.cli.kafka.problems import FAILED, CommandLineError, ToolError
-from moldau.cli.kafka.zookeeper_lookup import quiet
+from moldau.cli.kafka.zookeeper_lookup import Timely, quiet
 
 USAGE = "USAGE: zookeeper-shell.sh zookeeper_host:port[/path] [args...]"
 SECONDS = 4.0
@@ -50,10 +50,10 @@ def main(words: Sequence[str]) -> int:
         print(f"Connecting to {connect}")
         if command:
             print("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null")
-            return _run(client, command)
+            return _run(Timely(client), command)
         print("Welcome to ZooKeeper!\nJLine support is disabled\n")
         print("WATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null", flush=True)
-        return _interact(client)
+        return _interact(Timely(client))
     finally:
         client.stop()
         client.close()
@@ -111,6 +111,7 @@ def _interact(client: Any) -> int:
 def _run(client: Any, words: Sequence[str]) -> int:
     """Run one command; a refusal is printed, and its code is 1."""
     from kazoo import exceptions
+    from kazoo.handlers.threading import KazooTimeoutError
 
     name, *rest = [*_OLD.get(words[0], (words[0],)), *words[1:]]
     path = next((word for word in rest if word.startswith("/")), "")
@@ -130,6 +131,9 @@ def _run(client: Any, words: Sequence[str]) -> int:
         return FAILED
     except exceptions.NotEmptyError:
         print(f"Node not empty: {path}", file=sys.stderr)
+        return FAILED
+    except (exceptions.ConnectionLoss, exceptions.SessionExpiredError, KazooTimeoutError):
+        print(f"ZooKeeper does not answer: {name} {path}", file=sys.stderr)
         return FAILED
     except (exceptions.KazooException, ValueError) as problem:
         print(f"{type(problem).__name__}: {problem or path}", file=sys.stderr)
@@ -159,7 +163,7 @@ def _commands() -> dict[str, Callable[[Any, set[str], list[str]], None]]:
         "create": _create,
         "set": lambda client, flags, words: client.set(words[0], words[1].encode()),
         "delete": lambda client, flags, words: client.delete(words[0]),
-        "deleteall": lambda client, flags, words: client.delete(words[0], recursive=True),
+        "deleteall": lambda client, flags, words: _delete_all(client, words[0]),
         "help": lambda client, flags, words: print(_help()),
     }
 
@@ -179,6 +183,12 @@ def _walk(client: Any, path: str) -> None:
     print(path)
     for each in sorted(client.get_children(path)):
         _walk(client, f"{path.rstrip('/')}/{each}")
+
+
+def _delete_all(client: Any, path: str) -> None:
+    for each in client.get_children(path):
+        _delete_all(client, f"{path.rstrip('/')}/{each}")
+    client.delete(path)
 
 
 def _get(client: Any, flags: set[str], words: list[str]) -> None:

@@ -43,7 +43,10 @@ def measure(
     producer = Producer({**settings, "linger.ms": 0, "acks": acks})
     found = Latencies()
     try:
-        partitions = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        known = consumer.list_topics(topic, timeout=10).topics[topic]
+        if known.error is not None:
+            raise CommandError(f"topic {topic}: {explain_kafka_error(known.error)}")
+        partitions = sorted(known.partitions)
         ends = [
             TopicPartition(
                 topic, index, consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=30)[1]

@@ -81,7 +81,7 @@ def parse_address(text: str) -> tuple[str, int]:
     host, colon, port = text.strip().rpartition(":")
     if not colon or host.endswith(":"):
         return text.strip().strip("[]"), 9092
-    if not port.isdigit() or not 0 < int(port) < 65536:
+    if not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
         raise UsageError(f"{text!r} is not an address: write HOST:PORT, such as 127.0.0.1:9092")
     return host.strip("[]"), int(port)
 
