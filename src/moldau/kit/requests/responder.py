@@ -243,5 +243,6 @@ def _given(content: object) -> Answer:
 
 
 def _failed(error: Exception) -> Answer:
-    log.warning("a request failed: %s: %s", type(error).__name__, error)
+    text = str(error).encode(errors="backslashreplace").decode()  # half a surrogate pair breaks log files
+    log.warning("a request failed: %s: %s", type(error).__name__, text)
     return Answer(None, f"{type(error).__name__}: {error}"[:_ERROR_TEXT_MAX])
