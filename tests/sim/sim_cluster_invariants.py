@@ -203,7 +203,11 @@ class ClusterInvariants:
             if wanted.base_offset >= end_offset:
                 break
             held = log.at(wanted.base_offset)
-            deleted = wanted.base_offset < log.start_offset and held is None
+            # What a former leader has below the start of its leader's log is never compared, nor shown
+            # (seeds 720438 and 800097): its leader knows no epoch from there.
+            deleted = wanted.next_offset <= log.start_offset or (
+                wanted.base_offset < log.start_offset and held is None
+            )
             assert held == wanted or deleted, (
                 f"{what}: {wanted} was committed, it has {held or 'nothing'} there"
             )
