@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar, cast
 
 from sim_network import ProcessNetwork
@@ -19,8 +19,12 @@ from sim_world import World
 from moldau.protocol.declare import Message
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.frames import frame_request, has_tagged_response_header
+from moldau.protocol.messages.fetch import FetchRequest, FetchResponse
+from moldau.protocol.messages.produce import ProduceRequest, ProduceResponse
 
 T = TypeVar("T")
+
+_TOPIC_IDS_VERSION = 13
 
 ANSWER_SECONDS_MAX = 30.0
 RETRIABLE = frozenset(
@@ -53,6 +57,9 @@ class Channel(asyncio.Protocol):
     """One connection: requests in order, answers in the same order."""
 
     def __init__(self) -> None:
+        self.topic_ids: Mapping[str, bytes] = {}
+        """Topics that Fetch and Produce name by these ids: of a topic that was made again a broker may know
+        the old one only, and by name it would answer for that."""
         self.transport: Any = None
         self.lost = False
         self._waiting: list[tuple[int, Message, int, asyncio.Future[Message]]] = []
@@ -77,10 +84,33 @@ class Channel(asyncio.Protocol):
         if self.lost:
             future.set_exception(Disconnected("the connection is lost"))
             return future
+        version = max(version, self._name_by_id(request))
         self._waiting.append((self._next, request, version, future))
         frame = frame_request(request.KEY, version, self._next, client_id, request.encode(version))
         self.transport.write(frame)
         return future
+
+    def _name_by_id(self, request: Message) -> int:
+        """Put the ids into a request; the lowest version in which they are sent, 0 without any."""
+        if not self.topic_ids:
+            return 0
+        if isinstance(request, FetchRequest):
+            for topic in request.topics:
+                topic.topic_id = self.topic_ids[topic.topic]
+            return _TOPIC_IDS_VERSION
+        if isinstance(request, ProduceRequest):
+            for each in request.topic_data:
+                each.topic_id = self.topic_ids[each.name]
+            return _TOPIC_IDS_VERSION
+        return 0
+
+    def _name_by_name(self, answer: Any) -> None:
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        for topic in answer.responses:
+            if isinstance(answer, FetchResponse):
+                topic.topic = names[topic.topic_id]
+            else:
+                topic.name = names[topic.topic_id]
 
     def data_received(self, data: bytes) -> None:
         received = self._received
@@ -96,6 +126,8 @@ class Channel(asyncio.Protocol):
             assert answered == number, f"answer {answered} came where {number} was due"
             start = 5 if has_tagged_response_header(request.KEY, version) else 4
             answer = type(request).RESPONSE.decode(frame[start:], version)
+            if self.topic_ids and isinstance(answer, FetchResponse | ProduceResponse):
+                self._name_by_name(answer)
             if not future.done():
                 future.set_result(answer)
 

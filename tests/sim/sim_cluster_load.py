@@ -11,7 +11,7 @@ promised to one identity only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from histories.history import ACKNOWLEDGED, UNKNOWN, History, Send, Transaction
 from sim_cluster_producer import ClusterProducer
@@ -39,8 +39,10 @@ class ClusterLoad:
         attempts: int,
         *,
         timeout_ms: int = 60_000,
+        topic_ids: Mapping[str, bytes] | None = None,
     ) -> None:
-        """`places` may grow."""
+        """`places` may grow. `topic_ids`: see `ClusterClient`."""
+        self._topic_ids = topic_ids
         self.name, self.mode, self.attempts = name, mode, attempts
         self.lives = 0
         self.made = 0
@@ -48,7 +50,7 @@ class ClusterLoad:
         self._world, self._brokers, self._history = world, brokers, history
         self._places = places
         draw = world.draw(f"{name}/kind")
-        self._transactions = draw.choice((1, 2))
+        self._transactions = draw.choice((1, 2)) if topic_ids is None else 2  # v1 knows topics by name only
         self._in_flight_max = draw.randint(1, 5)
         self._timeout_ms = timeout_ms
         self._identity, self._number, self._transaction = "", 0, 0
@@ -63,7 +65,9 @@ class ClusterLoad:
     def start(self) -> None:
         """Begin, or go on after a kill."""
         self.lives += 1
-        self.client = ClusterClient(self._world, f"{self.name}.{self.lives}", self._brokers)
+        self.client = ClusterClient(
+            self._world, f"{self.name}.{self.lives}", self._brokers, topic_ids=self._topic_ids
+        )
         self.client.background(self._run())
 
     def kill(self) -> None:

@@ -37,9 +37,12 @@ class ClusterReader:
         *,
         committed: bool,
         rack: str = "",
+        topic_ids: Mapping[str, bytes] | None = None,
     ) -> None:
-        """`rack`: where it runs; brokers may send it to a replica there (KIP-392)."""
-        self.client = ClusterClient(world, name, brokers)
+        """`rack`: where it runs; brokers may send it to a replica there (KIP-392). `topic_ids`: see
+        `ClusterClient`.
+        """
+        self.client = ClusterClient(world, name, brokers, topic_ids=topic_ids)
         self.name, self.committed = name, committed
         self._history, self._world = history, world
         max_bytes = self.client.random.choice((100, 1000, 20_000))

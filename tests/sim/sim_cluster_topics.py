@@ -273,6 +273,8 @@ def _use_brief(scene: Scene, draw: random.Random, count: int) -> None:
     scene.times += 1
     cluster, history = scene.cluster, scene.history
     scene.brief = [(BRIEF, index) for index in range(count)]
+    # By its name a broker that has not heard of it yet would answer for the topic that was deleted.
+    topic_ids = {BRIEF: cluster.ensemble.image.topics[BRIEF].topic_id}
     mode = draw.choice((IDEMPOTENT, PLAIN, TRANSACTIONAL))
     load = ClusterLoad(
         cluster.world,
@@ -283,6 +285,7 @@ def _use_brief(scene: Scene, draw: random.Random, count: int) -> None:
         scene.brief,
         3,
         timeout_ms=5000,
+        topic_ids=topic_ids,
     )
     reader = ClusterReader(
         cluster.world,
@@ -291,6 +294,7 @@ def _use_brief(scene: Scene, draw: random.Random, count: int) -> None:
         history,
         scene.brief,
         committed=draw.random() < 0.5,
+        topic_ids=topic_ids,
     )
     scene.brief_clients = [load, reader]
     scene.loads.append(load)

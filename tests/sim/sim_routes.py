@@ -12,7 +12,7 @@ fenced or unknown epoch), the way is forgotten, and looked up again before the n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from sim_client import Channel, Disconnected, SimClient
@@ -51,8 +51,15 @@ class ClusterClient:
     """One process, and what it knows of the cluster."""
 
     def __init__(
-        self, world: World, name: str, brokers: Sequence[Endpoint], process: Process | None = None
+        self,
+        world: World,
+        name: str,
+        brokers: Sequence[Endpoint],
+        process: Process | None = None,
+        topic_ids: Mapping[str, bytes] | None = None,
     ) -> None:
+        """`topic_ids`: by which Fetch and Produce name topics, all of them (`Channel.topic_ids`)."""
+        self._topic_ids = topic_ids or {}
         self.world, self.name = world, name
         self.random = world.draw(name)
         self.process = process or world.process(name)
@@ -130,6 +137,7 @@ class ClusterClient:
                 except OSError as error:
                     raise Disconnected(str(error)) from error
                 channel = self._channels[address] = cast(Channel, made)
+                channel.topic_ids = self._topic_ids
             return channel
 
     async def ask(self, address: Endpoint, request: Message, version: int) -> Any:
