@@ -19,11 +19,13 @@ EXPIRED_RECORDS_MAX = 500
 
 
 def is_overdue(transaction: Transaction | None, now_ms: int) -> bool:
-    """Whether an ongoing transaction has lasted as long as its producer allowed."""
+    """Whether an ongoing transaction has lasted as long as its producer allowed. One that has not begun by
+    this clock was begun by another coordinator's; it is asked for when its deadline here has come.
+    """
     return (
         transaction is not None
         and transaction.state is TransactionState.ONGOING
-        and transaction.deadline_ms <= now_ms
+        and (transaction.deadline_ms <= now_ms or now_ms < transaction.start_ms)
     )
 
 

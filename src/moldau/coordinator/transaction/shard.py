@@ -102,10 +102,16 @@ class TransactionShard:
             self.replay(record)
 
     def loaded(self, now_ms: int) -> Result[None]:
-        """Deliver the markers of decided transactions; some may have been written before."""
+        """Deliver the markers of decided transactions; some may have been written before.
+
+        A transaction that begins in the future was begun by a coordinator whose clock is ahead: its time is
+        counted from now, or it would hold back its readers for as long as the clocks differ.
+        """
         for transaction in list(self.transactions.values()):
             if transaction.state in DECIDED:
                 self.delivery.begin(transaction)
+            elif transaction.state is TransactionState.ONGOING and transaction.start_ms > now_ms:
+                self.deadlines.set((transaction.transactional_id,), now_ms + transaction.timeout_ms)
         return Result()
 
     def unloaded(self, error_code: int) -> list[ParkedAnswer]:

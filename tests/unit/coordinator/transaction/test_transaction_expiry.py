@@ -2,6 +2,7 @@
 
 from transaction_world import ID, World
 
+from moldau.core.clock import ManualClock
 from moldau.protocol.errors import ErrorCode
 
 DAY_MS = 86_400_000
@@ -52,6 +53,18 @@ def test_a_deadline_that_passed_while_the_broker_was_down(world: World) -> None:
     world.begin()
     world.clock.advance(DAY_MS)
     world.restart()
+    assert world.state() == "CompleteAbort"
+
+
+def test_a_transaction_that_a_clock_an_hour_ahead_began_lasts_no_longer_than_its_timeout(
+    world: World,
+) -> None:
+    world.begin()
+    world.clock = ManualClock(world.clock.now_ms() - 3_600_000)  # of the next coordinator
+    world.restart()
+    world.advance(59_999)
+    assert world.state() == "Ongoing"
+    world.advance(1)
     assert world.state() == "CompleteAbort"
 
 
