@@ -136,8 +136,9 @@ class ClusterInvariants:
     def has_lost(self, machine: Machine) -> None:
         """The machine's disk is not what it was: what it held is no longer held against it."""
         self.lost.add(int(machine.settings["node.id"]))
-        for key in [key for key in self._logs if key[0] == machine.name]:
-            del self._logs[key]
+        for known in (self._logs, self._seen):
+            for key in [key for key in known if key[0] == machine.name]:
+                del known[key]  # also what was seen: or a log that ends where it did would not be read again
 
     def check(self, machine: Machine) -> None:
         """AssertionError names what does not hold."""
