@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 PAUSE_MS = 10
-END_WITHIN_S = 90.0
+END_WITHIN_S = 240.0
 
 
 class Steady(ABC):
