@@ -25,7 +25,7 @@ from client_model import CODECS, Member, Message, Place, Received
 from bench.cache import made_once
 
 HERE = Path(__file__).parent
-CALL_TIMEOUT_S = 120.0
+CALL_TIMEOUT_S = 60.0
 
 
 class AgentError(Exception):
