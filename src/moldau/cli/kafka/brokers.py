@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from moldau.cli.kafka import asking
 from moldau.cli.kafka.problems import ToolError
 from moldau.client.cluster import Cluster
 from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 _CODES = {int(code): code for code in ErrorCode}
 _SPECIAL = {
@@ -39,11 +39,7 @@ class Metadata(NamedTuple):
 
 def metadata(cluster: Cluster, topics: list[str] | None = None) -> Metadata:
     """Ask for these topics (None: all); those that do not exist are left out."""
-    wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-    answer = cluster.persist("read the cluster's metadata", lambda: cluster.any_broker().ask(request))
-    # The client learns the brokers' addresses from answers of its own.
-    cluster.persist("read the cluster's metadata", lambda: cluster._metadata([]))
+    answer = asking.metadata(cluster, topics)
     return Metadata(
         {each.node_id: (each.host, each.port, each.rack) for each in answer.brokers},
         {
