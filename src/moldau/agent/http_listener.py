@@ -24,6 +24,7 @@ import h11
 from moldau.agent.connections import Connections
 from moldau.agent.intake import Origin, Outcome
 from moldau.agent.message import BadMessage, Message, check_topic
+from moldau.agent.reading import Reading
 
 LINES_MAX = 10_000
 LOOPBACK = re.compile(r"((localhost|\[::1\]|127(\.\d{1,3}){3})(:\d+)?)?", re.IGNORECASE)
@@ -57,11 +58,12 @@ class HttpConnection(asyncio.Protocol):
         self._too_large = False
         self._answering = False
         self._failed = False
-        self._stopped_for: set[str] = set()
+        self._reading = Reading()
         self.partial_since_seconds = float("inf")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses of asyncio's
+        self._reading.begin(self._transport)
         if not self._all.add(self):
             self._transport.write(b"HTTP/1.1 503 Busy\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
             self._transport.close()
@@ -72,6 +74,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._reading.end()
         self._all.remove(self)
         self._drop_body()
 
@@ -82,7 +85,7 @@ class HttpConnection(asyncio.Protocol):
         except h11.RemoteProtocolError as problem:
             self._fail(problem.error_status_hint, str(problem))
         if self._answering:
-            self._stop_reading("answer")  # or further requests would pile up here
+            self._reading.stop("answer")  # or further requests would pile up here
 
     def eof_received(self) -> bool:
         return self._answering  # the answer is still sent
@@ -184,7 +187,7 @@ class HttpConnection(asyncio.Protocol):
         self._write(self._http.send(response), self._http.send(h11.Data(data=body)))
         self._write(self._http.send(h11.EndOfMessage()))
         self._answering = False
-        self._read_again("answer")
+        self._reading.go_on("answer")
         if self._http.our_state is not h11.DONE:
             self._transport.close()
             return
@@ -217,30 +220,19 @@ class HttpConnection(asyncio.Protocol):
 
     # -- flow ----------------------------------------------------------------------------------------
 
-    def _stop_reading(self, reason: str) -> None:
-        if self._transport is not None and not self._stopped_for:
-            self._transport.pause_reading()
-        self._stopped_for.add(reason)
-
-    def _read_again(self, reason: str) -> None:
-        if reason in self._stopped_for:
-            self._stopped_for.discard(reason)
-            if self._transport is not None and not self._stopped_for and not self._transport.is_closing():
-                self._transport.resume_reading()
-
     def pause_writing(self) -> None:
-        self._stop_reading("writing")
+        self._reading.stop("writing")
 
     def resume_writing(self) -> None:
-        self._read_again("writing")
+        self._reading.go_on("writing")
 
     def pause(self) -> None:
         """Stop reading: the intake is full."""
-        self._stop_reading("intake")
+        self._reading.stop("intake")
 
     def resume(self) -> None:
         """Read again."""
-        self._read_again("intake")
+        self._reading.go_on("intake")
 
     def close(self, why: str) -> None:
         """Answer with an error and close."""

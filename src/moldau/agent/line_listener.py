@@ -20,6 +20,7 @@ from typing import cast
 from moldau.agent.connections import Connections
 from moldau.agent.intake import Origin, Outcome
 from moldau.agent.message import BadMessage, parse
+from moldau.agent.reading import Reading
 
 STATUS = b"?status"
 LINE_EXTRA_BYTES = 1 << 20
@@ -44,7 +45,7 @@ class LineConnection(asyncio.Protocol):
         self._skipping = False
         self._origin = Origin()
         self._slots: deque[list[bytes]] = deque()  # answers in order; an empty list is still awaited
-        self._stopped_for: set[str] = set()
+        self._reading = Reading()
         self._ended = False
         self.partial_since_seconds = float("inf")
 
@@ -52,6 +53,7 @@ class LineConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclasses of asyncio's
+        self._reading.begin(self._transport)
         if not self._all.add(self):
             self._transport.write(b"error busy too many connections: try again later\n")
             self._transport.close()
@@ -60,6 +62,7 @@ class LineConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._reading.end()
         self._all.remove(self)
         self._all.partial_bytes -= len(self._partial)
         self._partial.clear()
@@ -89,10 +92,10 @@ class LineConnection(asyncio.Protocol):
         return True
 
     def pause_writing(self) -> None:
-        self._stop_reading("answers")
+        self._reading.stop("answers")
 
     def resume_writing(self) -> None:
-        self._read_again("answers")
+        self._reading.go_on("answers")
 
     # -- lines ---------------------------------------------------------------------------------------
 
@@ -107,7 +110,7 @@ class LineConnection(asyncio.Protocol):
             self._send_answers()
             return
         if len(self._slots) >= self._all.settings.unanswered_max:
-            self._stop_reading("slots")
+            self._reading.stop("slots")
 
         def answer(outcome: Outcome) -> None:
             slot.append(answer_line(outcome))
@@ -151,30 +154,19 @@ class LineConnection(asyncio.Protocol):
         if ready:
             self._transport.write(b"".join(ready))
         if len(self._slots) < self._all.settings.unanswered_max // 2:
-            self._read_again("slots")
+            self._reading.go_on("slots")
         if self._ended and not self._slots:
             self._transport.close()
 
     # -- flow ----------------------------------------------------------------------------------------
 
-    def _stop_reading(self, reason: str) -> None:
-        if self._transport is not None and not self._stopped_for:
-            self._transport.pause_reading()
-        self._stopped_for.add(reason)
-
-    def _read_again(self, reason: str) -> None:
-        if reason in self._stopped_for:
-            self._stopped_for.discard(reason)
-            if self._transport is not None and not self._stopped_for and not self._transport.is_closing():
-                self._transport.resume_reading()
-
     def pause(self) -> None:
         """Stop reading: the intake is full."""
-        self._stop_reading("intake")
+        self._reading.stop("intake")
 
     def resume(self) -> None:
         """Read again."""
-        self._read_again("intake")
+        self._reading.go_on("intake")
 
     def close(self, why: str) -> None:
         """Answer with an error and close."""
