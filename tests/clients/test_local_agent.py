@@ -182,6 +182,8 @@ def test_a_second_agent_of_the_same_name_takes_over_and_an_old_copy_is_refused(t
             first.kill()
             shutil.copytree(first.folder, tmp_path / "copy", ignore=shutil.ignore_patterns("*.sock"))
             first.start()
+            # So the second one gets the later epoch; the other way round it would be the second that ends.
+            wait_for(lambda: first.status()["delivery"] == "delivering", "the first agent")
             second = LocalAgent(tmp_path / "copy", broker.bootstrap_servers)
             with second:
                 wait_for(lambda: second.status()["delivery"] == "delivering", "the second agent")
