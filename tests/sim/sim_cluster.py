@@ -23,6 +23,8 @@ from sim_store import ENSEMBLE, SESSION_TIMEOUT_MS, SimEnsemble
 from sim_world import World
 from torture.reading import Place
 
+from moldau.metadata.image import NO_LEADER
+
 LAG_MS = 3000
 EVENTS_MAX = 60_000
 """Some ten times what a usual run has."""
@@ -123,6 +125,20 @@ class Cluster:
         for machine in self.machines:
             if not machine.runs:
                 assert await machine.begin_start()
+
+    def lost_for_good(self) -> bool:
+        """Whether a partition had its last copy on the disk that was lost, because others failed meanwhile: a
+        person has to decide then (unclean election), and no run can go on.
+        """
+        if self.replaced is None:
+            return False
+        last = (int(self.replaced.settings["node.id"]),)
+        topics = self.ensemble.image.topics.values()
+        return any(
+            state.leader == NO_LEADER and (state.isr or state.elr) == last
+            for topic in topics
+            for state in topic.partitions
+        )
 
     def behind(self) -> list[str]:
         """What is not whole yet: brokers with old metadata, replicas that are not in sync."""

@@ -17,6 +17,8 @@ from sim_world import World, simulate
 
 KINDS = (IDEMPOTENT, IDEMPOTENT, TRANSACTIONAL, TRANSACTIONAL, PLAIN, LEADER)
 CHANGES_SECONDS_MAX = 300.0
+SESSIONS_END_MS = 10_000
+"""By then the controller knows which brokers are gone."""
 
 
 def replicated(seed: int, kinds: tuple[Misfortune, ...] = ALL, *, attempts: int = 5) -> str:
@@ -49,6 +51,10 @@ def replicated(seed: int, kinds: tuple[Misfortune, ...] = ALL, *, attempts: int 
         life = loop.create_task(scene.group.live()) if scene.group is not None else None
         await torment_cluster(cluster, scene.history, lambda: scene.over, kinds)
         await cluster.heal()
+        if cluster.replaced is not None:
+            await world.sleep_ms(SESSIONS_END_MS)
+            if cluster.lost_for_good():
+                return
         await world.until(lambda: changes.done() and (life is None or life.done()), CHANGES_SECONDS_MAX)
         changes.result()
         complaints = await cluster.drain(

@@ -225,7 +225,10 @@ class PartitionReader:
         )
         if row.error_code == ErrorCode.CORRUPT_MESSAGE and self.asks_again:
             return False
-        if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self.position < self.trimmed_to(self.place):
+        if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and (
+            self.position == 0 or self.position < self.trimmed_to(self.place)
+        ):
+            # At 0 too: a topic made again while its replica was away goes on where the old one ended.
             return await self.go_to_the_start()
         if row.error_code:
             self.complain(f"Fetch at {self.position}: error {row.error_code}")
