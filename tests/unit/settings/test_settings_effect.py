@@ -10,8 +10,9 @@ from moldau.core.settings.topic import TopicSettings
 
 NOT_EVIDENCE = ("core/settings/", "metadata/configs.py", "controller/config_rules.py")
 READ_BY_ITS_NAME = re.compile(
-    r"group\.consumer\.(min|max)\.\w+\.\w+\.ms"
-)  # controller/config_rules.py: limits
+    r"group\.consumer\.(min|max)\.\w+\.\w+\.ms"  # controller/config_rules.py: limits
+    r"|config\.providers"  # core/settings/providers.py
+)
 ONE_FOR_ANOTHER = {"log.dir": "data_directories", "log.dirs": "data_directories", "broker.id": "node_id"}
 OF_LATER_PARTS = re.compile(r"transaction\.state\.log\..*")  # what the topic is created with, for now
 

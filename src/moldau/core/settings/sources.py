@@ -7,6 +7,8 @@ a warning, so that an old server.properties still starts.
 
 Environment names are those of Kafka's container image: KAFKA_LOG_RETENTION_MS is log.retention.ms; `_` stands
 for `.`, `__` for `_`, `___` for `-`.
+
+Variables such as `${file:...}` are filled in after merging (providers.py).
 """
 
 from collections.abc import Iterable, Mapping
@@ -79,8 +81,8 @@ def load(
 ) -> StaticSettings:
     """Settings from a property file, the environment (KAFKA_*, MOLDAU_*) and `name=value` overrides.
 
-    Raises SettingError for a value that a setting cannot take and for an override without `=`, OSError when
-    the file cannot be read.
+    Raises SettingError for a value that a setting cannot take or a provider does not have, and for an
+    override without `=`, OSError when the file cannot be read.
     """
     texts: dict[str, str] = {}
     if file is not None:
@@ -90,7 +92,7 @@ def load(
             raise SettingError(str(file), f"{file}: {error}") from None
     texts.update(from_environment(environment or {}))
     texts.update(from_overrides(overrides))
-    return from_texts(texts)
+    return from_texts(texts, environment or {})
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -122,13 +124,17 @@ def from_overrides(overrides: Iterable[str]) -> dict[str, str]:
     return texts
 
 
-def from_texts(texts: Mapping[str, str]) -> StaticSettings:
-    """Static settings from (name, text) pairs of any origin."""
+def from_texts(texts: Mapping[str, str], environment: Mapping[str, str] | None = None) -> StaticSettings:
+    """Static settings from (name, text) pairs of any origin; `environment` is what `${env:...}` names."""
     known: dict[str, str] = {}
     warnings: list[str] = []
+    if any("${" in value for value in texts.values()):
+        texts, warnings = _filled_in(texts, environment or {})
     for name, value in texts.items():
         if name in BrokerSettings.ROWS:
             known[name] = value
+        elif name.startswith("config.providers."):
+            continue
         else:
             warnings.append(_warning(name))
     if "broker.id" in known and "node.id" not in known and known["broker.id"].strip() != "-1":
@@ -143,6 +149,18 @@ def from_texts(texts: Mapping[str, str]) -> StaticSettings:
         if name.startswith(("ssl.", "sasl.", "authorizer.")) and not BrokerSettings.ROWS[name].effective
     ]
     return StaticSettings(parse_all(BrokerSettings, given.items()), given, tuple(warnings))
+
+
+def _filled_in(texts: Mapping[str, str], environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The settings with their variables replaced, and warnings about those that nothing replaces."""
+    from moldau.core.settings.providers import fill_in, undeclared  # only when there are any
+
+    warnings = [
+        f"{name} names a value elsewhere (${{...}}), but config.providers does not declare the provider: it "
+        "is taken as it stands"
+        for name in undeclared(texts)
+    ]
+    return fill_in(texts, environment), warnings
 
 
 def _warning(name: str) -> str:

@@ -27,9 +27,9 @@ class UnservedSettings(SettingsObject):
     )
     config_providers: tuple[str, ...] = listing(
         (),
-        "Names of the providers that fill in variables of the configuration.",
+        "Names of the providers that fill in variables of the configuration: ${file:path:key}, "
+        "${dir:path:name}, ${env:name} (KIP-297).",
         scope=_CLUSTER,
-        effective=False,
     )
     controller_quorum_auto_join_enable: bool = boolean(
         False, "Whether a new controller joins the voters by itself.", effective=False
