@@ -1,7 +1,8 @@
 """Brokers for tests: `moldau.testing.Broker`, started in a fraction of a second, `moldau.testing.Cluster`
-with several of them, and pytest fixtures in `plugin`.
+with several of them, `moldau.testing.Security` for listeners with TLS, logins and an authorizer, and pytest
+fixtures in `plugin`.
 
-Both are imported on first use: pytest imports this package in every project that has Moldau installed.
+All are imported on first use: pytest imports this package in every project that has Moldau installed.
 """
 
 from typing import TYPE_CHECKING
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from moldau.testing.broker import Broker as Broker
     from moldau.testing.cluster import Cluster as Cluster
+    from moldau.testing.security import Security as Security
 
-__all__ = ["Broker", "Cluster"]
+__all__ = ["Broker", "Cluster", "Security"]
 
 
 def __getattr__(name: str) -> object:
@@ -22,4 +24,8 @@ def __getattr__(name: str) -> object:
         from moldau.testing.cluster import Cluster
 
         return Cluster
+    if name == "Security":
+        from moldau.testing.security import Security
+
+        return Security
     raise AttributeError(name)

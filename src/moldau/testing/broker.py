@@ -7,6 +7,9 @@ By default it runs in a thread of the test's own process (in_thread.py), on an e
 `process=True` it is a child process (in_process.py) that can be killed (kill -9) and restarted on the same
 data.
 
+With `security=Security(folder)` (security.py) it has a listener for each way to log in, an authorizer and
+users; `address` names a listener's port.
+
 The data is in a temporary folder that is removed at the end, unless a folder is given. Ports are reserved
 until `stop` (ports.py) and stay the same over `restart`, so that clients find this broker again and no other.
 """
@@ -19,9 +22,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from moldau.testing.ports import ReservedPort, reserve_port
+
+if TYPE_CHECKING:
+    from moldau.testing.security import Security
 
 DEFAULTS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -36,6 +42,7 @@ Groups form at once, and few internal partitions are made.
 
 START_TIMEOUT_SECONDS = 120.0
 _LOOPBACK = "127.0.0.1"
+SUPER_USER = "admin"
 
 
 class Addresses(NamedTuple):
@@ -81,8 +88,10 @@ class Broker:
         data: Path | str | None = None,
         log: Path | None = None,
         program: Sequence[str] = (),
+        security: Security | None = None,
         **named_settings: object,
     ) -> None:
+        self.security = security
         self.settings: dict[str, str] = dict(DEFAULTS)
         for name, value in {**(settings or {}), **dotted(named_settings)}.items():
             self.settings[name] = as_text(value)
@@ -91,6 +100,7 @@ class Broker:
         self._given_data = Path(data) if data is not None else None
         self._data: Path | None = None
         self._ports: tuple[ReservedPort, ReservedPort] | None = None  # for clients and for HTTP
+        self._secured_ports: dict[str, ReservedPort] = {}  # by listener, of a secured broker
         self._host = self._make_host(process, log, program)
 
     @staticmethod
@@ -131,7 +141,37 @@ class Broker:
             "listeners": f"PLAINTEXT://{_LOOPBACK}:{clients.number}",
             "moldau.http.listener": f"{_LOOPBACK}:{http.number}",
         }
+        if self.security is not None:
+            fixed |= self.security.settings(self._listener_ports(clients))
         return {**fixed, **self.settings}
+
+    def _listener_ports(self, clients: ReservedPort) -> dict[str, int]:
+        from moldau.testing.security import PROTOCOLS
+
+        if not self._secured_ports:
+            self._secured_ports = {name: reserve_port() for name in PROTOCOLS if name != "PLAINTEXT"}
+        ports = {"PLAINTEXT": clients.number}
+        return ports | {name: port.number for name, port in self._secured_ports.items()}
+
+    def address(self, listener: str) -> str:
+        """Where a listener of a secured broker is, as host:port."""
+        if listener == "PLAINTEXT":
+            return self.bootstrap_servers
+        return f"{_LOOPBACK}:{self._secured_ports[listener].number}"
+
+    def admin_settings(self) -> dict[str, Any]:
+        """librdkafka's settings of a client that may do everything."""
+        # librdkafka would log that the broker is gone when a test stops it; only what fails is worth a line.
+        settings: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers, "log_level": 3}
+        if self.security is not None:
+            login = self.security.login("MUTUAL", SUPER_USER)
+            settings |= {"bootstrap.servers": self.address("MUTUAL"), **login.librdkafka()}
+        return settings
+
+    def add_scram_users(self, *names: str) -> None:
+        """Give users of `security` the SCRAM credentials of their passwords; all of them if none is named."""
+        assert self.security is not None
+        self.security.add_scram_users(self.admin_settings(), names)
 
     @property
     def running(self) -> bool:
@@ -146,9 +186,9 @@ class Broker:
         """Stop the broker cleanly and remove its temporary folder."""
         self._host.stop()
         self.bootstrap_servers = self.http_address = ""
-        for port in self._ports or ():
+        for port in (*(self._ports or ()), *self._secured_ports.values()):
             port.release()
-        self._ports = None
+        self._ports, self._secured_ports = None, {}
         if self._data is not None and self._given_data is None:
             shutil.rmtree(self._data, ignore_errors=True)
         self._data = None
@@ -166,8 +206,7 @@ class Broker:
         """Create a topic and wait for it; settings are keywords with underscores for dots."""
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        # librdkafka would log that the broker is gone when a test stops it; only what fails is worth a line.
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 3})
+        admin = AdminClient(self.admin_settings())
         config = {key: as_text(value) for key, value in dotted(settings).items()}
         admin.create_topics([NewTopic(name, partitions, config=config)])[name].result(START_TIMEOUT_SECONDS)
 

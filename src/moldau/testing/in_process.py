@@ -17,6 +17,8 @@ from moldau.testing.broker import START_TIMEOUT_SECONDS, Addresses
 
 STOP_TIMEOUT_SECONDS = 60.0
 LOG_TAIL_BYTES = 4_000
+SECRETS = ("password", "jaas.config", "keystore.key")
+"""How the names of settings end whose values are secret."""
 
 
 class BrokerDidNotStart(RuntimeError):
@@ -26,6 +28,7 @@ class BrokerDidNotStart(RuntimeError):
 class ProcessHost:
     """One child process.
 
+    Secret settings reach it in a file that nobody else can read, for a command line can be read by everybody.
     Its standard error goes to `log`, or to a temporary file; the end is shown when it does not start.
     `program`: the words before `serve`, by default this Python's `moldau`.
     """
@@ -35,6 +38,7 @@ class ProcessHost:
         self._program = [*(program or (sys.executable, "-m", "moldau"))]
         self._child: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
+        self._secrets: IO[str] | None = None
 
     @property
     def pid(self) -> int:
@@ -50,7 +54,7 @@ class ProcessHost:
 
     def start(self, settings: Mapping[str, str]) -> Addresses:
         """Start the broker and wait for its ready line."""
-        words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        words = self._with_secrets(settings)
         # Lives as long as the child, which no block here does.
         self._log = self._log_path.open("a+b") if self._log_path else tempfile.TemporaryFile()  # noqa: SIM115
         self._child = subprocess.Popen(
@@ -61,6 +65,21 @@ class ProcessHost:
         )
         ready = json.loads(self._ready_line(self._child))
         return Addresses(ready["bootstrap_servers"], ready.get("http_address") or "")
+
+    def _with_secrets(self, settings: Mapping[str, str]) -> list[str]:
+        """The command line's words for the settings."""
+        hidden = {name: value for name, value in settings.items() if name.endswith(SECRETS)}
+        shown = [(name, value) for name, value in settings.items() if name not in hidden]
+        words = [word for name, value in shown for word in ("--set", f"{name}={value}")]
+        if not hidden:
+            return words
+        # Lives as long as the child, as its log does.
+        self._secrets = tempfile.NamedTemporaryFile("w", suffix=".properties")  # noqa: SIM115
+        for name, value in hidden.items():
+            escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+            self._secrets.write(f"{name}={escaped}\n")
+        self._secrets.flush()
+        return ["--config", self._secrets.name, *words]
 
     def _ready_line(self, child: subprocess.Popen[bytes]) -> bytes:
         assert child.stdout is not None
@@ -115,6 +134,8 @@ class ProcessHost:
     def _close(self, child: subprocess.Popen[bytes]) -> None:
         if child.stdout is not None:
             child.stdout.close()
-        if self._log is not None:
-            with contextlib.suppress(OSError):
-                self._log.close()
+        for file in (self._log, self._secrets):
+            if file is not None:
+                with contextlib.suppress(OSError):
+                    file.close()
+        self._secrets = None
