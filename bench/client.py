@@ -4,12 +4,12 @@ the end.
 
 from __future__ import annotations
 
-import socket
 import struct
 import time
 from collections.abc import Mapping
 
 from bench import wire
+from bench.login import Connect, plain
 
 
 class RequestFailed(Exception):
@@ -19,9 +19,8 @@ class RequestFailed(Exception):
 class Connection:
     """One socket to the broker on loopback."""
 
-    def __init__(self, port: int, timeout_s: float = 60.0) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, port: int, timeout_s: float = 60.0, connect: Connect = plain) -> None:
+        self.socket = connect(port, timeout_s)
         self._buffer = bytearray(1 << 20)
 
     def __enter__(self) -> Connection:

@@ -11,12 +11,12 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench import apache_kafka, results
 from bench.brokers import KINDS, ApacheKafka, Moldau
-from bench.figures import Figure, Values, all_figures, all_sections
+from bench.figures import CLUSTERS, SECURITY, Figure, Values, all_figures, all_sections
 from bench.proc import machine_time, spin_ms
 
 STOLEN = "stolen_share"
@@ -25,6 +25,8 @@ STOLEN_SHARE_MAX = 0.03
 SPIN_MS_MAX = 22.0
 CLUSTER_FIGURE_S_MAX = 400
 """After so long a figure of a cluster is given up."""
+SECURITY_FIGURE_S_MAX = 150
+"""After so long a figure of a secured broker is given up."""
 
 
 def main() -> None:
@@ -50,15 +52,31 @@ def _add_figure_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
         all_of_it = commands.add_parser(section.name, help=f"{section.title}: all figures {section.name}-*")
         all_of_it.set_defaults(run=lambda arguments, members=members: _measure(members, arguments))
         _add_run_options(all_of_it)
-    clusters = commands.add_parser("clusters", help="all figures of clusters in turn, then the report")
-    clusters.set_defaults(run=_measure_clusters)
-    _add_run_options(clusters)
-    clusters.set_defaults(runs=1, patience=1)
-    clusters.add_argument(
-        "--minutes", type=float, default=22, help="what is not measured by then is left out"
+    _add_group(commands, "clusters", "clusters", CLUSTERS, minutes=22, figure_s_max=CLUSTER_FIGURE_S_MAX)
+    _add_group(
+        commands, "security", "secured brokers", SECURITY, minutes=10, figure_s_max=SECURITY_FIGURE_S_MAX
     )
     report = commands.add_parser("report", help="write the table into docs/benchmarks.md")
     report.set_defaults(run=_report)
+
+
+def _add_group(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    title: str,
+    figures: Sequence[str],
+    *,
+    minutes: float,
+    figure_s_max: int,
+) -> None:
+    """A command that takes several figures, one after the other, and then writes the report."""
+    group = commands.add_parser(name, help=f"all figures of {title} in turn, then the report")
+    group.set_defaults(run=lambda arguments: _measure_group(figures, figure_s_max, arguments))
+    _add_run_options(group)
+    group.set_defaults(runs=1, patience=1)
+    group.add_argument(
+        "--minutes", type=float, default=minutes, help="what is not measured by then is left out"
+    )
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -89,17 +107,20 @@ def _measure(figures: list[Figure], arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _measure_clusters(arguments: argparse.Namespace) -> int:
+class GaveUp(BaseException):
+    """A figure took too long. Not an Exception, lest a part of a figure take it for a failure of its own."""
+
+
+def _measure_group(names: Sequence[str], figure_s_max: int, arguments: argparse.Namespace) -> int:
     """One figure after the other; one that fails or takes too long does not stop the others."""
-    from bench.figures import CLUSTERS
 
     def give_up(number: int, frame: object) -> None:
-        raise TimeoutError(f"gave it up ({signal.Signals(number).name})")
+        raise GaveUp(f"gave it up ({signal.Signals(number).name})")
 
     signal.signal(signal.SIGALRM, give_up)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(f"ended by signal {number}"))
     figures, failed, began = all_figures(), [], time.monotonic()
-    for name in CLUSTERS:
+    for name in names:
         for kind in arguments.brokers.split(","):
             left_s = int(began + arguments.minutes * 60 - time.monotonic())
             print(f"{(time.monotonic() - began) / 60:4.1f} min: {name} {kind}", flush=True)
@@ -107,10 +128,10 @@ def _measure_clusters(arguments: argparse.Namespace) -> int:
                 failed.append(f"{name} {kind} (no time left)")
                 continue
             only = argparse.Namespace(**{**vars(arguments), "brokers": kind})
-            signal.alarm(min(left_s, CLUSTER_FIGURE_S_MAX * arguments.runs))
+            signal.alarm(min(left_s, figure_s_max * arguments.runs))
             try:
                 _measure([figures[name]], only)
-            except Exception:
+            except (Exception, GaveUp):
                 traceback.print_exc()
                 failed.append(f"{name} {kind}")
             finally:

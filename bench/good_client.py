@@ -1,6 +1,7 @@
 """A client that does small round trips at a steady pace and notes how long each takes.
 
     python -m bench.good_client kafka PORT TOPIC    a record in, the same record out
+    python -m bench.good_client tls PORT TOPIC CA   the same over TLS; CA: the file of the authority
     python -m bench.good_client http PORT           GET /health, each on a connection of its own
 
 A process of its own, so that it waits for the broker only, and not for the load beside it. A round trip is
@@ -21,9 +22,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from bench import wire
 from bench.client import Connection, RequestFailed
+from bench.login import Connect, connector, plain
+from moldau.testing.security import Login
 
 KAFKA_EVERY_S = 0.01
 HTTP_EVERY_S = 0.2
@@ -35,8 +39,8 @@ _VALUE = bytes(100)
 class RoundTrip:
     """One record produced and fetched again, on one connection."""
 
-    def __init__(self, port: int, topic: str) -> None:
-        self._port, self._topic = port, topic
+    def __init__(self, port: int, topic: str, connect: Connect = plain) -> None:
+        self._port, self._topic, self._connect = port, topic, connect
         self._request = wire.produce(topic, wire.batch([_VALUE]))
         self._connection: Connection | None = None
 
@@ -52,7 +56,7 @@ class RoundTrip:
 
     def _go(self) -> None:
         if self._connection is None:
-            self._connection = Connection(self._port, TIMEOUT_S)
+            self._connection = Connection(self._port, TIMEOUT_S, self._connect)
         answer = self._connection.call(self._request)
         error, offset = struct.unpack_from(">hq", answer, wire.produce_error_at(self._topic))
         if error:
@@ -123,5 +127,8 @@ if __name__ == "__main__":
     kind, port_text, *rest = sys.argv[1:]
     if kind == "http":
         run(lambda: health(int(port_text)), HTTP_EVERY_S)
+    elif kind == "tls":
+        over_tls = connector(Login("SSL", Path(rest[1])))
+        run(RoundTrip(int(port_text), rest[0], over_tls), KAFKA_EVERY_S)
     else:
         run(RoundTrip(int(port_text), rest[0]), KAFKA_EVERY_S)

@@ -1,6 +1,7 @@
 """Load generators of one thread on raw sockets; they cost the machine little, and count instead of timing.
 
 closed_loop     so many connections, each with one small request in flight
+closed_loop_tls the same over TLS
 stream_batches  one connection, ready-made produce requests of about a mebibyte, a few in flight
 stream_fetches  one connection, fetches one after the other from an offset on
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Mapping
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 
 from bench import wire
 from bench.client import Connection, RequestFailed
+from bench.login import Connect, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,59 @@ def closed_loop_over(requests: Mapping[int, bytes], topic: str, connections: int
     return Load(done, 0, took)
 
 
-def stream_batches(port: int, topic: str, batch: bytes, total_bytes: int, in_flight_max: int = 4) -> Load:
+def closed_loop_tls(
+    port: int, topic: str, request: bytes, connections: int, seconds: float, connect: Connect
+) -> Load:
+    """As `closed_loop`, over connections of another kind. An answer may come in several TLS records."""
+    size, error_at = wire.produce_response_bytes(topic), wire.produce_error_at(topic)
+    poller = select.epoll()
+    sockets, answers = {}, {}
+    for _ in range(connections):
+        one = connect(port, 30)
+        one.setblocking(False)
+        poller.register(one.fileno(), select.EPOLLIN)
+        sockets[one.fileno()], answers[one.fileno()] = one, b""
+    began = time.monotonic()
+    ends = began + seconds
+    for one in sockets.values():
+        one.send(request)
+    in_flight, done, sending = len(sockets), 0, True
+    while in_flight:
+        if sending and time.monotonic() > ends:
+            sending = False
+        for descriptor, _ in poller.poll(30):
+            one, answer = sockets[descriptor], answers[descriptor]
+            try:
+                while len(answer) < size:
+                    piece = one.recv(65536)
+                    if not piece:
+                        raise RequestFailed("the broker closed a connection")
+                    answer += piece
+            except (ssl.SSLWantReadError, BlockingIOError):
+                answers[descriptor] = answer
+                continue
+            answers[descriptor] = b""
+            if len(answer) != size or answer[error_at : error_at + 2] != b"\0\0":
+                raise RequestFailed(f"unexpected answer to Produce: {answer[:60].hex()}")
+            done += 1
+            if sending:
+                one.send(request)
+            else:
+                in_flight -= 1
+    took = time.monotonic() - began
+    for one in sockets.values():
+        one.close()
+    return Load(done, 0, took)
+
+
+def stream_batches(
+    port: int, topic: str, batch: bytes, total_bytes: int, in_flight_max: int = 4, connect: Connect = plain
+) -> Load:
     """Produce the same batch until so many bytes are written."""
     request = wire.produce(topic, batch)
     count = max(1, total_bytes // len(batch))
     error_at = wire.produce_error_at(topic)
-    with Connection(port) as connection:
+    with Connection(port, connect=connect) as connection:
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
         began = time.monotonic()
         sent = answered = 0
@@ -90,13 +140,18 @@ def stream_batches(port: int, topic: str, batch: bytes, total_bytes: int, in_fli
 
 
 def stream_fetches(
-    port: int, topic: str, first_offset: int, total_bytes: int, max_bytes: int = 1 << 20
+    port: int,
+    topic: str,
+    first_offset: int,
+    total_bytes: int,
+    max_bytes: int = 1 << 20,
+    connect: Connect = plain,
 ) -> Load:
     """Fetch from an offset on, reading each answer's last batch header to know the next offset."""
     records_at = wire.fetch_records_at(topic)
     requests = got = 0
     offset = first_offset
-    with Connection(port) as connection:
+    with Connection(port, connect=connect) as connection:
         began = time.monotonic()
         while got < total_bytes:
             answer = connection.call(wire.fetch(topic, offset, max_bytes))

@@ -9,7 +9,9 @@ controller, over TLS with certificates, because its authorizer asks there too wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +116,29 @@ def write_settings(path: Path, settings: Mapping[str, str]) -> Path:
     lines = (f"{name}={value.replace(chr(92), chr(92) * 2)}\n" for name, value in settings.items())
     path.write_text("".join(lines))
     return path
+
+
+@contextlib.contextmanager
+def running(start: Callable[..., BrokerProcess], *listeners: str, **more: Any) -> Iterator[SecuredProcess]:
+    """A secured broker with new certificates, started; nothing is left of it afterwards."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        secured(start(), Security(Path(folder)), *listeners, **more) as broker,
+    ):
+        assert isinstance(broker, SecuredProcess)
+        yield broker
+
+
+def gathered(parts: Mapping[str, Callable[[], Mapping[str, float]]]) -> dict[str, float]:
+    """The values of all parts. One that fails is printed and left out; if all fail, so does this."""
+    values: dict[str, float] = {}
+    failures: list[Exception] = []
+    for name, part in parts.items():
+        try:
+            values |= part()
+        except Exception as error:
+            print(f"  {name} failed: {type(error).__name__}: {error}", flush=True)
+            failures.append(error)
+    if not values:
+        raise failures[0]
+    return values

@@ -79,6 +79,11 @@ def all_figures() -> dict[str, Figure]:
         partitions,
         pipelines,
         requests,
+        security_acls,
+        security_connections,
+        security_logins,
+        security_requests,
+        security_throughput,
         startup,
         throughput,
         tools,
@@ -102,6 +107,11 @@ def all_figures() -> dict[str, Figure]:
         cluster_lost_leaders,
         cluster_catch_up,
         cluster_scale,
+        security_throughput,
+        security_requests,
+        security_logins,
+        security_acls,
+        security_connections,
         pipelines,
         kit_consume,
         kit_table,
@@ -120,6 +130,15 @@ CLUSTERS = (
     "cluster-lost-leaders",
 )
 """Figures of whole clusters, in the order in which `python -m bench clusters` takes them."""
+
+SECURITY = (
+    "security-throughput",
+    "security-requests",
+    "security-logins",
+    "security-acls",
+    "security-connections",
+)
+"""Figures of secured brokers, in the order in which `python -m bench security` takes them."""
 
 
 def all_sections() -> dict[str, Section]:
