@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from moldau.peers.broker_peers import BrokerPeers
     from moldau.peers.round_trip import RoundTrips
     from moldau.replication.following.replica_fetcher import ReplicaFetcher
+    from moldau.security.login.logins import Logins
     from moldau.server.monitoring import Monitoring
 
 log = logging.getLogger("moldau.node")
@@ -541,15 +542,28 @@ class Node:
             side_worker=self.side_worker,
         )
         self.broker.verifications = Verifications(self.broker)
+        self.logins = self._make_logins()
         self._stops.append(("listeners", self._close_listeners))
         found_at = endpoints(self.listeners.all, self.static.broker, host.network.name)
         await self.controller.register(
             found_at, settings.broker_rack, self.logs.previous_broker_epoch, self.logs.directory_ids
         )
         self.fetcher.begin()
-        await self.listeners.serve(settings, Dispatch(self.broker))
+        await self.listeners.serve(settings, Dispatch(self.broker, self.logins))
         if settings.moldau_health_round_trip_interval_ms:
             self._begin_round_trips(settings.moldau_health_round_trip_interval_ms)
+
+    def _make_logins(self) -> "Logins | None":
+        """The logins of listeners with SASL. SettingError: a mechanism lacks something."""
+        names = [each.name for each in self.listeners.all if each.security_protocol.startswith("SASL_")]
+        if not names:
+            return None
+        from moldau.security.login.logins import Logins
+
+        logins = Logins(self.settings, self.host.clock, self.host.random)
+        for name in names:
+            logins.offered(name)
+        return logins
 
     def _begin_round_trips(self, interval_ms: int) -> None:
         from moldau.peers.round_trip import RoundTrips

@@ -1,8 +1,8 @@
-"""SaslAuthenticate, versions 0-2: one step of a SASL exchange. On a listener without SASL:
-ILLEGAL_SASL_STATE, as in Kafka.
+"""SaslAuthenticate, versions 0-2: one step of a SASL exchange. On a listener without SASL, and from a client
+that is logged in: ILLEGAL_SASL_STATE, as in Kafka.
 
     v1  the session's lifetime (KIP-368)      v2  flexible
-Not here: listeners with SASL, which this version does not serve.
+Not here: logins and re-authentication (security/login/exchange.py), which come before the handlers.
 """
 
 from moldau.handlers.broker import Broker, RequestContext
@@ -15,8 +15,9 @@ from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, 
 def sasl_authenticate(
     broker: Broker, context: RequestContext, request: SaslAuthenticateRequest
 ) -> SaslAuthenticateResponse:
-    listener = context.session.listener
-    return SaslAuthenticateResponse(
-        error_code=ErrorCode.ILLEGAL_SASL_STATE,
-        error_message=f"SaslAuthenticate was sent to the listener {listener}, which has no SASL.",
-    )
+    session = context.session
+    if session.authenticated_ms is not None:
+        message = "SaslAuthenticate was sent by a client that is logged in."
+    else:
+        message = f"SaslAuthenticate was sent to the listener {session.listener}, which has no SASL."
+    return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=message)

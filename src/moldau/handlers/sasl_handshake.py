@@ -1,8 +1,8 @@
-"""SaslHandshake, versions 0-1: choose a SASL mechanism. On a listener without SASL: ILLEGAL_SASL_STATE, as in
-Kafka.
+"""SaslHandshake, versions 0-1: choose a SASL mechanism. On a listener without SASL, and from a client that is
+logged in for good: ILLEGAL_SASL_STATE, as in Kafka.
 
     v1  SaslAuthenticate requests follow; after v0, bare tokens
-Not here: listeners with SASL, which this version does not serve.
+Not here: logins and re-authentication (security/login/exchange.py), which come before the handlers.
 """
 
 from moldau.handlers.broker import Broker, RequestContext

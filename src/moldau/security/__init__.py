@@ -1,1 +1,1 @@
-"""Who may do what. Empty until SASL, TLS and ACLs arrive: every client is User:ANONYMOUS and may do all."""
+"""Who a client is and what it may do. `login/`: SASL."""

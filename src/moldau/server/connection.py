@@ -59,6 +59,13 @@ class Dispatcher(Protocol):
     def other_protocol(self, connection: "Connection", first_bytes: bytes) -> None:
         """The bytes are not a Kafka frame: log that, and tell the client if its protocol allows."""
 
+    @property
+    def takes_empty_frames(self) -> bool:
+        """Whether a frame of no bytes is one."""
+
+    def connected(self, connection: "Connection") -> "Dispatcher":
+        """What handles the frames of a new connection: this, or its login first."""
+
 
 class PeerError(Exception):
     """The client broke the protocol; it is disconnected, which is logged once for each kind of error."""
@@ -90,6 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         "closed",
         "consuming",
         "dispatcher",
+        "frame_bytes_max",
         "handled_bytes",
         "idle_tick",
         "listener",
@@ -108,6 +116,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: "Listener", dispatcher: Dispatcher) -> None:
         self.listener = listener
         self.dispatcher = dispatcher
+        self.frame_bytes_max = listener.frame_bytes_max
         self.session = Session(listener.name, listener.security_protocol)
         self.transport: asyncio.Transport | None = None
         self.queue: deque[Slot] = deque()
@@ -144,6 +153,8 @@ class Connection(asyncio.BufferedProtocol):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if not self.listener.admit(self):
             self.close()
+            return
+        self.dispatcher = self.dispatcher.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -210,7 +221,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while end - position >= 4 and not (self.blocked or self.write_paused or self.closed):
                 (size_bytes,) = _FRAME_SIZE(view, position)
-                if not 0 < size_bytes <= self.listener.frame_bytes_max:
+                if not 0 < size_bytes <= self.frame_bytes_max and (
+                    size_bytes or not dispatcher.takes_empty_frames
+                ):
                     dispatcher.other_protocol(self, bytes(view[position : min(end, position + 64)]))
                     position = end
                     break
@@ -317,7 +330,7 @@ class Connection(asyncio.BufferedProtocol):
         held_back = self.blocked or self.write_paused
         size_bytes = count
         if not held_back:
-            size_bytes = size_for(rest, count, self.listener.frame_bytes_max, self.bulk)
+            size_bytes = size_for(rest, count, self.frame_bytes_max, self.bulk)
         if size_bytes > SMALL_BYTES:
             self.charged = True
             if held_back or not self.listener.requests.ask(self, size_bytes):
@@ -329,7 +342,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pause()
 
     def _wanted_bytes(self, own: FrameBuffer) -> int:
-        return size_for(own.data, own.end, self.listener.frame_bytes_max, self.bulk)
+        return size_for(own.data, own.end, self.frame_bytes_max, self.bulk)
 
     def _grow(self, own: FrameBuffer) -> None:
         size_bytes = self._wanted_bytes(own)

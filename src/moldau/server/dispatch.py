@@ -32,7 +32,7 @@ from collections.abc import Awaitable, Coroutine, Generator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import GeneratorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.core.slow_lane import NotWanted, Slices
 from moldau.handlers.api_versions import advertised
@@ -46,7 +46,10 @@ from moldau.protocol.frames import frame_response, parse_request_header, respons
 from moldau.protocol.hot_produce import ManyRows
 from moldau.protocol.release import release
 from moldau.protocol.wire import MalformedMessage
-from moldau.server.connection import REPEATED, Connection, Parts, PeerError
+from moldau.server.connection import REPEATED, Connection, Dispatcher, Parts, PeerError
+
+if TYPE_CHECKING:
+    from moldau.security.login.logins import Logins
 
 log = logging.getLogger("moldau.server")
 
@@ -115,13 +118,26 @@ def _body_offset(session: Session, view: memoryview, flexible: bool) -> int:
 class Dispatch:
     """Hands each frame to its handler."""
 
-    def __init__(self, broker: Broker) -> None:
+    takes_empty_frames = False
+
+    def __init__(self, broker: Broker, logins: "Logins | None" = None) -> None:
+        """`logins`: of the listeners with SASL."""
         self._broker = broker
+        self._logins = logins
         self._tasks: set[asyncio.Future[Any]] = set()
         self.counts = broker.request_counts
         self._times = broker.request_times
         self._now_us = broker.request_times.now_us
         self._allowance = broker.allowance
+
+    def connected(self, connection: Connection) -> Dispatcher:
+        """This serves a new connection; where the listener has SASL, after the client has logged in."""
+        if not connection.session.security_protocol.startswith("SASL_"):
+            return self
+        from moldau.server.login_gate import LoginGate
+
+        assert self._logins is not None
+        return LoginGate(connection, self._broker, self._logins, self)
 
     def request(self, connection: Connection, view: memoryview, position: int, end: int) -> Parts | None:
         """Serve the frame whose size field stands at `position` in the view; every request passes here."""

@@ -138,6 +138,11 @@ class Listener:
         host = connection.session.client_host
         self._say.warning((host, kind), "closed the connection of %s: it sent %s", host, sentence)
 
+    def login_failed(self, connection: Connection, reason: str) -> None:
+        """Log once for each host and reason that a login failed."""
+        host = connection.session.client_host
+        self._say.warning((host, reason), "a login from %s on %s failed: %s", host, self.name, reason)
+
     def held_too_long(self, connection: Connection, sentence: str) -> None:
         """Log that a connection is closed because of the memory it holds."""
         host = connection.session.client_host

@@ -64,6 +64,7 @@ class FakeListener:
     frame_bytes_max = 100_000_000
 
     def __init__(self, limit_bytes: int = -1) -> None:
+        self.failed_logins: list[str] = []
         self.failures: list[str] = []
         self.closed_for_memory: list[tuple[Connection, str]] = []
         self.gone = 0
@@ -89,12 +90,17 @@ class FakeListener:
     def held_too_long(self, connection: Connection, sentence: str) -> None:
         self.closed_for_memory.append((connection, sentence))
 
+    def login_failed(self, connection: Connection, reason: str) -> None:
+        self.failed_logins.append(reason)
+
     def peer_failed(self, connection: Connection, kind: str, sentence: str) -> None:
         self.failures.append(sentence)
 
 
 class Script:
     """Answers by the first byte: e echo, p park, b park and block, n block and fill, else a PeerError."""
+
+    takes_empty_frames = False
 
     def __init__(self) -> None:
         self.slots: list[tuple[bytes, Slot]] = []

@@ -125,7 +125,6 @@ class NetworkSettings(SettingsObject):
         100,
         "How long the close of a connection that failed to authenticate is put off.",
         at_least(0),
-        effective=False,
     )
     socket_connection_setup_timeout_ms: int = long(
         10_000, "How long a connection to another broker may take to be made, in milliseconds.", at_least(1)

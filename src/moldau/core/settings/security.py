@@ -60,10 +60,10 @@ class SecuritySettings(SettingsObject):
         "DEFAULT", "How a certificate's name becomes a user name.", effective=False
     )
     sasl_enabled_mechanisms: tuple[str, ...] = listing(
-        ("GSSAPI",), "The SASL mechanisms offered.", scope=_BROKER, effective=False
+        ("GSSAPI",), "The SASL mechanisms offered.", scope=_BROKER
     )
     sasl_jaas_config: str | None = text(
-        None, "Credentials in the syntax of JAAS.", kind=Kind.PASSWORD, scope=_BROKER, effective=False
+        None, "Credentials in the syntax of JAAS.", kind=Kind.PASSWORD, scope=_BROKER
     )
     sasl_mechanism_inter_broker_protocol: str = text(
         "GSSAPI", "The SASL mechanism among brokers.", scope=_BROKER, effective=False
@@ -86,7 +86,7 @@ class SecuritySettings(SettingsObject):
         30, "How far clocks may differ, in seconds.", effective=False
     )
     connections_max_reauth_ms: int = long(
-        0, "After how many milliseconds a client must authenticate anew (KIP-368); 0: never.", effective=False
+        0, "After how many milliseconds a client must authenticate anew (KIP-368); 0: never."
     )
     authorizer_class_name: str = text("", "The authorizer class; empty: no authorization.", effective=False)
     super_users: str = text("", "Super users: User:name, separated by semicolons.", effective=False)
@@ -253,9 +253,7 @@ class SecuritySettings(SettingsObject):
     sasl_server_callback_handler_class: str | None = text(
         None, "The class that checks credentials.", kind=Kind.CLASS, effective=False
     )
-    sasl_server_max_receive_size: int = integer(
-        524_288, "The most bytes of one step of a SASL exchange.", effective=False
-    )
+    sasl_server_max_receive_size: int = integer(524_288, "The most bytes of one step of a SASL exchange.")
     security_providers: str | None = text(None, "Classes that add Java security providers.", effective=False)
     ssl_allow_dn_changes: bool = boolean(
         False, "Whether a new certificate may have another distinguished name.", effective=False

@@ -1,0 +1,125 @@
+"""Which SASL mechanisms a listener offers, made from its settings; limits and counts of logins.
+
+Mechanisms are made once for the settings in effect. A change of dynamic settings (`sasl.jaas.config`,
+`sasl.enabled.mechanisms`) makes them anew: logins that begin afterwards see it, clients that are logged in
+stay so until they re-authenticate, as in Kafka.
+
+`MAKERS` is the table of mechanisms: each takes what it needs of `Parts`, and returns the function that begins
+a login. SettingError says what is missing.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from moldau.core.clock import Clock
+from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.rows import SettingError
+from moldau.credentials.jaas import JaasEntry, JaasError, parse_jaas
+from moldau.security.login.plain import PlainUsers
+from moldau.security.login.steps import Begin, Offer
+
+log = logging.getLogger("moldau.security")
+
+
+class Parts(NamedTuple):
+    """What a mechanism may be made of. `jaas`: the entry of this listener and mechanism, if there is one."""
+
+    listener: str
+    mechanism: str
+    settings: BrokerSettings
+    jaas: JaasEntry | None
+    clock: Clock
+    source: random.Random
+
+
+@dataclass(slots=True)
+class LoginCounts:
+    """How many logins there were since the start."""
+
+    succeeded: int = 0
+    failed: int = 0
+    renewed: int = 0
+    expired: int = 0
+    """Connections closed because their login had ended."""
+
+
+class Logins:
+    """The logins of a broker's listeners."""
+
+    def __init__(self, settings: Callable[[], BrokerSettings], clock: Clock, source: random.Random) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._random = source
+        self._offered: dict[str, tuple[BrokerSettings, Mapping[str, Offer]]] = {}
+        self.counts = LoginCounts()
+
+    def offered(self, listener: str) -> Mapping[str, Offer]:
+        """The mechanisms of a listener, by name. SettingError when one cannot be made at the start; after a
+        change of settings that cannot be carried out, those from before stay."""
+        settings = self._settings()
+        known = self._offered.get(listener)
+        if known is not None and known[0] is settings:
+            return known[1]
+        try:
+            names = settings.sasl_enabled_mechanisms
+            offers: Mapping[str, Offer] = {name: self._offer(listener, name, settings) for name in names}
+        except SettingError as error:
+            if known is None:
+                raise
+            log.warning("the listener %s offers the SASL mechanisms from before: %s", listener, error)
+            offers = known[1]
+        self._offered[listener] = (settings, offers)
+        return offers
+
+    def _offer(self, listener: str, name: str, settings: BrokerSettings) -> Offer:
+        maker = MAKERS.get(name)
+        if maker is None:
+            raise SettingError(
+                "sasl.enabled.mechanisms",
+                f"sasl.enabled.mechanisms of the listener {listener} names {name}, which is not served; "
+                f"there are {', '.join(MAKERS)}",
+            )
+        jaas = _jaas(settings.sasl_jaas_config, "sasl.jaas.config")
+        begin = maker(Parts(listener, name, settings, jaas, self._clock, self._random))
+        return Offer(begin, settings.connections_max_reauth_ms)
+
+    def receive_bytes_max(self) -> int:
+        """The longest frame before a login."""
+        return self._settings().sasl_server_max_receive_size
+
+    def delay_ms(self) -> int:
+        """How long after a failed login its answer is sent."""
+        return self._settings().connection_failed_authentication_delay_ms
+
+
+def _jaas(text: str | None, setting: str) -> JaasEntry | None:
+    if not text:
+        return None
+    try:
+        return parse_jaas(text)
+    except JaasError as error:
+        raise SettingError(setting, f"{setting} cannot be read: {error}") from None
+
+
+_PLAIN_MODULE = "PlainLoginModule"
+_USER_PREFIX = "user_"
+
+
+def _plain(parts: Parts) -> Begin:
+    jaas = parts.jaas
+    if jaas is None or jaas.module_name != _PLAIN_MODULE:
+        raise SettingError(
+            "sasl.jaas.config",
+            f"the listener {parts.listener} offers PLAIN, and has no users for it: set "
+            f"listener.name.{parts.listener.lower()}.plain.sasl.jaas.config="
+            'org.apache.kafka.common.security.plain.PlainLoginModule required user_NAME="PASSWORD";',
+        )
+    options = jaas.options.items()
+    users = {name[len(_USER_PREFIX) :]: value for name, value in options if name.startswith(_USER_PREFIX)}
+    return PlainUsers(users, parts.source).begin
+
+
+MAKERS: Mapping[str, Callable[[Parts], Begin]] = {"PLAIN": _plain}
