@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from client_model import Client, Member, eventually
 from client_steady import AgentSteady, Steady, steady
 from conftest import CLIENT_NAMES, KIND, OLD_JAVA, SETTINGS, make_client
 
+from moldau.records.batch import iter_batches
 from moldau.testing import Cluster
 
 pytestmark = [
@@ -153,11 +154,30 @@ def test_a_client_outlives_its_leaders_and_its_coordinator(
     assert len(one.acknowledged) > 100
     assert not set(one.acknowledged) - set(one.read), "acknowledged and not read by its group"
     reader = make_client("confluent", cluster.bootstrap_servers, tmp_path)
-    there = Counter(
-        (each.value or b"").decode() for each in reader.read({one.topic: len(one.acknowledged)})[one.topic]
-    )
-    assert not set(one.acknowledged) - set(there)
-    assert [value for value, count in there.items() if count > 1] == []
+    found = reader.read({one.topic: len(one.acknowledged)})[one.topic]
+    places: defaultdict[str, set[tuple[int, int]]] = defaultdict(
+        set
+    )  # of each value: a reader may repeat one
+    for each in found:
+        places[(each.value or b"").decode()].add((each.partition, each.offset))
+    assert not set(one.acknowledged) - set(places)
+    twice = {value: sorted(where) for value, where in places.items() if len(where) > 1}
+    assert not twice, "\n".join([f"{twice}", *(_batches(cluster, one.topic, at) for at in twice.values())])
+
+
+def _batches(cluster: Cluster, topic: str, places: list[tuple[int, int]]) -> str:
+    """Who wrote them: the batches at these partitions and offsets."""
+    lines = []
+    for partition, offset in places:
+        folder = cluster.log_folder(cluster.leader_of(topic, partition)) / f"{topic}-{partition}"
+        data = b"".join(file.read_bytes() for file in sorted(folder.glob("*.log")))
+        lines += [
+            f"{topic}-{partition} at {one.base_offset}: id {one.producer_id}, epoch {one.producer_epoch}, "
+            f"sequence {one.base_sequence}, in leader epoch {one.leader_epoch}"
+            for one in iter_batches(data, allow_partial_tail=True)
+            if one.base_offset <= offset <= one.last_offset
+        ]
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("name", ["java", OLD_JAVA])
