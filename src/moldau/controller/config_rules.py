@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from moldau.controller.decision import Refusal
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.group import GroupSettings
+from moldau.core.settings.prefixed import RENEWED, changes_live, row_of
 from moldau.core.settings.rows import Scope, SettingError
 from moldau.core.settings.topic import REMOVED, TopicSettings
 from moldau.protocol.errors import ErrorCode
@@ -70,17 +71,20 @@ def check_broker_configs(configs: Mapping[str, str], names: Iterable[str], *, fo
     """
     # Removing an unknown name is allowed: it may have been stored by another version.
     names = [name for name in names if name in configs or name in BrokerSettings.ROWS]
+    rows = {name: row for name in names if (row := row_of(name)) is not None}
     for name in names:
-        if name not in BrokerSettings.ROWS:
+        if name not in rows:
             raise _bad_request(f"Unknown broker config name: {name}{_suggestion(name, BrokerSettings.ROWS)}")
-    read_only = sorted(name for name in names if BrokerSettings.ROWS[name].scope is Scope.READ_ONLY)
+    read_only = sorted(name for name in names if not changes_live(name))
     if read_only:
         raise _bad_request(
             f"Cannot update these configs dynamically: {', '.join(read_only)} (they are read when the "
             "broker starts)"
         )
     if for_all:
-        single = sorted(name for name in names if BrokerSettings.ROWS[name].scope is Scope.PER_BROKER)
+        single = sorted(
+            name for name in names if rows[name].scope is Scope.PER_BROKER or rows[name].name in RENEWED
+        )
         if single:
             raise _bad_request(
                 f"Cannot update these configs at default cluster level, only per broker: {', '.join(single)}"
@@ -88,7 +92,7 @@ def check_broker_configs(configs: Mapping[str, str], names: Iterable[str], *, fo
     for name in names:
         if name in configs:
             try:
-                BrokerSettings.ROWS[name].parse(configs[name])
+                rows[name].parse(configs[name])
             except SettingError as error:
                 raise _bad_request(error.sentence) from None
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.group import GroupSettings
+from moldau.core.settings.prefixed import is_prefixed
 from moldau.core.settings.rows import Scope, Setting
 from moldau.core.settings.table import SettingsObject
 from moldau.core.settings.topic import TopicSettings
@@ -36,7 +37,11 @@ def effective_broker_settings(image: Image, static: BrokerSettings, node_id: int
     if known is not None and known[0] is for_all and known[1] is for_one:
         settings: BrokerSettings = known[2]
         return settings
-    settings = static.replace(**_parsed(BrokerSettings.ROWS, {**for_all, **for_one}, dynamic_only=True))
+    dynamic = {**for_all, **for_one}
+    settings = static.replace(
+        prefixed={**static.prefixed, **{name: dynamic[name] for name in dynamic if is_prefixed(name)}},
+        **_parsed(BrokerSettings.ROWS, dynamic, dynamic_only=True),
+    )
     static.remember(("effective", node_id), (for_all, for_one, settings))
     return settings
 

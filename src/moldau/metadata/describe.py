@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.prefixed import changes_live, row_of
 from moldau.core.settings.rows import Kind, Scope, Setting
 from moldau.core.settings.sources import StaticSettings
 from moldau.core.settings.table import SettingsObject
@@ -104,14 +105,32 @@ def describe_broker(image: Image, static: StaticSettings, node_id: int) -> list[
         if all(synonym.name != row.name for synonym in synonyms):
             synonyms = ()  # an unset log.retention.ms is unset, whatever log.retention.hours says
         entries.append(_entry(row, settings, synonyms, read_only=row.scope is Scope.READ_ONLY))
-    return entries
+    return entries + [_prefixed(name, layers) for name in settings.prefixed]
+
+
+def _prefixed(name: str, layers: "_Layers") -> Entry:
+    """A setting of one listener. One without a row is taken for a secret, as in Kafka."""
+    row = row_of(name)
+    sensitive = row is None or row.sensitive
+    found = [(texts[name], source) for texts, source in layers if name in texts]
+    synonyms = tuple(Synonym(name, None if sensitive else text, source) for text, source in found)
+    return Entry(
+        name,
+        None if sensitive else found[0][0],
+        not changes_live(name),
+        found[0][1],
+        sensitive,
+        synonyms,
+        Kind.PASSWORD if row is None else row.kind,
+        "" if row is None else row.help,
+    )
 
 
 def describe_broker_defaults(image: Image) -> list[Entry]:
     """The dynamic settings for all brokers: only those that are set."""
     entries = []
     for name, value in image.configs.get(DEFAULT_BROKER, NOTHING).items():
-        row = BrokerSettings.ROWS.get(name)
+        row = row_of(name)
         if row is None:
             continue
         shown = None if row.sensitive else value
@@ -120,7 +139,7 @@ def describe_broker_defaults(image: Image) -> list[Entry]:
             Entry(
                 name,
                 shown,
-                row.scope is Scope.READ_ONLY,
+                not changes_live(name),
                 Source.DYNAMIC_DEFAULT_BROKER,
                 row.sensitive,
                 (synonym,),

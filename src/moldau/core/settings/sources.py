@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from moldau.core.settings.broker import OPEN_PREFIXES, REMOVED_NAMES, REMOVED_PREFIXES, BrokerSettings
+from moldau.core.settings.prefixed import check_prefixed, is_prefixed, row_of
 from moldau.core.settings.properties import parse_properties
 from moldau.core.settings.rows import SettingError
 from moldau.core.settings.table import parse_all
@@ -70,7 +71,7 @@ class StaticSettings:
             value = broker.get(name)
             if value != row.default and (text := row.text(value)) is not None:
                 texts[name] = text
-        return cls(broker, texts)
+        return cls(broker, {**texts, **broker.prefixed})
 
 
 def load(
@@ -127,12 +128,17 @@ def from_overrides(overrides: Iterable[str]) -> dict[str, str]:
 def from_texts(texts: Mapping[str, str], environment: Mapping[str, str] | None = None) -> StaticSettings:
     """Static settings from (name, text) pairs of any origin; `environment` is what `${env:...}` names."""
     known: dict[str, str] = {}
+    prefixed: dict[str, str] = {}
     warnings: list[str] = []
     if any("${" in value for value in texts.values()):
         texts, warnings = _filled_in(texts, environment or {})
     for name, value in texts.items():
         if name in BrokerSettings.ROWS:
             known[name] = value
+        elif is_prefixed(name):
+            prefixed[name] = value
+            if row_of(name) is None:
+                warnings.append(_warning(name))
         elif name.startswith("config.providers."):
             continue
         else:
@@ -148,7 +154,11 @@ def from_texts(texts: Mapping[str, str], environment: Mapping[str, str] | None =
         for name in given
         if name.startswith(("ssl.", "sasl.", "authorizer.")) and not BrokerSettings.ROWS[name].effective
     ]
-    return StaticSettings(parse_all(BrokerSettings, given.items()), given, tuple(warnings))
+    check_prefixed(prefixed)
+    broker = parse_all(BrokerSettings, given.items())
+    if prefixed:
+        broker = broker.replace(prefixed=prefixed)
+    return StaticSettings(broker, {**given, **prefixed}, tuple(warnings))
 
 
 def _filled_in(texts: Mapping[str, str], environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:

@@ -123,17 +123,19 @@ def listing(
 
 class SettingsObject:
     """What every settings object can do. `memo` holds what was derived from the object, which never
-    changes."""
+    changes; `prefixed` the texts of settings that hold for one listener only, by full name (prefixed.py)."""
 
-    __slots__ = ("memo",)
+    __slots__ = ("memo", "prefixed")
     memo: dict[Any, Any]
+    prefixed: Mapping[str, str]
     ROWS: ClassVar[Mapping[str, Setting]] = {}
     _ATTRIBUTES: ClassVar[Mapping[str, Setting]] = {}
     _DEFAULTS: ClassVar[tuple[tuple[str, Any], ...]] = ()
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, *, prefixed: Mapping[str, str] | None = None, **values: Any) -> None:
         assign = object.__setattr__
         assign(self, "memo", {})
+        assign(self, "prefixed", prefixed or {})
         for attribute, default in self._DEFAULTS:
             assign(self, attribute, default)
         for attribute, value in values.items():
@@ -150,7 +152,7 @@ class SettingsObject:
     def replace(self, **changes: Any) -> Self:
         """A copy with these attributes changed."""
         values = {attribute: getattr(self, attribute) for attribute in self._ATTRIBUTES}
-        return type(self)(**{**values, **changes})
+        return type(self)(**{"prefixed": self.prefixed, **values, **changes})
 
     def remember(self, key: Any, value: Any) -> None:
         """Keep what was derived from this object in `memo`, which is emptied when it grows too long."""
@@ -165,7 +167,9 @@ class SettingsObject:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, a) == getattr(other, a) for a in self._ATTRIBUTES)
+        return self.prefixed == other.prefixed and all(
+            getattr(self, a) == getattr(other, a) for a in self._ATTRIBUTES
+        )
 
     def __hash__(self) -> int:
         return hash(tuple(getattr(self, attribute) for attribute in self._ATTRIBUTES))
