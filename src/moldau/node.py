@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from moldau.peers.broker_peers import BrokerPeers
     from moldau.peers.round_trip import RoundTrips
     from moldau.replication.following.replica_fetcher import ReplicaFetcher
+    from moldau.security.authorizer import Authorizer
     from moldau.security.login.logins import Logins
     from moldau.server.monitoring import Monitoring
 
@@ -157,6 +158,7 @@ class Node:
         await self._take_addresses()
         load_all()
         await self._open_metadata()
+        self.authorizer = self._make_authorizer()
         await self._open_logs()
         await self._adopt_topics()
         await self._report_losses()
@@ -204,6 +206,23 @@ class Node:
         self._stops.append(("metadata", self.controller.close))
         await self.controller.open(stored_cluster_id(host.files, broker.data_directories))
         self._settings = effective_broker_settings(self.metadata.image, broker, self.node_id)
+
+    def _make_authorizer(self) -> "Authorizer | None":
+        """Who may do what; None where no authorizer is set."""
+        settings = self.static.broker
+        if not settings.authorizer_class_name:
+            return None
+        from moldau.core.principals import parse_super_users
+        from moldau.security.authorizer import Authorizer
+
+        authorizer = Authorizer(
+            super_users=parse_super_users(settings.super_users),
+            allow_everyone=settings.allow_everyone_if_no_acl_found,
+            rights_changed=self.listeners.rights_changed,
+        )
+        authorizer.follow(EMPTY_IMAGE, self.metadata.image, ())
+        self.metadata.subscribe(authorizer.follow, "the authorizer")
+        return authorizer
 
     def _make_logs(self) -> LogManager:
         host = self.host
@@ -540,6 +559,7 @@ class Node:
             response_room=self.response_room,
             slow_lane=self.slow_lane,
             side_worker=self.side_worker,
+            authorizer=self.authorizer,
         )
         self.broker.verifications = Verifications(self.broker)
         self.logins = self._make_logins()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from moldau.replication.manager import ReplicaManager
     from moldau.replication.markers import LocalMarkers
     from moldau.replication.producer_ids import ProducerIds
+    from moldau.security.authorizer import Authorizer
 
 
 @dataclass(slots=True)
@@ -65,6 +66,7 @@ class Broker:
     request_times: RequestTimes = field(default_factory=RequestTimes)
     allowance: Allowance = field(default_factory=Allowance)
     response_room: ResponseRoom = field(default_factory=ResponseRoom)
+    authorizer: "Authorizer | None" = None  # None: everybody may do everything, and nothing is asked
     slow_lane: SlowLane = field(default_factory=SlowLane)  # one a broker: large requests share its slices
 
     @property

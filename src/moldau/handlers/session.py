@@ -13,8 +13,15 @@ unchanged. Each change that such a decision depends on increases it:
 
 So a repeated Produce request costs one comparison of integers (server/dispatch.py) and asks nothing again.
 
+`decisions` is the authorizer's: what it decided for this principal (security/authorizer.py).
+
 Not here: the connection itself (server/connection.py).
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.security.authorizer import Decisions
 
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of a client that has not authenticated, as Kafka prints it."""
@@ -34,6 +41,7 @@ class Session:
         "client_host",
         "client_id",
         "client_port",
+        "decisions",
         "expires_ms",
         "index",
         "listener",
@@ -72,6 +80,7 @@ class Session:
         self.client_field = NO_CLIENT_ID  # the same in the header's bytes ...
         self.client_end = 8 + len(NO_CLIENT_ID)  # ... which end there in a frame without its size
         self.mutes = 0  # not 0: used more than its quota, and waits for that (Connection.mute)
+        self.decisions: Decisions | None = None  # None: the authorizer was not asked yet
         self.software_name = ""  # as ApiVersions said (KIP-511); "" if it did not
         self.software_version = ""
 
@@ -90,6 +99,7 @@ class Session:
     def authenticate(self, principal: str, now_ms: int, expires_ms: int | None = None) -> None:
         """The client has authenticated as `principal` (type:name), until `expires_ms` if given."""
         self.principal = principal
+        self.decisions = None
         self.authenticated_ms = now_ms
         self.expires_ms = expires_ms
         self.version += 1

@@ -11,6 +11,7 @@ The same changes give the same image, on every broker and after every restart.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from moldau.metadata.acls import Acl
 from moldau.metadata.image import (
     FIRST_LEVELS,
     BrokerState,
@@ -25,7 +26,7 @@ from moldau.metadata.image import (
 class Draft:
     """An image in the making."""
 
-    __slots__ = ("_base", "_copied", "brokers", "configs", "scalars", "topic_names", "topics")
+    __slots__ = ("_base", "_copied", "acls", "brokers", "configs", "scalars", "topic_names", "topics")
 
     def __init__(self, base: Image) -> None:
         self._base = base
@@ -34,6 +35,7 @@ class Draft:
         self.topics = base.topics
         self.topic_names = base.topic_names
         self.configs = base.configs
+        self.acls = base.acls
         self.scalars: dict[str, str | int] = {}
 
     def edit_brokers(self) -> dict[int, BrokerState]:
@@ -64,6 +66,13 @@ class Draft:
             self.configs = dict(self.configs)
         return self.configs  # type: ignore[return-value]
 
+    def edit_acls(self) -> dict[Acl, None]:
+        """The ACLs, to be changed."""
+        if "acls" not in self._copied:
+            self._copied.add("acls")
+            self.acls = dict(self.acls)
+        return self.acls  # type: ignore[return-value]
+
     def finish(self, version: int) -> Image:
         """The image, at this version."""
         return self._base._replace(
@@ -72,6 +81,7 @@ class Draft:
             topics=self.topics,
             topic_names=self.topic_names,
             configs=self.configs,
+            acls=self.acls,
             **self.scalars,  # type: ignore[arg-type]
         )
 
@@ -312,6 +322,26 @@ class ConfigsChanged(NamedTuple):
             configs[key] = kept
         else:
             configs.pop(key, None)
+
+
+class AclsCreated(NamedTuple):
+    """ACLs were created; one that is there already stays as it is."""
+
+    acls: tuple[Acl, ...]
+
+    def apply(self, draft: Draft) -> None:
+        draft.edit_acls().update(dict.fromkeys(self.acls))
+
+
+class AclsDeleted(NamedTuple):
+    """ACLs were deleted."""
+
+    acls: tuple[Acl, ...]
+
+    def apply(self, draft: Draft) -> None:
+        held = draft.edit_acls()
+        for acl in self.acls:
+            held.pop(acl, None)
 
 
 class ProducerIdsAllocated(NamedTuple):

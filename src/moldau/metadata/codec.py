@@ -18,6 +18,7 @@ from typing import Any
 
 from moldau.core.ids import uuid_from_text, uuid_to_text
 from moldau.metadata import changes as ch
+from moldau.metadata.acls import Acl
 from moldau.metadata.image import (
     FIRST_LEVELS,
     BrokerState,
@@ -208,6 +209,8 @@ _BY_TYPE: dict[type, _Row] = {
         lambda change: [int(change.resource_type), change.resource_name, change.values],
         lambda kind, name, values: ch.ConfigsChanged(ResourceType(kind), name, values),
     ),
+    ch.AclsCreated: ("acls-created", list, lambda rows: ch.AclsCreated(tuple([Acl(*row) for row in rows]))),
+    ch.AclsDeleted: ("acls-deleted", list, lambda rows: ch.AclsDeleted(tuple([Acl(*row) for row in rows]))),
     ch.ProducerIdsAllocated: ("producer-ids-allocated", list, ch.ProducerIdsAllocated),
 }
 """For each change: its kind as it is written, its fields as JSON (tuples become lists), and the way back."""
@@ -231,6 +234,7 @@ def encode_image(image: Image) -> dict[str, Any]:
             [t.name, uuid_to_text(t.topic_id), _fields_of_all(t.partitions)] for t in image.topics.values()
         ],
         "configs": [[int(kind), name, values] for (kind, name), values in image.configs.items()],
+        **({"acls": list(image.acls)} if image.acls else {}),
     }
 
 
@@ -256,4 +260,5 @@ def decode_image(value: Mapping[str, Any]) -> Image:
         topics={topic.name: topic for topic in topics},
         topic_names={topic.topic_id: topic.name for topic in topics},
         configs={(ResourceType(kind), name): values for kind, name, values in value["configs"]},
+        acls=dict.fromkeys([Acl(*row) for row in value.get("acls", ())]),
     )

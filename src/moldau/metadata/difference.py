@@ -12,6 +12,8 @@ both.
 from collections.abc import Iterator
 
 from moldau.metadata.changes import (
+    AclsCreated,
+    AclsDeleted,
     BrokerFenced,
     BrokerRegistered,
     BrokerShuttingDown,
@@ -45,6 +47,7 @@ def changes_between(old: Image, new: Image) -> list[Change]:
     changes += [TopicDeleted(name) for name in old.topics if name in remade]
     changes += _of_topics(old, new, remade)
     changes += _of_configs(old, new, remade)
+    changes += _of_acls(old, new)
     if new.next_producer_id != old.next_producer_id:
         changes.append(ProducerIdsAllocated(new.controller_id, new.next_producer_id))
     return changes
@@ -119,3 +122,14 @@ def _of_configs(old: Image, new: Image, remade: set[str]) -> Iterator[Change]:
             values: dict[str, str | None] = dict.fromkeys(name for name in before if name not in after)
             values.update((name, value) for name, value in after.items() if before.get(name) != value)
             yield ConfigsChanged(kind, name, values)
+
+
+def _of_acls(old: Image, new: Image) -> Iterator[Change]:
+    if old.acls is new.acls:
+        return
+    gone = tuple([acl for acl in old.acls if acl not in new.acls])
+    come = tuple([acl for acl in new.acls if acl not in old.acls])
+    if gone:
+        yield AclsDeleted(gone)
+    if come:
+        yield AclsCreated(come)

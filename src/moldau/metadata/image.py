@@ -10,6 +10,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from moldau.metadata.acls import Acls
+
 NO_LEADER = -1
 NO_NODE = -1
 
@@ -138,6 +140,7 @@ class Image(NamedTuple):
     next_producer_id: int = 0
     level: int = 1
     """The metadata level (metadata/levels.py)."""
+    acls: Acls = MappingProxyType({})
 
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         """The topic of this id."""

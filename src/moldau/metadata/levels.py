@@ -7,14 +7,17 @@ registered broker reads. So no broker meets a change that it cannot read.
 
     level 1   a single broker, releases before the cluster
     level 2   brokers tell levels and log directories; BrokerShuttingDown, ReplicasOffline, reassignments
+    level 3   who may do what, and how much: ACLs
 
 A new cluster begins at the highest level. An older one keeps its level until an administrator raises it
 (UpdateFeatures, `kafka-features upgrade`). Levels are never lowered: what was written would not be readable.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from moldau.metadata.changes import (
+    AclsCreated,
+    AclsDeleted,
     BrokerRegistered,
     BrokerShuttingDown,
     Change,
@@ -31,12 +34,22 @@ FEATURE = "moldau.metadata.version"
 """The name under which clients see the level (ApiVersions, UpdateFeatures)."""
 
 LEVEL_MIN = 1
-LEVEL_MAX = 2
+LEVEL_MAX = 3
 LEVELS = (LEVEL_MIN, LEVEL_MAX)
 """The levels that this version of Moldau reads."""
 
 CLUSTER_LEVEL = 2
 """From this level on there are the changes that several brokers need."""
+SECURITY_LEVEL = 3
+"""From this level on there are the changes that a secured cluster needs."""
+
+_NEEDED: Mapping[type, int] = {
+    BrokerShuttingDown: CLUSTER_LEVEL,
+    ReplicasOffline: CLUSTER_LEVEL,
+    AclsCreated: SECURITY_LEVEL,
+    AclsDeleted: SECURITY_LEVEL,
+}
+"""Changes that are new in a level; of the others, some need one only for what they say."""
 
 
 class LevelTooHigh(Exception):
@@ -61,18 +74,21 @@ def check_level(image: Image, changes: Sequence[Change]) -> None:
     for change in changes:
         if isinstance(change, FeatureLevelChanged):
             level = change.level
-        elif level < CLUSTER_LEVEL <= _needed(change):
+            continue
+        needed = _needed(change)
+        if needed > level:
             raise LevelTooHigh(
-                f"{type(change).__name__} needs metadata level {CLUSTER_LEVEL}, and the cluster is at "
+                f"{type(change).__name__} needs metadata level {needed}, and the cluster is at "
                 f"{level}; raise it once all brokers run this version: "
-                f"kafka-features upgrade --feature {FEATURE}={CLUSTER_LEVEL}"
+                f"kafka-features upgrade --feature {FEATURE}={needed}"
             )
 
 
 def _needed(change: Change) -> int:
     """The level that a change needs."""
-    if isinstance(change, BrokerShuttingDown | ReplicasOffline):
-        return CLUSTER_LEVEL
+    needed = _NEEDED.get(type(change))
+    if needed is not None:
+        return needed
     if isinstance(change, BrokerRegistered):
         return CLUSTER_LEVEL if change.levels != FIRST_LEVELS or change.directories else LEVEL_MIN
     return CLUSTER_LEVEL if any(len(state) > 6 and any(state[6:]) for state in _states(change)) else LEVEL_MIN

@@ -87,6 +87,12 @@ class Listeners:
         for listener in self.all:
             listener.limits = _limits(settings)
 
+    def rights_changed(self) -> None:
+        """ACLs or quotas have changed: what was decided about any connection's client is decided again."""
+        for listener in self.all:
+            for connection in listener.connections:
+                connection.session.rights_changed()
+
     def hold(self) -> None:
         """Take no new requests from any connection."""
         for listener in self.all:

@@ -13,6 +13,7 @@ from moldau.controller.topics import NewTopic
 from moldau.metadata.changes import FeatureLevelChanged, PartitionsChanged
 from moldau.metadata.codec import UnknownChange
 from moldau.metadata.image import PartitionState
+from moldau.metadata.levels import LEVEL_MAX
 from moldau.metadata.store import MetadataStoreError
 from moldau.protocol.errors import ErrorCode
 
@@ -310,7 +311,7 @@ def test_two_in_sync_changes_race_and_one_is_told_that_it_lost():
     run(scenario)
 
 
-@pytest.mark.parametrize(("count", "level"), [(1, 2), (2, 1)])
+@pytest.mark.parametrize(("count", "level"), [(1, LEVEL_MAX), (2, 1)])
 def test_a_broker_alone_raises_the_level_of_what_it_brought_along(count, level):
     async def scenario(cluster):
         first = await cluster.begin(1)
@@ -321,7 +322,7 @@ def test_a_broker_alone_raises_the_level_of_what_it_brought_along(count, level):
         await first.register({"P": ("host", 9091)})
         await cluster.settle()
         assert cluster.image.level == level
-        assert cluster.image.brokers[1].levels == ((1, 2) if level == 2 else (1, 1))
+        assert cluster.image.brokers[1].levels == ((1, LEVEL_MAX) if level == LEVEL_MAX else (1, 1))
 
     run(scenario, count=0)
 
@@ -330,7 +331,8 @@ def test_a_newer_cluster_is_not_joined_and_the_sentence_says_why():
     async def scenario(cluster):
         cluster.ensemble.image = cluster.ensemble.image._replace(level=9)
         with pytest.raises(
-            (MetadataStoreError, UnknownChange), match=r"at level 9, and this .* reads levels 1 to 2"
+            (MetadataStoreError, UnknownChange),
+            match=f"at level 9, and this .* reads levels 1 to {LEVEL_MAX}",
         ):
             await cluster.begin(1)
 

@@ -9,7 +9,7 @@ from moldau.controller.decision import Decision
 from moldau.handlers import api_versions, unregister_broker, update_features  # noqa: F401
 from moldau.metadata.changes import BrokerFenced, BrokerRegistered, FeatureLevelChanged, TopicCreated
 from moldau.metadata.image import PartitionState
-from moldau.metadata.levels import FEATURE
+from moldau.metadata.levels import FEATURE, LEVEL_MAX
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -34,7 +34,7 @@ async def change(broker, *changes):
 async def level_shown(broker):
     answer = await ask(broker, ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
     (supported,) = [each for each in answer.supported_features if each.name == FEATURE]
-    assert (supported.min_version, supported.max_version) == (1, 2)
+    assert (supported.min_version, supported.max_version) == (1, LEVEL_MAX)
     (found,) = [each for each in answer.finalized_features if each.name == FEATURE]
     return found.max_version_level
 
@@ -46,8 +46,8 @@ async def raise_to(broker, level, version=2, *, dry=False, also=()):
 
 def test_a_new_cluster_has_the_highest_level(tmp_path):
     async def body(broker):
-        assert await level_shown(broker) == broker.metadata.image.level == 2
-        assert broker.metadata.image.brokers[1].levels == (1, 2)
+        assert await level_shown(broker) == broker.metadata.image.level == LEVEL_MAX
+        assert broker.metadata.image.brokers[1].levels == (1, LEVEL_MAX)
 
     scenario(tmp_path, body)
 
@@ -56,23 +56,28 @@ def test_an_older_one_is_raised_when_asked_to(tmp_path):
     async def body(broker):
         await change(broker, FeatureLevelChanged(1))
         assert await level_shown(broker) == 1
-        assert not (await raise_to(broker, 2, dry=True)).error_code
+        assert not (await raise_to(broker, LEVEL_MAX, dry=True)).error_code
         assert await level_shown(broker) == 1
         bad = FeatureUpdateKey(feature="nonsense", max_version_level=1)
-        assert (await raise_to(broker, 2, also=[bad])).error_code == ErrorCode.INVALID_UPDATE_VERSION
+        assert (await raise_to(broker, LEVEL_MAX, also=[bad])).error_code == ErrorCode.INVALID_UPDATE_VERSION
         assert await level_shown(broker) == 1
-        answer = await raise_to(broker, 2, 1)
+        answer = await raise_to(broker, LEVEL_MAX, 1)
         assert [(row.feature, row.error_code) for row in answer.results] == [(FEATURE, 0)]
-        assert await level_shown(broker) == 2
-        assert broker.metadata.image.brokers[1].levels == (1, 2), "written down with it"
-        assert not (await raise_to(broker, 2)).error_code
+        assert await level_shown(broker) == LEVEL_MAX
+        assert broker.metadata.image.brokers[1].levels == (1, LEVEL_MAX), "written down with it"
+        assert not (await raise_to(broker, LEVEL_MAX)).error_code
 
     scenario(tmp_path, body)
 
 
 @pytest.mark.parametrize(
     ("level", "complaint"),
-    [(0, "only supports versions 1-2"), (3, "1-2"), (1, "Can't downgrade"), (-1, "less")],
+    [
+        (0, f"only supports versions 1-{LEVEL_MAX}"),
+        (LEVEL_MAX + 1, f"1-{LEVEL_MAX}"),
+        (1, "Can't downgrade"),
+        (-1, "less"),
+    ],
 )
 def test_not_every_level_is_one(tmp_path, level, complaint):
     async def body(broker):
@@ -88,10 +93,10 @@ def test_a_broker_of_an_older_release_holds_the_level_back(tmp_path):
     async def body(broker):
         older = BrokerRegistered(7, 9, {}, None)
         await change(broker, older, BrokerFenced(7, True))
-        assert broker.controller.view.image.level == 2
-        outcome = await broker.controller.raise_level(3)
+        assert broker.controller.view.image.level == LEVEL_MAX
+        outcome = await broker.controller.raise_level(LEVEL_MAX + 1)
         assert outcome.error_code is ErrorCode.INVALID_UPDATE_VERSION
-        assert outcome.message == "Broker 1 only supports versions 1-2"
+        assert outcome.message == f"Broker 1 only supports versions 1-{LEVEL_MAX}"
 
     scenario(tmp_path, body)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from moldau.core.slow_lane import all_steps
 from moldau.metadata import changes as ch
+from moldau.metadata.acls import Acl
 from moldau.metadata.changes import replay
 from moldau.metadata.codec import (
     decode_changes,
@@ -34,6 +35,7 @@ KINDS = [
     "cluster broker",
     "ids",
     "control",
+    "acls",
 ]
 
 
@@ -46,6 +48,19 @@ def states():
         st.lists(st.integers(0, 3), min_size=1, max_size=3).map(tuple),
         st.lists(st.integers(0, 3), max_size=3).map(tuple),
         st.lists(st.integers(0, 3), max_size=2).map(tuple),
+    )
+
+
+def acls():
+    return st.builds(
+        Acl,
+        st.integers(2, 3),
+        st.sampled_from(NAMES),
+        st.integers(3, 4),
+        st.just("User:alice"),
+        st.just("*"),
+        st.integers(2, 4),
+        st.integers(2, 3),
     )
 
 
@@ -96,6 +111,9 @@ def histories(draw):
                     entry.append(ch.ReplicasOffline(node, ((number.to_bytes(16, "big"), indexes),)))
             elif kind == "ids":
                 entry.append(ch.ProducerIdsAllocated(1, draw(st.integers(0, 2**63 - 1))))
+            elif kind == "acls":
+                entry.append(ch.AclsCreated(tuple(draw(st.lists(acls(), max_size=3)))))
+                entry.append(ch.AclsDeleted(tuple(draw(st.lists(acls(), max_size=2)))))
             elif kind == "control":
                 entry.append(ch.ControllerElected(1, number))
         entries.append(entry)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from moldau.core.principals import parse_super_users
 from moldau.core.settings.rows import Check
 
 
@@ -84,3 +85,16 @@ def throttled_replicas() -> tuple[Check, str]:
         return None
 
     return check, "[partitionId]:[brokerId],[partitionId]:[brokerId],... or *"
+
+
+def principals() -> tuple[Check, str]:
+    """Principals (type:name), separated by semicolons."""
+
+    def check(value: str) -> str | None:
+        try:
+            parse_super_users(value)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return check, "type:name;type:name;..."

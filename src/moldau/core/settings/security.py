@@ -1,7 +1,7 @@
 """The broker's settings about TLS, SASL and authorisation. None is served yet; they are accepted and
 described."""
 
-from moldau.core.settings.checks import at_least, one_of
+from moldau.core.settings.checks import at_least, one_of, principals
 from moldau.core.settings.rows import Kind, Scope
 from moldau.core.settings.table import (
     SettingsObject,
@@ -88,10 +88,22 @@ class SecuritySettings(SettingsObject):
     connections_max_reauth_ms: int = long(
         0, "After how many milliseconds a client must authenticate anew (KIP-368); 0: never."
     )
-    authorizer_class_name: str = text("", "The authorizer class; empty: no authorization.", effective=False)
-    super_users: str = text("", "Super users: User:name, separated by semicolons.", effective=False)
+    authorizer_class_name: str = text(
+        "",
+        "What decides who may do what: Kafka's StandardAuthorizer stands for the ACLs of the cluster; empty: "
+        "everybody may do everything.",
+        one_of(
+            "",
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "kafka.security.authorizer.AclAuthorizer",
+            "kafka.security.auth.SimpleAclAuthorizer",
+        ),
+    )
+    super_users: str = text(
+        "", "Principals that may do everything: User:name, separated by semicolons.", principals()
+    )
     allow_everyone_if_no_acl_found: bool = boolean(
-        False, "Whether a resource without ACLs is open to everyone.", effective=False
+        False, "Whether a resource without ACLs is open to everyone."
     )
     delegation_token_secret_key: str | None = text(
         None, "The secret that signs delegation tokens.", kind=Kind.PASSWORD, effective=False

@@ -1,0 +1,283 @@
+"""Answers from ACLs: which of them decides about an operation, in time that does not grow with their number.
+
+    principal -> resource type -> literal name -> host -> operations allowed, operations denied (bits)
+                               -> prefix       -> host -> ...
+
+A question looks at the client's own principal and at `User:*`; of each, at the literal name, at `*`, and at
+one prefix of the name for each length that prefixes of that principal have. Hosts are one lookup, and one for
+`*`; networks (CIDR) are tried one by one.
+
+Invariants, as Kafka's authorizer has them:
+* one ACL that denies outweighs all that allow;
+* only a literal pattern named exactly `*` stands for all names; elsewhere `*` is a character;
+* principals are compared whole; `User:*` is about everyone, whatever the type of their principal.
+
+Networks are ours: for Kafka a host is one address or `*`. Addresses are compared as addresses: Kafka writes
+`0:0:0:0:0:0:0:1`, others `::1`.
+
+Not here: super users, what holds where there is no ACL, the memory of decisions (authorizer.py).
+"""
+
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from moldau.metadata.acls import Acl
+from moldau.security.operations import (
+    ALLOWED_BY,
+    ANY_USER,
+    DENIED_BY,
+    WILDCARD,
+    PatternType,
+    Permission,
+)
+
+Network = IPv4Network | IPv6Network
+T = TypeVar("T")
+
+
+def plain_host(host: str) -> str:
+    """An address as it is compared: the shortest form, IPv4 instead of IPv4 in IPv6. Other texts as they
+    are."""
+    if ":" not in host:
+        return host
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address)
+
+
+def network_of(host: str) -> Network | None:
+    """The network that an ACL's host names (`10.0.0.0/8`); None if it is no network."""
+    if "/" not in host:
+        return None
+    try:
+        return ip_network(host, strict=False)
+    except ValueError:
+        return None
+
+
+class _Hosts:
+    """The operations of one pattern, by host: (allowed, denied) as bits.
+
+    Hosts that are written differently may be the same; `twins` counts the ACLs beyond the first that say the
+    same thing.
+    """
+
+    __slots__ = ("masks", "networks", "twins")
+
+    def __init__(self) -> None:
+        self.masks: dict[str, tuple[int, int]] = {}
+        self.networks: dict[Network, tuple[int, int]] = {}
+        self.twins: dict[tuple[str | Network, int], int] = {}
+
+    def change(self, acl: Acl, *, add: bool) -> bool:
+        """Add or remove one ACL; whether any is left."""
+        network = network_of(acl.host)
+        key: str | Network = plain_host(acl.host) if network is None else network
+        held: dict[Any, tuple[int, int]] = self.masks if network is None else self.networks
+        allowed, denied = held.get(key, (0, 0))
+        is_denial, bit = acl.permission == Permission.DENY, 1 << acl.operation
+        twin = (key, -bit if is_denial else bit)
+        count = self.twins.get(twin, 0)
+        if add and (denied if is_denial else allowed) & bit:
+            self.twins[twin] = count + 1
+        elif not add and count:
+            self.twins[twin] = count - 1
+        elif is_denial:
+            held[key] = (allowed, denied | bit if add else denied & ~bit)
+        else:
+            held[key] = (allowed | bit if add else allowed & ~bit, denied)
+        if held.get(key) == (0, 0):
+            del held[key]
+        return bool(self.masks or self.networks)
+
+    def found(self, host: str) -> tuple[int, int]:
+        """The operations allowed and denied to this host."""
+        allowed = denied = 0
+        for key in (host, WILDCARD):
+            masks = self.masks.get(key)
+            if masks is not None:
+                allowed |= masks[0]
+                denied |= masks[1]
+        if self.networks:
+            for masks in _containing(self.networks, host):
+                allowed |= masks[0]
+                denied |= masks[1]
+        return allowed, denied
+
+
+def _containing(networks: dict[Network, tuple[int, int]], host: str) -> Iterator[tuple[int, int]]:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return
+    for network, masks in networks.items():
+        if address.version == network.version and address in network:
+            yield masks
+
+
+class _Names(Generic[T]):
+    """Patterns of one resource type: literal ones by name, prefixed ones by prefix."""
+
+    __slots__ = ("lengths", "literal", "prefixed")
+
+    def __init__(self) -> None:
+        self.literal: dict[str, T] = {}
+        self.prefixed: dict[str, T] = {}
+        self.lengths: dict[int, int] = {}  # of prefixes: how many have it, by length
+
+    def __bool__(self) -> bool:
+        return bool(self.literal or self.prefixed)
+
+    def get(self, acl: Acl) -> T | None:
+        """What is held for the ACL's pattern."""
+        return (self.prefixed if _is_prefix(acl) else self.literal).get(acl.resource_name)
+
+    def put(self, acl: Acl, value: T) -> None:
+        """Hold this for the ACL's pattern."""
+        name = acl.resource_name
+        if not _is_prefix(acl):
+            self.literal[name] = value
+            return
+        if name not in self.prefixed:
+            self.lengths[len(name)] = self.lengths.get(len(name), 0) + 1
+        self.prefixed[name] = value
+
+    def drop(self, acl: Acl) -> None:
+        """Hold nothing for the ACL's pattern, which is held, any more."""
+        name = acl.resource_name
+        if not _is_prefix(acl):
+            del self.literal[name]
+            return
+        del self.prefixed[name]
+        self.lengths[len(name)] -= 1
+        if not self.lengths[len(name)]:
+            del self.lengths[len(name)]
+
+    def matching(self, name: str) -> Iterator[T]:
+        """What is held for the patterns that the name matches."""
+        for key in (name, WILDCARD) if name != WILDCARD else (name,):
+            value = self.literal.get(key)
+            if value is not None:
+                yield value
+        prefixed, size = self.prefixed, len(name)
+        for length in self.lengths:
+            if length <= size:
+                value = prefixed.get(name[:length])
+                if value is not None:
+                    yield value
+
+
+def _is_prefix(acl: Acl) -> bool:
+    return acl.pattern_type == PatternType.PREFIXED
+
+
+class Verdict(NamedTuple):
+    """What ACLs say: whether one denies, whether one allows."""
+
+    denied: bool
+    allowed: bool
+
+
+class AclIndex:
+    """All ACLs, by who they are about."""
+
+    def __init__(self, acls: Iterable[Acl] = ()) -> None:
+        self._held: dict[str, dict[int, _Names[_Hosts]]] = {}
+        self._counts: dict[int, _Names[int]] = {}  # of all ACLs, whoever they are about
+        for acl in acls:
+            self.add(acl)
+
+    def add(self, acl: Acl) -> None:
+        """One more ACL, which is not in the index."""
+        names = self._held.setdefault(acl.principal, {}).setdefault(acl.resource_type, _Names())
+        hosts = names.get(acl)
+        if hosts is None:
+            hosts = _Hosts()
+            names.put(acl, hosts)
+        hosts.change(acl, add=True)
+        counts = self._counts.setdefault(acl.resource_type, _Names())
+        counts.put(acl, (counts.get(acl) or 0) + 1)
+
+    def remove(self, acl: Acl) -> None:
+        """One ACL less, which is in the index."""
+        types = self._held[acl.principal]
+        names = types[acl.resource_type]
+        hosts = names.get(acl)
+        assert hosts is not None
+        if not hosts.change(acl, add=False):
+            names.drop(acl)
+            if not names:
+                del types[acl.resource_type]
+                if not types:
+                    del self._held[acl.principal]
+        counts = self._counts[acl.resource_type]
+        count = counts.get(acl)
+        assert count is not None
+        if count > 1:
+            counts.put(acl, count - 1)
+        else:
+            counts.drop(acl)
+
+    def verdict(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Verdict:
+        """What the ACLs say about the operation; `host` as `plain_host` gives it."""
+        allowed_by, denied_by = ALLOWED_BY[operation], DENIED_BY[operation]
+        allowed = False
+        for names in self._about(principal, resource_type):
+            for hosts in names.matching(name):
+                can, cannot = hosts.found(host)
+                if cannot & denied_by:
+                    return Verdict(True, allowed)
+                if can & allowed_by:
+                    allowed = True
+        return Verdict(False, allowed)
+
+    def has_any(self, resource_type: int, name: str) -> bool:
+        """Whether there is any ACL for the resource, whoever it is about."""
+        counts = self._counts.get(resource_type)
+        return counts is not None and next(counts.matching(name), None) is not None
+
+    def allows_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+        """Whether there may be a resource of the type for which the ACLs allow the operation (KIP-679): a
+        pattern that allows, and that no denial covers. Implied operations do not count, as in Kafka.
+        """
+        bits = DENIED_BY[operation]
+        about = list(self._about(principal, resource_type))
+        literal_denied, prefix_denied = _denied(about, host, bits)
+        if WILDCARD in literal_denied:
+            return False
+        for names in about:
+            for name, hosts in names.literal.items():
+                if hosts.found(host)[0] & bits and (
+                    name == WILDCARD or not (name in literal_denied or _covered(name, prefix_denied))
+                ):
+                    return True
+            for prefix, hosts in names.prefixed.items():
+                if hosts.found(host)[0] & bits and not _covered(prefix, prefix_denied):
+                    return True
+        return False
+
+    def _about(self, principal: str, resource_type: int) -> Iterator[_Names[_Hosts]]:
+        for who in (principal, ANY_USER) if principal != ANY_USER else (principal,):
+            types = self._held.get(who)
+            names = None if types is None else types.get(resource_type)
+            if names is not None:
+                yield names
+
+
+def _denied(about: Iterable[_Names[_Hosts]], host: str, bits: int) -> tuple[set[str], set[str]]:
+    """The literal names and the prefixes for which an ACL denies these operations to the host."""
+    literal: set[str] = set()
+    prefixed: set[str] = set()
+    for names in about:
+        literal.update(name for name, hosts in names.literal.items() if hosts.found(host)[1] & bits)
+        prefixed.update(name for name, hosts in names.prefixed.items() if hosts.found(host)[1] & bits)
+    return literal, prefixed
+
+
+def _covered(name: str, prefixes: set[str]) -> bool:
+    return bool(prefixes) and any(name[:size] in prefixes for size in range(1, len(name) + 1))
