@@ -1,6 +1,9 @@
-"""One blocking connection to one broker: TLS, SASL/PLAIN, version negotiation, requests and responses.
+"""One blocking connection to one broker: TLS, SASL, version negotiation, requests and responses.
 
-    connect -> TLS handshake -> ApiVersions -> SaslHandshake, SaslAuthenticate -> requests
+    connect -> TLS handshake -> ApiVersions -> login (login.py) -> requests
+
+A session that the broker limits is authenticated again in time, between two requests (KIP-368): responses
+that are still due are read first and kept for `receive`.
 
 A request is sent in the highest version that both sides support. Responses come in the order of the requests,
 so several may be in flight: `send` returns a ticket, `receive` reads the next response, which must be that of
@@ -10,24 +13,30 @@ are no retries here (cluster.py).
 
 from __future__ import annotations
 
+import random
 import socket
 import ssl
 import time
-from typing import Any, NamedTuple
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.client.errors import ClientError, OptionError, RequestRefused, error_words
 from moldau.client.options import ClientOptions
+from moldau.credentials.client.exchange import LoginFailed
+from moldau.credentials.errors import CredentialsError
 from moldau.protocol.declare import Message
 from moldau.protocol.frames import frame_request, has_tagged_response_header
 from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from moldau.protocol.wire import MalformedMessage, read_uvarint, skip_tags
+
+if TYPE_CHECKING:
+    from moldau.client.login import LoggedIn
 
 FRAME_BYTES_MAX = 1024 * 1024 * 1024
 """Above this it is no Kafka broker that answers ("HTTP" read as a length is 1.2 GiB)."""
 _UNSUPPORTED_VERSION = 35
 _API_VERSIONS_VERSION = 3
+_jitter = random.Random()
 
 
 class ConnectionLost(OSError):
@@ -51,18 +60,22 @@ class Connection:
         self.is_open = False
         self._correlation_id = 0
         self._tickets: list[Ticket] = []
+        self._early: deque[memoryview] = deque()  # responses to the first of them, read before their turn
+        self._login_due_seconds: float | None = None
         self._versions: dict[int, tuple[int, int]] = {}
         try:
             self._socket = self._connect()
         except ssl.SSLCertVerificationError as error:
-            raise ClientError(f"the certificate of {self.address} is not trusted: {error}") from error
+            reason = error.verify_message or error
+            raise ClientError(f"the certificate of {self.address} is not trusted: {reason}") from error
+        except ssl.SSLError as error:
+            raise ConnectionLost(f"no TLS connection to {self.address}: {handshake_reason(error)}") from error
         except OSError as error:
             raise ConnectionLost(f"{self.address} cannot be reached: {error}") from error
         self.is_open = True
         try:
             self._learn_versions()
-            if options.sasl_username is not None:
-                self._authenticate(options.sasl_username, options.sasl_password)
+            self._log_in()
         except BaseException:
             self.close()
             raise
@@ -76,10 +89,9 @@ class Connection:
         options = self.options
         plain = socket.create_connection((self.host, self.port), timeout=options.connect_timeout_seconds)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if not options.tls:
-            return plain
         try:
-            return tls_context(options).wrap_socket(plain, server_hostname=self.host)
+            context = tls_context(options)
+            return plain if context is None else context.wrap_socket(plain, server_hostname=self.host)
         except BaseException:
             plain.close()
             raise
@@ -108,6 +120,8 @@ class Connection:
 
     def send(self, request: Message, *, at_most: int = 2**15, timeout_seconds: float | None = None) -> Ticket:
         """Send a request, whose response `receive` will read; `at_most` bounds its version."""
+        if self._login_due_seconds is not None and time.monotonic() >= self._login_due_seconds:
+            self._log_in_again()
         return self._send(request, self.version_of(type(request), at_most), timeout_seconds)
 
     def _send(self, request: Message, version: int, timeout_seconds: float | None = None) -> Ticket:
@@ -132,7 +146,7 @@ class Connection:
     def receive(self) -> Any:
         """Read the response to the oldest request in flight."""
         ticket = self._tickets.pop(0)
-        frame = self._receive_frame(ticket.deadline)
+        frame = self._early.popleft() if self._early else self._receive_frame(ticket.deadline)
         try:
             return ticket.request.RESPONSE.decode(frame, ticket.version, self._body_offset(frame, ticket))
         except MalformedMessage as error:
@@ -194,41 +208,77 @@ class Connection:
             )
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
-    def _authenticate(self, username: str, password: str) -> None:
-        """SASL/PLAIN (RFC 4616)."""
-        answer = self.ask(SaslHandshakeRequest(mechanism="PLAIN"))
-        if answer.error_code:
-            raise OptionError(
-                f"{self.address} does not offer SASL/PLAIN, but {', '.join(answer.mechanisms) or 'nothing'}"
-            )
-        token = b"\0" + username.encode() + b"\0" + password.encode()
-        answer = self.ask(SaslAuthenticateRequest(auth_bytes=token))
-        if answer.error_code:
-            reason = answer.error_message or error_words(answer.error_code)
-            raise RequestRefused(f"{self.address} refused the user {username}: {reason}", answer.error_code)
+    def _log_in(self) -> None:
+        """Authenticate, where the options ask for it."""
+        sasl = self.options.security.sasl
+        if sasl is None:
+            return
+        from moldau.client.login import login_steps
+
+        try:
+            steps = login_steps(sasl, self.host, self.address, self._versions)
+            request, version = next(steps)
+            while True:
+                self._send(request, version)
+                request, version = steps.send(self.receive())
+        except StopIteration as end:
+            self._logged_in(end.value)
+        except CredentialsError as error:
+            raise OptionError(str(error)) from None
+        except LoginFailed as error:
+            raise ClientError(f"the login at {self.address} failed: {error}") from None
+
+    def _logged_in(self, done: LoggedIn) -> None:
+        now_seconds = time.monotonic()
+        again_ms = done.again_after_ms(_jitter)
+        self._login_due_seconds = None if again_ms is None else now_seconds + again_ms / 1000
+
+    def _log_in_again(self) -> None:
+        """Authenticate anew (KIP-368). Between its requests the broker takes no others, so what is in flight
+        is received before.
+        """
+        tickets = self._tickets
+        try:
+            for ticket in tickets[len(self._early) :]:
+                self._early.append(self._receive_frame(ticket.deadline))
+            early, self._tickets, self._early = self._early, [], deque()
+            self._log_in()
+        except BaseException:
+            self.close()
+            raise
+        self._tickets, self._early = tickets, early
 
     def close(self) -> None:
         """Close the connection; may be called twice."""
         self.is_open = False
         self._tickets.clear()
+        self._early.clear()
         self._socket.close()
 
     def __repr__(self) -> str:
         return f"Connection({self.address}{'' if self.is_open else ', closed'})"
 
 
-def tls_context(options: ClientOptions) -> ssl.SSLContext:
-    """The TLS context for the `ssl.*` options; system certificates if they name none."""
+def tls_context(options: ClientOptions) -> ssl.SSLContext | None:
+    """The TLS context for the options; None without TLS. OptionError."""
+    if options.security.tls is None:
+        return None
+    from moldau.credentials.client.contexts import context_of
+
     try:
-        context = ssl.create_default_context(cafile=options.tls_ca_file)
-        context.check_hostname = options.tls_check_host_name
-        if options.tls_certificate_file is not None:
-            context.load_cert_chain(
-                options.tls_certificate_file, options.tls_key_file, options.tls_key_password
-            )
-    except (OSError, ValueError) as error:
-        raise OptionError(f"the certificates of the ssl.* options cannot be used: {error}") from error
-    return context
+        return context_of(options.security)
+    except CredentialsError as error:
+        raise OptionError(str(error)) from None
+
+
+def handshake_reason(error: ssl.SSLError) -> str:
+    """Why a TLS handshake failed, in words."""
+    reason = error.reason or ""
+    if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
+        return "what answers there does not speak TLS"
+    if "CERTIFICATE_REQUIRED" in reason:
+        return "it wants a client certificate (ssl.keystore.*)"
+    return reason.replace("_", " ").lower() or str(error)
 
 
 def _software_version() -> str:
