@@ -18,7 +18,7 @@ import socket
 import ssl
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from moldau.client.errors import ClientError, OptionError, RequestRefused, error_words
 from moldau.client.options import ClientOptions
@@ -28,9 +28,6 @@ from moldau.protocol.declare import Message
 from moldau.protocol.frames import frame_request, has_tagged_response_header
 from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.protocol.wire import MalformedMessage, read_uvarint, skip_tags
-
-if TYPE_CHECKING:
-    from moldau.client.login import LoggedIn
 
 FRAME_BYTES_MAX = 1024 * 1024 * 1024
 """Above this it is no Kafka broker that answers ("HTTP" read as a length is 1.2 GiB)."""
@@ -213,25 +210,20 @@ class Connection:
         sasl = self.options.security.sasl
         if sasl is None:
             return
-        from moldau.client.login import login_steps
+        from moldau.client.login import LoggedIn, advance, login_steps
 
+        steps = login_steps(sasl, self.host, self.address, self._versions)
         try:
-            steps = login_steps(sasl, self.host, self.address, self._versions)
-            request, version = next(steps)
-            while True:
-                self._send(request, version)
-                request, version = steps.send(self.receive())
-        except StopIteration as end:
-            self._logged_in(end.value)
+            step = advance(steps, None)
+            while not isinstance(step, LoggedIn):
+                self._send(step.request, step.version)
+                step = advance(steps, self.receive())
         except CredentialsError as error:
             raise OptionError(str(error)) from None
         except LoginFailed as error:
             raise ClientError(f"the login at {self.address} failed: {error}") from None
-
-    def _logged_in(self, done: LoggedIn) -> None:
-        now_seconds = time.monotonic()
-        again_ms = done.again_after_ms(_jitter)
-        self._login_due_seconds = None if again_ms is None else now_seconds + again_ms / 1000
+        again_ms = step.again_after_ms(_jitter)
+        self._login_due_seconds = None if again_ms is None else time.monotonic() + again_ms / 1000
 
     def _log_in_again(self) -> None:
         """Authenticate anew (KIP-368). Between its requests the broker takes no others, so what is in flight

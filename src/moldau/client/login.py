@@ -1,8 +1,9 @@
 """The requests of a login, without a socket: SaslHandshake, then SaslAuthenticate until both sides are done.
 
     steps = login_steps(sasl, host, address, versions)
-    request = next(steps)
-    while True:  request = steps.send(response)          StopIteration: done; its value is a `LoggedIn`
+    next_one = advance(steps, None)
+    while it is a LoginRequest:  next_one = advance(steps, the response to it)
+    then it is a LoggedIn
 
 The same steps re-authenticate a connection (KIP-368). A step may take long, since it runs the mechanism's
 (credentials/client/exchange.py).
@@ -14,7 +15,7 @@ broker breaks the mechanism's rules; CredentialsError for one's own settings. No
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple
 
 from moldau.client.errors import ClientError, RequestRefused, error_words
@@ -60,7 +61,13 @@ class LoginRefused(RequestRefused):
     """The broker refuses the login."""
 
 
-def login_steps(sasl: SaslOptions, host: str, address: str, versions: Versions) -> Steps:
+def login_steps(
+    sasl: SaslOptions,
+    host: str,
+    address: str,
+    versions: Versions,
+    nonce: Callable[[], str] = os_nonce,
+) -> Steps:
     """The requests of one login at the broker `host`; `address` is for messages, `versions` are what it
     supports, by API.
     """
@@ -73,7 +80,7 @@ def login_steps(sasl: SaslOptions, host: str, address: str, versions: Versions) 
             f"{address} refused the SASL handshake: {error_words(answer.error_code)}", answer.error_code
         )
     version = min(versions.get(SaslAuthenticateRequest.KEY, (0, 0))[1], SaslAuthenticateRequest.VERSIONS[1])
-    exchange = exchange_of(sasl, host, os_nonce)
+    exchange = exchange_of(sasl, host, nonce)
     message: bytes | None = exchange.first()
     for _ in range(_STEPS_MAX):
         answer = yield LoginRequest(SaslAuthenticateRequest(auth_bytes=message or b""), version)
@@ -86,6 +93,17 @@ def login_steps(sasl: SaslOptions, host: str, address: str, versions: Versions) 
         if message is None:
             return LoggedIn(answer.session_lifetime_ms)
     raise LoginFailed(f"{address} does not come to an end of the {sasl.mechanism} login")
+
+
+def advance(steps: Steps, response: LoginResponse | None) -> LoginRequest | LoggedIn:
+    """The next request, or the end; `response` is None for the first. Raises as `login_steps`, and nothing
+    that a future cannot hold (StopIteration).
+    """
+    try:
+        return steps.send(response)
+    except StopIteration as end:
+        done: LoggedIn = end.value
+        return done
 
 
 def _handshake(address: str, versions: Versions) -> int:

@@ -14,7 +14,10 @@ Protocols and transports are those of asyncio. Not here: the protocols (server/,
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    import ssl
 
 AnyProtocol = TypeVar("AnyProtocol", bound=asyncio.BaseProtocol)
 MakeProtocol: TypeAlias = Callable[[], asyncio.BaseProtocol]
@@ -54,9 +57,15 @@ class Network(Protocol):
         """As `bind`; connections wait until they are served."""
 
     async def connect(
-        self, host: str, port: int, make_protocol: Callable[[], AnyProtocol]
+        self,
+        host: str,
+        port: int,
+        make_protocol: Callable[[], AnyProtocol],
+        tls: "ssl.SSLContext | None" = None,
     ) -> tuple[asyncio.Transport, AnyProtocol]:
-        """Connect to an address. OSError: refused, or unreachable."""
+        """Connect to an address; with `tls`, the protocol is made once the handshake is over.
+        OSError: refused, or unreachable, or (ssl.SSLError) no handshake.
+        """
 
     def name(self) -> str:
         """By which name other machines find this one."""
@@ -75,9 +84,15 @@ class SystemNetwork:
         return _Listening(self._loop, host, port, backlog)
 
     async def connect(
-        self, host: str, port: int, make_protocol: Callable[[], AnyProtocol]
+        self,
+        host: str,
+        port: int,
+        make_protocol: Callable[[], AnyProtocol],
+        tls: "ssl.SSLContext | None" = None,
     ) -> tuple[asyncio.Transport, AnyProtocol]:
-        return await self._loop.create_connection(make_protocol, host, port)
+        if tls is None:
+            return await self._loop.create_connection(make_protocol, host, port)
+        return await self._loop.create_connection(make_protocol, host, port, ssl=tls, server_hostname=host)
 
     def name(self) -> str:
         return socket.getfqdn()

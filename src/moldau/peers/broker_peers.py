@@ -1,19 +1,27 @@
 """`BrokerPeers`: requests to the brokers that the metadata knows, over one connection to each.
 
-A broker's address is that of the listener `inter.broker.listener.name`, or its first. When a broker is
+A broker's address is that of the listener between brokers (`inter.broker.listener.name`, or of the name that
+`security.inter.broker.protocol` has), or its first; how to connect depends on that listener. When a broker is
 registered anew (another broker epoch) or at another address, or has gone from the metadata, its connection is
 closed, and what is in flight fails: the process that was asked is not there any more.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.core.slow_lane import SlowLane
 from moldau.metadata.image import BrokerState, Image
 from moldau.peers.call import Call, RawResponse
-from moldau.peers.channel import Channel, PeerHost
+from moldau.peers.channel import Channel
+from moldau.peers.host import PeerHost
 from moldau.protocol.declare import Message
+
+if TYPE_CHECKING:
+    from moldau.credentials.client.options import ClientSecurity
+
+Secure = Callable[[str], "Callable[[], ClientSecurity] | None"]
+"""From a listener's name to how it is connected to, asked at each attempt; None: in plain text."""
 
 
 class BrokerPeers:
@@ -30,6 +38,7 @@ class BrokerPeers:
         listener_name: str | None,
         setup_timeout_ms: int,
         frame_bytes_max: int,
+        secure: Secure = lambda listener: None,
     ) -> None:
         """`purpose` is in the client id, `listener_name` None the first listener; a connection must be made
         within `setup_timeout_ms`, and no response may be larger than `frame_bytes_max`.
@@ -40,6 +49,7 @@ class BrokerPeers:
         self._listener_name = listener_name
         self._setup_timeout_ms = setup_timeout_ms
         self._frame_bytes_max = frame_bytes_max
+        self._secure = secure
         self._channels: dict[int, tuple[int, Channel]] = {}  # with the broker epoch
         self._closed = False
 
@@ -93,12 +103,13 @@ class BrokerPeers:
             return "this broker is stopping; the request was not sent"
         if broker is None:
             return f"broker {node_id} is not registered; the request was not sent"
-        endpoint = self._endpoint(broker)
-        if endpoint is None:
+        listener = self._listener(broker)
+        if listener is None:
             return (
                 f"broker {node_id} has no listener {self._listener_name} (inter.broker.listener.name); "
                 "the request was not sent"
             )
+        endpoint = broker.endpoints[listener]
         held = self._channels.get(node_id)
         if held is not None:
             if held[0] == broker.broker_epoch and held[1].endpoint == endpoint:
@@ -112,14 +123,20 @@ class BrokerPeers:
             client_id=self._client_id,
             setup_timeout_ms=self._setup_timeout_ms,
             frame_bytes_max=self._frame_bytes_max,
+            security=self._secure(listener),
         )
         self._channels[node_id] = (broker.broker_epoch, channel)
         return channel
 
-    def _endpoint(self, broker: BrokerState) -> tuple[str, int] | None:
+    def _listener(self, broker: BrokerState) -> str | None:
+        """The name of the broker's listener to connect to."""
         if self._listener_name is None:
-            return next(iter(broker.endpoints.values()), None)
-        return broker.endpoints.get(self._listener_name)
+            return next(iter(broker.endpoints), None)
+        return self._listener_name if self._listener_name in broker.endpoints else None
+
+    def _endpoint(self, broker: BrokerState) -> tuple[str, int] | None:
+        listener = self._listener(broker)
+        return None if listener is None else broker.endpoints[listener]
 
     def follow(self, image: Image) -> None:
         """The metadata changed: close the connections to brokers that went or came back as others."""

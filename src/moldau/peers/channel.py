@@ -10,22 +10,28 @@ A request that is made while connecting or paused waits, until its own timeout. 
 requests that wait; a new one is made only if a request comes, so that a broker nobody asks costs nothing. An
 open connection that ends while nothing is in flight (the other end closes idle ones) is no failure.
 
-Not here: which brokers there are (broker_peers.py).
+How to connect (TLS, a login) is asked for each attempt, so that changed credentials count from the next one
+on. A refused certificate or login is logged once, as a warning, until a connection succeeds.
+
+Not here: which brokers there are (broker_peers.py), the login (login.py).
 """
 
 import asyncio
 import logging
-import random
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
-from moldau.core.network import Network
 from moldau.core.slow_lane import SlowLane
-from moldau.core.timers import TimerHandle, Timers
+from moldau.core.timers import TimerHandle
 from moldau.peers.call import Call
 from moldau.peers.connection import NoCommonVersion, PeerConnection
+from moldau.peers.host import PeerHost
 from moldau.protocol.declare import is_long
 from moldau.protocol.wire import MalformedMessage
+
+if TYPE_CHECKING:
+    from moldau.credentials.client.options import ClientSecurity
+    from moldau.peers.login import PeerLogin
 
 log = logging.getLogger("moldau.peers")
 
@@ -35,19 +41,6 @@ _JITTER = 0.2
 _SLICED_BYTES = 64 * 1024
 _ELEMENTS_MAX = 4_000_000
 _WAITING_MAX = 10_000
-
-
-class PeerHost(Protocol):
-    """What is needed of the machine (moldau/host.py)."""
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop: ...
-    @property
-    def network(self) -> Network: ...
-    @property
-    def timers(self) -> Timers: ...
-    @property
-    def random(self) -> random.Random: ...
 
 
 class Channel:
@@ -63,14 +56,20 @@ class Channel:
         client_id: str,
         setup_timeout_ms: int,
         frame_bytes_max: int,
+        security: "Callable[[], ClientSecurity] | None" = None,
     ) -> None:
-        """`name` is for messages; a connection must be made within `setup_timeout_ms`."""
+        """`name` is for messages; a connection must be made within `setup_timeout_ms`. `security` None: in
+        plain text, without a login.
+        """
         self.name = name
         self.endpoint = endpoint
         self._host, self._lane = host, lane
         self._client_id = client_id
         self._setup_timeout_ms = setup_timeout_ms
         self._frame_bytes_max = frame_bytes_max
+        self._security = security
+        self._login: PeerLogin | None = None
+        self._complaint = ""
         self._connection: PeerConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._waiting: dict[Call, None] = {}
@@ -130,6 +129,7 @@ class Channel:
             decode=self._decode,
             on_ready=lambda: self._opened(connection),
             on_end=lambda reason, failed_count: self._ended(connection, reason, failed_count),
+            on_greeted=None if self._security is None else lambda: self._greeted(connection),
         )
         self._connection = connection
         self._setup = self._host.timers.call_later(
@@ -141,14 +141,50 @@ class Channel:
     async def _dial(self, connection: PeerConnection) -> None:
         host, port = self.endpoint
         try:
-            await self._host.network.connect(host, port, lambda: connection)
+            if self._security is None:
+                await self._host.network.connect(host, port, lambda: connection)
+            else:
+                await self._dial_securely(connection, self._security)
         except asyncio.CancelledError:
             connection.end("the attempt to connect was given up")
         except (OSError, UnicodeError, ValueError) as error:
             connection.end(f"cannot connect: {error}")
 
+    async def _dial_securely(
+        self, connection: PeerConnection, security: "Callable[[], ClientSecurity]"
+    ) -> None:
+        from moldau.credentials.errors import CredentialsError
+        from moldau.peers.secure_connect import connect_by_tls
+
+        try:
+            now = security()
+            if now.tls is None:
+                await self._host.network.connect(*self.endpoint, lambda: connection)
+            else:
+                await connect_by_tls(self._host, self.endpoint, now, connection)
+        except CredentialsError as error:
+            connection.end(f"cannot connect: {error}")
+
+    def _greeted(self, connection: PeerConnection) -> None:
+        assert self._security is not None
+        if self._security().sasl is None:
+            connection.be_ready()
+            return
+        from moldau.peers.login import PeerLogin
+
+        self._login = PeerLogin(
+            connection,
+            self._security,
+            self._host,
+            name=self.name,
+            server=self.endpoint[0],
+            timeout_ms=self._setup_timeout_ms,
+        )
+        self._login.begin()
+
     def _opened(self, connection: PeerConnection) -> None:
         self._end_setup()
+        self._complaint = ""
         waiting, self._waiting = self._waiting, {}
         for call in waiting:
             if not call.done:
@@ -159,10 +195,16 @@ class Channel:
         failed = failed_count > 0 or not connection.frames_received
         self._connection = None
         self._end_setup()
+        if self._login is not None:
+            self._login.stop()
+            self._login = None
         if self._closed is not None:
             return
-        if connection.frames_received > 1:
+        if connection.frames_before_ready and connection.frames_received > connection.frames_before_ready:
             self._pause_ms = 0.0  # it has answered requests
+        elif self._security is not None and reason != self._complaint:
+            self._complaint = reason
+            log.warning("%s: %s", self.name, reason)
         if failed or self._waiting:
             self._begin_pause(reason)
         self._fail_waiting(reason)
@@ -214,6 +256,8 @@ class Channel:
         chunks = await self._lane.slices().run(steps)
         if connection.ready and not call.done:
             connection.send(call, b"".join(chunks))
+        elif connection is self._connection and not call.done:
+            self._waiting[call] = None  # it logs in again
         else:
             call.fail(f"{self.name}: the connection ended; the request was not sent")
 

@@ -1,6 +1,11 @@
 """One connection to another broker: learns its API versions, then correlates requests and responses.
 
     made -> ApiVersions -> ready: send ... send        responses by correlation id -> ended
+                        -> login -> ready ... -> login again (KIP-368) -> ready
+
+Where the other broker wants a login, `on_greeted` begins it; its requests are sent as any others are, but
+before `ready`. While it is repeated, the connection is not ready: nothing else may be sent then, and what
+is in flight is answered as usual.
 
 A response that comes after its request has timed out is dropped. If nothing at all has come since that
 request was sent, the other end is taken for dead, and the connection ends: over a half-open connection
@@ -11,7 +16,7 @@ Not here: making connections (channel.py).
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from moldau import __version__
@@ -51,12 +56,16 @@ class PeerConnection(asyncio.BufferedProtocol):
         decode: Decode,
         on_ready: Callable[[], None],
         on_end: Callable[[str, int], None],
+        on_greeted: Callable[[], None] | None = None,
     ) -> None:
+        """`on_greeted` is called once the versions are known, if a login comes next, which ends with
+        `be_ready`."""
         self._name = name
         self._client_id = client_id
         self._frames = ResponseFrames(frame_bytes_max)
         self._decode = decode
-        self._on_ready, self._on_end = on_ready, on_end
+        self._on_ready, self._on_end, self._on_greeted = on_ready, on_end, on_greeted
+        self._greeted = False
         self._transport: asyncio.Transport | None = None
         self._in_flight: dict[int, Call] = {}
         self._correlation_id = _GREETING
@@ -64,6 +73,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         self.ready = False
         self.ended = False
         self.frames_received = 0
+        self.frames_before_ready = 0
+        """How many frames had come when it became ready for the first time."""
 
     # The transport's calls
 
@@ -101,6 +112,21 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     # Requests
 
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """What the other broker supports, by API."""
+        return self._versions
+
+    def be_ready(self) -> None:
+        """Requests may be sent from now on."""
+        self.frames_before_ready = self.frames_before_ready or self.frames_received
+        self.ready = True
+        self._on_ready()
+
+    def hold(self) -> None:
+        """No requests are sent until `be_ready`, but for those of a login."""
+        self.ready = False
+
     def version_of(self, call: Call) -> int:
         """The version to send this request in. NoCommonVersion."""
         kind = type(call.request)
@@ -117,7 +143,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         return version
 
     def send(self, call: Call, body: bytes) -> None:
-        """Send a request whose `version` is set; only when ready."""
+        """Send a request whose `version` is set; only when ready, or a request of a login."""
         if len(self._in_flight) >= _IN_FLIGHT_MAX:
             call.fail(f"{self._name}: too many requests are in flight; this one was not sent")
             return
@@ -145,8 +171,8 @@ class PeerConnection(asyncio.BufferedProtocol):
     def _take(self, frame: memoryview) -> None:
         self.frames_received += 1
         correlation_id = int.from_bytes(frame[:4], "big")
-        if not self.ready:
-            self._greeted(correlation_id, frame)
+        if not self._greeted:
+            self._take_greeting(correlation_id, frame)
             return
         call = self._in_flight.get(correlation_id)
         if call is None:
@@ -159,7 +185,7 @@ class PeerConnection(asyncio.BufferedProtocol):
                 self._decode(call, frame, offset)
         del self._in_flight[correlation_id]  # now: a response that cannot be read ends the connection
 
-    def _greeted(self, correlation_id: int, frame: memoryview) -> None:
+    def _take_greeting(self, correlation_id: int, frame: memoryview) -> None:
         if correlation_id != _GREETING:
             raise MalformedMessage("a response to no request")
         # A broker that does not know our version of ApiVersions answers in version 0, with this error.
@@ -169,8 +195,11 @@ class PeerConnection(asyncio.BufferedProtocol):
             self.end(f"it answered ApiVersions with error {answer.error_code}")
             return
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-        self.ready = True
-        self._on_ready()
+        self._greeted = True
+        if self._on_greeted is None:
+            self.be_ready()
+        else:
+            self._on_greeted()
 
     # The end
 
