@@ -84,6 +84,7 @@ ALLOWED = {
     "core/side_worker.py": "the default of a counter that the node hands in",
     "core/slow_lane.py": "the default of a counter that the node hands in",
     "core/settings/sources.py": "the file of settings, read before there is a node",
+    "core/settings/providers.py": "the files that settings name, read with them",
     "records/walk.py": "a pause in a worker's thread, where there is no kernel",
     "log/producers_rebuild.py": "a pause in a worker's thread",
     "log/loading.py": "a lock between the threads that open logs",

@@ -34,7 +34,7 @@ from moldau.core.slow_lane import Slices, SlowLane
 from moldau.log.append_result import Refused
 from moldau.peers.broker_peers import BrokerPeers
 from moldau.peers.call import RawResponse
-from moldau.peers.channel import PeerHost
+from moldau.peers.host import PeerHost
 from moldau.peers.peers import PeerError
 from moldau.protocol.errors import ErrorCode, error_name
 from moldau.protocol.messages.fetch import FetchResponse, FetchTopic, PartitionData, ReplicaState
