@@ -206,6 +206,8 @@ class Node:
         self._stops.append(("metadata", self.controller.close))
         await self.controller.open(stored_cluster_id(host.files, broker.data_directories))
         self._settings = effective_broker_settings(self.metadata.image, broker, self.node_id)
+        if self.in_cluster:
+            await self._check_security_of_peers()
 
     def _make_authorizer(self) -> "Authorizer | None":
         """Who may do what; None where no authorizer is set."""
@@ -277,6 +279,7 @@ class Node:
     def _make_peers(self, purpose: str) -> "BrokerPeers":
         from moldau.core.settings.listeners import inter_broker_listener
         from moldau.peers.broker_peers import BrokerPeers
+        from moldau.peers.security import PeerSecurity
 
         settings = self._settings
         return BrokerPeers(
@@ -289,7 +292,18 @@ class Node:
             setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
             # A response holds one batch that was a request once, or many smaller ones.
             frame_bytes_max=settings.socket_request_max_bytes + settings.replica_fetch_response_max_bytes,
+            secure=PeerSecurity(self.settings).secure,
         )
+
+    async def _check_security_of_peers(self) -> None:
+        """SettingError if this broker could not connect to another one."""
+        from moldau.core.settings.listeners import inter_broker_listener, protocol_map
+
+        name = inter_broker_listener(self.static.broker) or self.listeners.all[0].name
+        if protocol_map(self._settings).get(name) != "PLAINTEXT":
+            from moldau.peers.security import check
+
+            await self.host.loop.run_in_executor(self.host.workers, check, self._settings)
 
     async def _report_losses(self) -> None:
         """Before this broker counts as back: replicas that are less than the cluster takes them for."""

@@ -180,8 +180,9 @@ class ProcessNetwork:
         return self._network.take(self._process, host, port, waits=True)
 
     async def connect(
-        self, host: str, port: int, make_protocol: Callable[[], Any]
+        self, host: str, port: int, make_protocol: Callable[[], Any], tls: object = None
     ) -> tuple[SimulatedTransport, Any]:
+        assert tls is None, "there is no TLS in the simulation"
         return await self._network.connect(self._process, host, port, make_protocol)
 
     def name(self) -> str:

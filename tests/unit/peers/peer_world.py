@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from typing import Any
 
 from moldau.core.clock import ManualClock
 from moldau.core.slow_lane import SlowLane
 from moldau.core.timers import ManualTimers
 from moldau.metadata.image import BrokerState, Image
-from moldau.peers.broker_peers import BrokerPeers
+from moldau.peers.broker_peers import BrokerPeers, Secure
 from moldau.protocol.declare import Message
 from moldau.protocol.frames import frame_response, has_tagged_response_header, parse_request_header
 from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from moldau.protocol.messages.fetch import FetchRequest
+from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 FRAME_BYTES_MAX = 1 << 20
-SPOKEN = [ApiVersionsRequest, EndTxnRequest, FetchRequest]
+SPOKEN = [ApiVersionsRequest, EndTxnRequest, FetchRequest, SaslHandshakeRequest, SaslAuthenticateRequest]
 
 
 class Wire(asyncio.Transport):
@@ -84,7 +87,9 @@ class OneNetwork:
         self.attempts: list[tuple[tuple[str, int], asyncio.Future[None], Callable[[], Any]]] = []
         self.wires: list[Wire] = []
 
-    async def connect(self, host: str, port: int, make_protocol: Callable[[], Any]) -> Any:
+    async def connect(
+        self, host: str, port: int, make_protocol: Callable[[], Any], tls: object = None
+    ) -> Any:
         decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.attempts.append(((host, port), decided, make_protocol))
         await decided
@@ -109,10 +114,23 @@ class OneNetwork:
         await turns()
 
 
+class AtOnce(Executor):
+    """A worker that works while it is asked."""
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*args, **kwargs))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
 class Here:
     """A broker's machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, secure: Secure = lambda listener: None) -> None:
+        self.workers = AtOnce()
         self.loop = asyncio.get_running_loop()
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
@@ -128,6 +146,7 @@ class Here:
             listener_name=None,
             setup_timeout_ms=10_000,
             frame_bytes_max=FRAME_BYTES_MAX,
+            secure=secure,
         )
 
     def ask(self, timeout_ms: int = 1000, **bounds: int) -> asyncio.Future[EndTxnResponse]:

@@ -23,8 +23,12 @@ def test_the_listener_is_found(told: dict[str, str], name: str | None) -> None:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"inter.broker.listener.name": "BESIDE"}, "not among the listeners"),
-        ({"security.inter.broker.protocol": "SSL"}, "use PLAINTEXT"),
+        ({"inter.broker.listener.name": "BESIDE"}, "BESIDE, and the listeners are INSIDE, OUTSIDE"),
+        ({"security.inter.broker.protocol": "SSL"}, "the listener of that name"),
+        (
+            {"inter.broker.listener.name": "INSIDE", "security.inter.broker.protocol": "PLAINTEXT"},
+            "not both",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_said(told: dict[str, str], said: str) -> None:

@@ -72,23 +72,20 @@ def advertised_listeners(settings: BrokerSettings) -> tuple[Listener, ...] | Non
 
 def inter_broker_listener(settings: BrokerSettings) -> str | None:
     """The name of the listener for connections between brokers; None: the first one of each broker.
-    SettingError if it is no listener of this broker, or connections between brokers cannot be made.
+
+    It is `inter.broker.listener.name`, or the one named after `security.inter.broker.protocol`, as in
+    Kafka; only the default, PLAINTEXT, may be the name of no listener. SettingError if it is no listener of
+    this broker.
     """
-    name = settings.inter_broker_listener_name
-    if name is None:
-        if settings.security_inter_broker_protocol != "PLAINTEXT":
-            raise SettingError(
-                "security.inter.broker.protocol",
-                f"brokers cannot speak {settings.security_inter_broker_protocol} to each other in this "
-                "version of Moldau (security.inter.broker.protocol); use PLAINTEXT",
-            )
-        return None
+    name, setting = settings.inter_broker_listener_name, "inter.broker.listener.name"
     known = [listener.name for listener in listeners(settings)]
+    if name is None:
+        name, setting = settings.security_inter_broker_protocol, "security.inter.broker.protocol"
+        if name == "PLAINTEXT" and name not in known:
+            return None
     if name.upper() not in known:
-        raise SettingError(
-            "inter.broker.listener.name",
-            f"inter.broker.listener.name is {name}, which is not among the listeners ({', '.join(known)})",
-        )
+        means = ", which means the listener of that name" if setting != "inter.broker.listener.name" else ""
+        raise SettingError(setting, f"{setting} is {name}{means}, and the listeners are {', '.join(known)}")
     return name.upper()
 
 

@@ -26,12 +26,14 @@ class NetworkSettings(SettingsObject):
         "Which security protocol each named listener speaks. Only PLAINTEXT can be served in this version.",
     )
     inter_broker_listener_name: str | None = text(
-        None, "The listener for connections between brokers; by default the first of each broker."
+        None,
+        "The listener for connections between brokers; by default the one that is named after "
+        "security.inter.broker.protocol, or else the first of each broker.",
     )
     security_inter_broker_protocol: str = text(
         "PLAINTEXT",
-        "The security protocol among brokers, when inter.broker.listener.name is unset. Only PLAINTEXT can "
-        "be used in this version.",
+        "The security protocol among brokers, and the name of the listener that has it; instead of "
+        "inter.broker.listener.name.",
         one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     )
     controller_listener_names: tuple[str, ...] | None = listing(

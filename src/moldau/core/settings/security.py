@@ -66,7 +66,7 @@ class SecuritySettings(SettingsObject):
         None, "Credentials in the syntax of JAAS.", kind=Kind.PASSWORD, scope=_BROKER
     )
     sasl_mechanism_inter_broker_protocol: str = text(
-        "GSSAPI", "The SASL mechanism among brokers.", scope=_BROKER, effective=False
+        "GSSAPI", "The SASL mechanism among brokers.", scope=_BROKER
     )
     sasl_mechanism_controller_protocol: str = text(
         "GSSAPI", "The SASL mechanism towards controllers.", effective=False

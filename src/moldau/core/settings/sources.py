@@ -143,6 +143,11 @@ def from_texts(texts: Mapping[str, str], environment: Mapping[str, str] | None =
             continue
         else:
             warnings.append(_warning(name))
+    if "inter.broker.listener.name" in known and "security.inter.broker.protocol" in known:
+        raise SettingError(
+            "inter.broker.listener.name",
+            "set either inter.broker.listener.name or security.inter.broker.protocol, not both",
+        )
     if "broker.id" in known and "node.id" not in known and known["broker.id"].strip() != "-1":
         known["node.id"] = known["broker.id"]
     cleared = {
