@@ -200,7 +200,14 @@ class Node:
         self.in_cluster = not isinstance(store, EmbeddedStore)
         self.metadata.timers = host.timers
         self.controller = Controller(
-            self.node_id, store, self.metadata, self.static, host.random, self.slow_lane, host.timers
+            self.node_id,
+            store,
+            self.metadata,
+            self.static,
+            host.random,
+            self.slow_lane,
+            host.timers,
+            host.clock,
         )
         self.controller.in_cluster = self.in_cluster
         self._stops.append(("metadata", self.controller.close))

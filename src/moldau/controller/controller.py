@@ -16,6 +16,14 @@ from moldau.controller.adoption import FoundTopic, adopt_topics
 from moldau.controller.brokers import raise_level, unregister_broker
 from moldau.controller.configs import AlterResource, alter_configs
 from moldau.controller.decision import Decision, Outcome, Steps
+from moldau.controller.delegation_tokens import (
+    CreatedToken,
+    NewToken,
+    Prolonged,
+    create_token,
+    expire_token,
+    renew_token,
+)
 from moldau.controller.election import ElectionType, Results, elect_leaders
 from moldau.controller.in_sync import Rules
 from moldau.controller.internal import auto_topic
@@ -26,7 +34,9 @@ from moldau.controller.presence import Presence
 from moldau.controller.reassignment import Move, reassign
 from moldau.controller.rebalancing import Rebalancing
 from moldau.controller.replica_losses import LossReports, Replicas, replicas_lost
+from moldau.controller.token_expiry import TokenExpiry
 from moldau.controller.topics import DeletedTopic, NewTopic, TopicResult, create_topics, delete_topics
+from moldau.core.clock import Clock
 from moldau.core.ids import random_uuid, uuid_to_text
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.sources import StaticSettings
@@ -53,6 +63,7 @@ from moldau.metadata.store import (
 )
 from moldau.metadata.view import MetadataView
 from moldau.protocol.errors import ErrorCode
+from moldau.security.tokens.signing import TokenSigner
 
 if TYPE_CHECKING:
     from moldau.controller.shutdown import ControlledShutdown
@@ -76,7 +87,9 @@ class Controller:
         source: random.Random,
         lane: SlowLane | None = None,
         timers: Timers | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        """`clock`: for the end of delegation tokens, which without it stay until they are removed."""
         self.node_id = node_id
         self.view = view
         self.static_settings = static_settings
@@ -87,7 +100,15 @@ class Controller:
         self._decide = self._loop.decide
         self._presence = Presence(node_id, store, view, self._rules)
         rebalancing = Rebalancing(self._loop, self._rules, lambda: self.settings)
-        self._presence.on_seat = lambda epoch: rebalancing.seat_changed(epoch, self._presence.timers)
+        expiry = None if clock is None else TokenExpiry(self._loop, clock, lambda: self.settings)
+
+        def seat_changed(epoch: int | None) -> None:
+            rebalancing.seat_changed(epoch, self._presence.timers)
+            if expiry is not None:
+                expiry.seat_changed(epoch, self._presence.timers)
+
+        self._presence.on_seat = seat_changed
+        self.token_signer = TokenSigner(static_settings.broker.delegation_token_secret_key)
         self._shutdown: ControlledShutdown | None = None
         self._losses = LossReports(node_id, self._loop, self._rules, lambda: self._presence.timers)
         self.uncreated: dict[str, str] = {}
@@ -330,6 +351,32 @@ class Controller:
     ) -> Steps[list[tuple[AlterResource, Outcome]]]:
         decision = yield from alter_configs(image, asked, self.settings)
         return (yield from review_eligible(image, decision, self._rules_in))
+
+    async def create_delegation_token(self, asked: NewToken, now_ms: int) -> CreatedToken:
+        """Create a delegation token."""
+        return await self._decide_for_user(
+            lambda image: create_token(image, asked, self.settings, now_ms, self._random), CreatedToken
+        )
+
+    async def renew_delegation_token(
+        self, hmac: bytes, principal: str, period_ms: int, now_ms: int
+    ) -> Prolonged:
+        """Let a delegation token expire later."""
+        return await self._decide_for_user(
+            lambda image: renew_token(
+                image, self.token_signer, hmac, principal, period_ms, self.settings, now_ms
+            ),
+            Prolonged,
+        )
+
+    async def expire_delegation_token(
+        self, hmac: bytes, principal: str, period_ms: int, now_ms: int
+    ) -> Prolonged:
+        """Let a delegation token expire in `period_ms`; a negative one: at once."""
+        return await self._decide_for_user(
+            lambda image: expire_token(image, self.token_signer, hmac, principal, period_ms, now_ms),
+            Prolonged,
+        )
 
     async def elect_leaders(self, kind: ElectionType, asked: dict[str, list[int]] | None) -> Results:
         """Elect leaders for these partitions, or for all (None)."""

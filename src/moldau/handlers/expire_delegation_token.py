@@ -1,12 +1,13 @@
-"""ExpireDelegationToken, versions 1-2: end a delegation token. Only authenticated clients may, and no
-listener authenticates: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as in Kafka.
+"""ExpireDelegationToken, versions 1-2: let a delegation token expire at once, or after a while (KIP-48); its
+owner and its renewers may.
 
     v2  flexible
 """
 
+from moldau.controller.delegation_tokens import DISABLED
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.create_delegation_token import NO_TIMESTAMP
 from moldau.handlers.registry import handles
+from moldau.handlers.token_requests import may_ask_for_tokens
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
@@ -15,9 +16,21 @@ from moldau.protocol.messages.expire_delegation_token import (
 
 
 @handles(ExpireDelegationTokenRequest)
-def expire_delegation_token(
+async def expire_delegation_token(
     broker: Broker, context: RequestContext, request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
-    return ExpireDelegationTokenResponse(
-        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIMESTAMP
+    if not may_ask_for_tokens(context.session):
+        return _told(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    if not broker.controller.token_signer.enabled:
+        return _told(DISABLED.error_code)
+    expired = await broker.controller.expire_delegation_token(
+        bytes(request.hmac),
+        context.session.principal,
+        request.expiry_time_period_ms,
+        broker.clock.now_ms(),
     )
+    return _told(expired.outcome.error_code, expired.expires_ms)
+
+
+def _told(error_code: ErrorCode, expires_ms: int = -1) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=expires_ms)

@@ -52,6 +52,7 @@ class Session:
         "security_protocol",
         "software_name",
         "software_version",
+        "token_id",
         "version",
     )
 
@@ -83,6 +84,7 @@ class Session:
         self.decisions: Decisions | None = None  # None: the authorizer was not asked yet
         self.software_name = ""  # as ApiVersions said (KIP-511); "" if it did not
         self.software_version = ""
+        self.token_id: str | None = None  # of the delegation token that the client logged in with
 
     def accepted(self, client: tuple[str, int], local: tuple[str, int], index: int) -> None:
         """The connection's addresses (host and port), and its number among all of its listener."""
@@ -96,9 +98,13 @@ class Session:
         and a number."""
         return f"{self.local_host}:{self.local_port}-{self.client_host}:{self.client_port}-0-{self.index}"
 
-    def authenticate(self, principal: str, now_ms: int, expires_ms: int | None = None) -> None:
-        """The client has authenticated as `principal` (type:name), until `expires_ms` if given."""
+    def authenticate(
+        self, principal: str, now_ms: int, expires_ms: int | None = None, token_id: str | None = None
+    ) -> None:
+        """The client has authenticated as `principal` (type:name), until `expires_ms` if given; by the
+        delegation token `token_id`, if by one."""
         self.principal = principal
+        self.token_id = token_id
         self.decisions = None
         self.authenticated_ms = now_ms
         self.expires_ms = expires_ms

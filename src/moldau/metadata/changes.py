@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from moldau.metadata.acls import Acl
+from moldau.metadata.delegation_tokens import DelegationToken
 from moldau.metadata.image import (
     FIRST_LEVELS,
     BrokerState,
@@ -26,7 +27,17 @@ from moldau.metadata.image import (
 class Draft:
     """An image in the making."""
 
-    __slots__ = ("_base", "_copied", "acls", "brokers", "configs", "scalars", "topic_names", "topics")
+    __slots__ = (
+        "_base",
+        "_copied",
+        "acls",
+        "brokers",
+        "configs",
+        "delegation_tokens",
+        "scalars",
+        "topic_names",
+        "topics",
+    )
 
     def __init__(self, base: Image) -> None:
         self._base = base
@@ -36,6 +47,7 @@ class Draft:
         self.topic_names = base.topic_names
         self.configs = base.configs
         self.acls = base.acls
+        self.delegation_tokens = base.delegation_tokens
         self.scalars: dict[str, str | int] = {}
 
     def edit_brokers(self) -> dict[int, BrokerState]:
@@ -73,6 +85,13 @@ class Draft:
             self.acls = dict(self.acls)
         return self.acls  # type: ignore[return-value]
 
+    def edit_delegation_tokens(self) -> dict[str, DelegationToken]:
+        """The delegation tokens by id, to be changed."""
+        if "delegation_tokens" not in self._copied:
+            self._copied.add("delegation_tokens")
+            self.delegation_tokens = dict(self.delegation_tokens)
+        return self.delegation_tokens  # type: ignore[return-value]
+
     def finish(self, version: int) -> Image:
         """The image, at this version."""
         return self._base._replace(
@@ -82,6 +101,7 @@ class Draft:
             topic_names=self.topic_names,
             configs=self.configs,
             acls=self.acls,
+            delegation_tokens=self.delegation_tokens,
             **self.scalars,  # type: ignore[arg-type]
         )
 
@@ -342,6 +362,26 @@ class AclsDeleted(NamedTuple):
         held = draft.edit_acls()
         for acl in self.acls:
             held.pop(acl, None)
+
+
+class DelegationTokenChanged(NamedTuple):
+    """A delegation token was created, or expires at another time."""
+
+    token: DelegationToken
+
+    def apply(self, draft: Draft) -> None:
+        draft.edit_delegation_tokens()[self.token.token_id] = self.token
+
+
+class DelegationTokensRemoved(NamedTuple):
+    """Delegation tokens were ended, or had expired."""
+
+    token_ids: tuple[str, ...]
+
+    def apply(self, draft: Draft) -> None:
+        held = draft.edit_delegation_tokens()
+        for token_id in self.token_ids:
+            held.pop(token_id, None)
 
 
 class ProducerIdsAllocated(NamedTuple):

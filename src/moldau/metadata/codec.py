@@ -19,6 +19,7 @@ from typing import Any
 from moldau.core.ids import uuid_from_text, uuid_to_text
 from moldau.metadata import changes as ch
 from moldau.metadata.acls import Acl
+from moldau.metadata.delegation_tokens import DelegationToken
 from moldau.metadata.image import (
     FIRST_LEVELS,
     BrokerState,
@@ -153,6 +154,18 @@ def _endpoints(value: Mapping[str, Sequence[Any]]) -> dict[str, tuple[str, int]]
     return {name: (host, port) for name, (host, port) in value.items()}
 
 
+def _token(
+    token_id: str,
+    owner: str,
+    requester: str,
+    renewers: Sequence[str],
+    issued_ms: int,
+    expires_ms: int,
+    max_ms: int,
+) -> DelegationToken:
+    return DelegationToken(token_id, owner, requester, tuple(renewers), issued_ms, expires_ms, max_ms)
+
+
 _Row = tuple[str, Callable[[Any], Iterable[Any]], Callable[..., ch.Change]]
 _BY_TYPE: dict[type, _Row] = {
     ch.ClusterCreated: ("cluster-created", list, ch.ClusterCreated),
@@ -211,6 +224,16 @@ _BY_TYPE: dict[type, _Row] = {
     ),
     ch.AclsCreated: ("acls-created", list, lambda rows: ch.AclsCreated(tuple([Acl(*row) for row in rows]))),
     ch.AclsDeleted: ("acls-deleted", list, lambda rows: ch.AclsDeleted(tuple([Acl(*row) for row in rows]))),
+    ch.DelegationTokenChanged: (
+        "delegation-token-changed",
+        lambda change: change.token,
+        lambda *fields: ch.DelegationTokenChanged(_token(*fields)),
+    ),
+    ch.DelegationTokensRemoved: (
+        "delegation-tokens-removed",
+        lambda change: change.token_ids,
+        lambda *token_ids: ch.DelegationTokensRemoved(token_ids),
+    ),
     ch.ProducerIdsAllocated: ("producer-ids-allocated", list, ch.ProducerIdsAllocated),
 }
 """For each change: its kind as it is written, its fields as JSON (tuples become lists), and the way back."""
@@ -235,6 +258,7 @@ def encode_image(image: Image) -> dict[str, Any]:
         ],
         "configs": [[int(kind), name, values] for (kind, name), values in image.configs.items()],
         **({"acls": list(image.acls)} if image.acls else {}),
+        **({"delegation_tokens": list(image.delegation_tokens.values())} if image.delegation_tokens else {}),
     }
 
 
@@ -261,4 +285,5 @@ def decode_image(value: Mapping[str, Any]) -> Image:
         topic_names={topic.topic_id: topic.name for topic in topics},
         configs={(ResourceType(kind), name): values for kind, name, values in value["configs"]},
         acls=dict.fromkeys([Acl(*row) for row in value.get("acls", ())]),
+        delegation_tokens={row[0]: _token(*row) for row in value.get("delegation_tokens", ())},
     )

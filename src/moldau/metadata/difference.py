@@ -22,6 +22,8 @@ from moldau.metadata.changes import (
     ClusterCreated,
     ConfigsChanged,
     ControllerElected,
+    DelegationTokenChanged,
+    DelegationTokensRemoved,
     FeatureLevelChanged,
     PartitionsAdded,
     PartitionsChanged,
@@ -48,6 +50,7 @@ def changes_between(old: Image, new: Image) -> list[Change]:
     changes += _of_topics(old, new, remade)
     changes += _of_configs(old, new, remade)
     changes += _of_acls(old, new)
+    changes += _of_delegation_tokens(old, new)
     if new.next_producer_id != old.next_producer_id:
         changes.append(ProducerIdsAllocated(new.controller_id, new.next_producer_id))
     return changes
@@ -133,3 +136,15 @@ def _of_acls(old: Image, new: Image) -> Iterator[Change]:
         yield AclsDeleted(gone)
     if come:
         yield AclsCreated(come)
+
+
+def _of_delegation_tokens(old: Image, new: Image) -> Iterator[Change]:
+    before, after = old.delegation_tokens, new.delegation_tokens
+    if before is after:
+        return
+    gone = tuple([token_id for token_id in before if token_id not in after])
+    if gone:
+        yield DelegationTokensRemoved(gone)
+    for token_id, token in after.items():
+        if before.get(token_id) != token:
+            yield DelegationTokenChanged(token)

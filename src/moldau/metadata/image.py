@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from moldau.metadata.acls import Acls
+from moldau.metadata.delegation_tokens import DelegationTokens
 
 NO_LEADER = -1
 NO_NODE = -1
@@ -141,6 +142,7 @@ class Image(NamedTuple):
     level: int = 1
     """The metadata level (metadata/levels.py)."""
     acls: Acls = MappingProxyType({})
+    delegation_tokens: DelegationTokens = MappingProxyType({})
 
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         """The topic of this id."""

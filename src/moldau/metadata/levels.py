@@ -7,7 +7,7 @@ registered broker reads. So no broker meets a change that it cannot read.
 
     level 1   a single broker, releases before the cluster
     level 2   brokers tell levels and log directories; BrokerShuttingDown, ReplicasOffline, reassignments
-    level 3   who may do what, and how much: ACLs
+    level 3   who may do what, and how much: ACLs; delegation tokens
 
 A new cluster begins at the highest level. An older one keeps its level until an administrator raises it
 (UpdateFeatures, `kafka-features upgrade`). Levels are never lowered: what was written would not be readable.
@@ -21,6 +21,8 @@ from moldau.metadata.changes import (
     BrokerRegistered,
     BrokerShuttingDown,
     Change,
+    DelegationTokenChanged,
+    DelegationTokensRemoved,
     FeatureLevelChanged,
     PartitionChanged,
     PartitionsAdded,
@@ -48,6 +50,8 @@ _NEEDED: Mapping[type, int] = {
     ReplicasOffline: CLUSTER_LEVEL,
     AclsCreated: SECURITY_LEVEL,
     AclsDeleted: SECURITY_LEVEL,
+    DelegationTokenChanged: SECURITY_LEVEL,
+    DelegationTokensRemoved: SECURITY_LEVEL,
 }
 """Changes that are new in a level; of the others, some need one only for what they say."""
 

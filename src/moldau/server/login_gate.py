@@ -182,7 +182,7 @@ class LoginGate:
             counts.succeeded += 1
         now_ms, lifetime_ms = clock.now_ms(), reply.lifetime_ms
         expires_ms = None if lifetime_ms is None else now_ms + lifetime_ms
-        connection.session.authenticate(accepted.principal, now_ms, expires_ms)
+        connection.session.authenticate(accepted.principal, now_ms, expires_ms, accepted.token_id)
         connection.frame_bytes_max = connection.listener.frame_bytes_max
         self._mechanism = reply.mechanism
         self._login = None

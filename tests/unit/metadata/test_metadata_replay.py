@@ -18,6 +18,7 @@ from moldau.metadata.codec import (
     entry_in_slices,
     to_json,
 )
+from moldau.metadata.delegation_tokens import DelegationToken
 from moldau.metadata.difference import changes_between
 from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
 
@@ -36,6 +37,7 @@ KINDS = [
     "ids",
     "control",
     "acls",
+    "tokens",
 ]
 
 
@@ -48,6 +50,18 @@ def states():
         st.lists(st.integers(0, 3), min_size=1, max_size=3).map(tuple),
         st.lists(st.integers(0, 3), max_size=3).map(tuple),
         st.lists(st.integers(0, 3), max_size=2).map(tuple),
+    )
+
+
+def tokens():
+    users = st.sampled_from(["User:a", "User:b"])
+    return st.builds(
+        DelegationToken,
+        st.sampled_from(NAMES),
+        users,
+        users,
+        st.lists(users, max_size=2).map(tuple),
+        *[st.integers(0, 3)] * 3,
     )
 
 
@@ -111,6 +125,11 @@ def histories(draw):
                     entry.append(ch.ReplicasOffline(node, ((number.to_bytes(16, "big"), indexes),)))
             elif kind == "ids":
                 entry.append(ch.ProducerIdsAllocated(1, draw(st.integers(0, 2**63 - 1))))
+            elif kind == "tokens":
+                entry.append(ch.DelegationTokenChanged(draw(tokens())))
+                entry.append(
+                    ch.DelegationTokensRemoved(tuple(draw(st.lists(st.sampled_from(NAMES), max_size=2))))
+                )
             elif kind == "acls":
                 entry.append(ch.AclsCreated(tuple(draw(st.lists(acls(), max_size=3)))))
                 entry.append(ch.AclsDeleted(tuple(draw(st.lists(acls(), max_size=2)))))

@@ -106,19 +106,16 @@ class SecuritySettings(SettingsObject):
         False, "Whether a resource without ACLs is open to everyone."
     )
     delegation_token_secret_key: str | None = text(
-        None, "The secret that signs delegation tokens.", kind=Kind.PASSWORD, effective=False
+        None, "The secret that signs delegation tokens.", kind=Kind.PASSWORD
     )
     delegation_token_max_lifetime_ms: int = long(
-        604_800_000, "How long a delegation token may live, in milliseconds.", at_least(1), effective=False
+        604_800_000, "How long a delegation token may live, in milliseconds.", at_least(1)
     )
     delegation_token_expiry_time_ms: int = long(
-        86_400_000,
-        "How long a delegation token lives without renewal, in milliseconds.",
-        at_least(1),
-        effective=False,
+        86_400_000, "How long a delegation token lives without renewal, in milliseconds.", at_least(1)
     )
     delegation_token_expiry_check_interval_ms: int = long(
-        3_600_000, "How often expired delegation tokens are looked for, in milliseconds.", effective=False
+        3_600_000, "How often expired delegation tokens are looked for, in milliseconds.", at_least(1)
     )
     principal_builder_class: str = text(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
