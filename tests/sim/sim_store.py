@@ -369,7 +369,10 @@ class SimStore:
             self._connected.set()
             if over and self._session is session:
                 self._session = None
-                if self._deliver is not None:
+                if session is not None and session.registration is None and self._deliver is not None:
+                    self._begin()
+                    self.hear_soon()
+                elif self._deliver is not None:
                     self._deliver(SessionEnded("the session with the metadata store has ended"))
 
         self._send(self._news(), connected)

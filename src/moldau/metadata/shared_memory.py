@@ -262,9 +262,12 @@ class SharedMemoryStore:
         if session is None:
             return
         self._heard = (None, 0)
-        if self._deliver is not None:
-            self._deliver(SessionEnded(reason))
         self._ensemble.end(session)
+        if session.registration is None and self._deliver is not None:
+            self._begin()
+            self.hear_soon()
+        elif self._deliver is not None:
+            self._deliver(SessionEnded(reason))
 
     def _held(self) -> _Session | None:
         """The session, if the ensemble has not given this broker's registration to another process."""

@@ -13,7 +13,8 @@ tests and simulations). A host chooses: `Host.metadata_store` (host.py).
                Snapshot                   instead of entries that are no longer kept
                LiveBrokers                who is registered now; whenever that changes
                SeatVacant                 there is no controller: elect one
-               SessionEnded               this broker's session is over: it must register again
+               SessionEnded               this broker's session is over: it must register again. (One that
+                                          has not registered yet gets another session, and goes on.)
 
 Events are delivered on the event loop, one at a time. Those about brokers and the controller carry the
 current state: two changes may come as one event, and an event may be repeated. They are not ordered against

@@ -575,6 +575,25 @@ def test_a_session_that_ended_is_told_of_and_begun_again_by_registering(shared):
     asyncio.run(scenario())
 
 
+def test_a_broker_that_has_not_registered_yet_goes_on_hearing_of_changes(shared):
+    """It starts, and its session ends meanwhile, as on a machine that stands still."""
+
+    async def scenario():
+        async with opened(shared, 2) as ((one, follower), (two, _)):
+            await shared.settle()
+            await shared.expire(one)
+            await two.append_if(0, [topic("b")])
+            await shared.settle()
+            assert set(follower.image.topics) == {"b"}
+            assert follower.of(SessionEnded) == []
+            epoch = await two.register_broker(registration(2))
+            await shared.settle()
+            assert follower.live == {2: epoch}
+            assert await one.append_if(1, [topic("a", 2)]) == 2
+
+    asyncio.run(scenario())
+
+
 def test_a_short_interruption_costs_nothing(shared):
     async def scenario():
         async with opened(shared, 2) as ((one, follower), (two, other)):

@@ -121,6 +121,7 @@ class ZooKeeperStore:
         self._looking = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._snapshotting: asyncio.Task[None] | None = None
+        self._renewal: asyncio.Task[None] | None = None
         self._appending = 0
         self._appends_done = asyncio.Event()
         self._closed = False
@@ -240,7 +241,7 @@ class ZooKeeperStore:
             await self._appends_done.wait()
             timer.cancel()
         self._deliver = None
-        for task in (self._task, self._snapshotting):
+        for task in (self._task, self._snapshotting, self._renewal):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
@@ -256,9 +257,23 @@ class ZooKeeperStore:
 
     def _session_over(self, reason: str) -> None:
         self._over_seconds = self._seconds()
+        registered = self._own is not None
         self._session = self._seat = self._own = self._live = self._vacant_after = None
-        if not self._closed:
+        if self._closed:
+            return
+        if registered or self._deliver is None:
             self._send(SessionEnded(reason))
+        else:
+            self._renewal = asyncio.get_running_loop().create_task(self._begin_again(reason))
+
+    async def _begin_again(self, reason: str) -> None:
+        """A broker that starts has not registered yet: nothing depends on its session, but it must hear of
+        changes.
+        """
+        log.warning("a new ZooKeeper session begins: %s", reason)
+        if self._session is None and not self._closed:
+            with contextlib.suppress(SessionOver):  # told by `_session_over`, which begins another
+                await self._begin()
 
     async def _reached(self) -> Session:
         """The session, when the ensemble can be reached. NoSession."""
