@@ -63,12 +63,14 @@ if TYPE_CHECKING:
     from moldau.coordinator.group.service import GroupCoordinator
     from moldau.coordinator.markers import MarkerWriter
     from moldau.coordinator.transaction.service import TransactionCoordinator
+    from moldau.credentials.tls.handshakes import Handshakes
     from moldau.metadata.store import StoreStatus
     from moldau.peers.broker_peers import BrokerPeers
     from moldau.peers.round_trip import RoundTrips
     from moldau.replication.following.replica_fetcher import ReplicaFetcher
     from moldau.security.authorizer import Authorizer
     from moldau.security.login.logins import Logins
+    from moldau.server.listener_tls import ListenerTls
     from moldau.server.monitoring import Monitoring
 
 log = logging.getLogger("moldau.node")
@@ -190,9 +192,24 @@ class Node:
             seconds=host.seconds,
             response_room=self.response_room,
             http_address=lambda: self.http_address,
+            make_tls=self._make_tls,
+            make_handshakes=self._make_handshakes,
         )
         self._stops.append(("addresses", self.listeners.close))
         await self.listeners.take(planned)
+
+    def _make_tls(self, name: str, protocol: str) -> "ListenerTls":
+        from moldau.server.listener_tls import ListenerTls
+
+        host = self.host
+        return ListenerTls(
+            name, protocol, host.files, lambda blocking: host.loop.run_in_executor(host.workers, blocking)
+        )
+
+    def _make_handshakes(self) -> "Handshakes":
+        from moldau.credentials.tls.handshakes import Handshakes
+
+        return Handshakes(self.host.loop, self.host.pool)
 
     async def _open_metadata(self) -> None:
         host, broker = self.host, self.static.broker

@@ -3,8 +3,7 @@
     v2  flexible    v3  top-level error    v4  total and usable bytes    v5  cordoned dirs (never, here)
 
 The topics asked for limit what is listed; null asks for all. A log that is moving (KIP-113) is in both
-directories, as a future one in the new, with how many offsets it is behind. The client must have Describe on
-the cluster; before version 3 its lack looks like no directories.
+directories, as a future one in the new, with how many offsets it is behind.
 """
 
 from collections import defaultdict
@@ -12,7 +11,6 @@ from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.handlers.rights import may_on_cluster
 from moldau.log.manager import DirectoryDescription
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_log_dirs import (
@@ -22,7 +20,6 @@ from moldau.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from moldau.security.operations import Operation
 
 Wanted = set[tuple[str, int]] | None
 
@@ -31,9 +28,6 @@ Wanted = set[tuple[str, int]] | None
 def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> Generator[None, None, DescribeLogDirsResponse]:
-    if not may_on_cluster(broker, context.session, Operation.DESCRIBE):
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return DescribeLogDirsResponse(error_code=code)
     wanted: Wanted = None
     if request.topics is not None:
         wanted = set()

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from moldau.core.clock import Clock
 from moldau.core.logs import SayOnce
@@ -18,6 +19,10 @@ from moldau.server.other_protocols import recognise
 from moldau.server.request_memory import RequestMemory
 from moldau.server.response_memory import ResponseMemory
 from moldau.server.turns import Turns
+
+if TYPE_CHECKING:
+    from moldau.credentials.tls.handshakes import Handshakes
+    from moldau.server.listener_tls import ListenerTls
 
 log = logging.getLogger("moldau.server")
 
@@ -32,6 +37,7 @@ class Limits:
     connections_max: int
     connections_per_host_max: int
     idle_ms: int
+    handshake_ms: int = 30_000
 
 
 class Listener:
@@ -49,8 +55,11 @@ class Listener:
         requests: RequestMemory,
         responses: ResponseMemory,
         turns: Turns,
+        tls: "ListenerTls | None" = None,
+        handshakes: "Handshakes | None" = None,
     ) -> None:
-        """`requests`, `responses` and `turns` are those of the broker, shared by its listeners."""
+        """`requests`, `responses`, `turns` and `handshakes` are those of the broker, shared by its listeners;
+        `tls` is there where the protocol is SSL or SASL_SSL."""
         self.name = name
         self.security_protocol = security_protocol
         self.host = ""
@@ -66,6 +75,10 @@ class Listener:
         self.responses = responses
         self.turns = turns
         self.timers = timers
+        self.tls = tls
+        self.handshake_failures = 0
+        self._handshakes = handshakes
+        self._clock = clock
         self._http_address = http_address
         self._address: Address | None = None
         self._sweep_timer: TimerHandle | None = None
@@ -79,7 +92,24 @@ class Listener:
     async def serve(self, dispatcher: Dispatcher) -> None:
         """Accept clients from now on."""
         assert self._address is not None
-        await self._address.serve(lambda: Connection(self, dispatcher))
+        if self.tls is None:
+            await self._address.serve(lambda: Connection(self, dispatcher))
+        else:
+            from moldau.credentials.tls.stream import TlsStream
+            from moldau.server.handshake_watcher import HandshakeWatcher
+
+            assert self._handshakes is not None
+            tls, handshakes, watcher = self.tls, self._handshakes, HandshakeWatcher(self, self._clock)
+            await self._address.serve(
+                lambda: TlsStream(
+                    Connection(self, dispatcher),
+                    tls.context,
+                    handshakes=handshakes,
+                    timers=self.timers,
+                    timeout_ms=self.limits.handshake_ms,
+                    watcher=watcher,
+                )
+            )
         self._schedule_sweep()
 
     def hold(self) -> None:
@@ -138,6 +168,12 @@ class Listener:
         host = connection.session.client_host
         self._say.warning((host, kind), "closed the connection of %s: it sent %s", host, sentence)
 
+    def handshake_failed(self, connection: Connection, kind: str, sentence: str) -> None:
+        """Log once for each host and kind of failure that a client is not let in by TLS."""
+        self.handshake_failures += 1
+        host = connection.session.client_host
+        self._say.warning((host, "tls", kind), "a TLS client from %s on %s: %s", host, self.name, sentence)
+
     def login_failed(self, connection: Connection, reason: str) -> None:
         """Log once for each host and reason that a login failed."""
         host = connection.session.client_host
@@ -156,12 +192,22 @@ class Listener:
 
     def other_protocol(self, connection: Connection, first_bytes: bytes) -> None:
         """Answer a client of another protocol as well as that allows, then close."""
-        seen = recognise(first_bytes, listener=f"{self.host}:{self.port}", http_address=self._http_address())
+        answer = self.recognised(connection, first_bytes)
+        if answer and connection.transport is not None:
+            connection.transport.write(answer)
+        connection.close()
+
+    def recognised(self, connection: Connection, first_bytes: bytes) -> bytes:
+        """Log which other protocol the client speaks; an answer in it, if it allows any."""
+        seen = recognise(
+            first_bytes,
+            listener=f"{self.host}:{self.port}",
+            http_address=self._http_address(),
+            tls=self.tls is not None,
+        )
         host = connection.session.client_host
         self._say.warning((host, seen.kind), "closed the connection of %s: %s", host, seen.sentence)
-        if seen.answer and connection.transport is not None:
-            connection.transport.write(seen.answer)
-        connection.close()
+        return seen.answer
 
     # Idle connections
 

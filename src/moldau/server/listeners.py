@@ -7,6 +7,7 @@ close    closes every connection
 """
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from moldau.core.clock import Clock
 from moldau.core.network import Network
@@ -20,6 +21,13 @@ from moldau.server.listener import Limits, Listener
 from moldau.server.request_memory import RequestMemory
 from moldau.server.response_memory import ResponseMemory
 from moldau.server.turns import Turns
+
+if TYPE_CHECKING:
+    from moldau.credentials.tls.handshakes import Handshakes
+    from moldau.server.listener_tls import ListenerTls
+    from moldau.server.tls_renewals import TlsRenewals
+
+    MakeTls = Callable[[str, str], ListenerTls]
 
 
 class Listeners:
@@ -35,13 +43,20 @@ class Listeners:
         seconds: Callable[[], float],
         response_room: ResponseRoom,
         http_address: Callable[[], str | None],
+        make_tls: "MakeTls | None" = None,
+        make_handshakes: "Callable[[], Handshakes] | None" = None,
     ) -> None:
-        """`http_address` is shown to browsers on a Kafka port."""
+        """`http_address` is shown to browsers on a Kafka port. `make_tls` and `make_handshakes` are called if
+        there are listeners with TLS."""
         self._settings = settings
         self._network = network
         self._clock = clock
         self._timers = timers
         self._http_address = http_address
+        self._make_tls = make_tls
+        self._make_handshakes = make_handshakes
+        self._handshakes: Handshakes | None = None
+        self._renewals: TlsRenewals | None = None
         self.requests = RequestMemory(settings.queued_max_request_bytes, timers, clock)
         self.responses = ResponseMemory(
             settings.moldau_queued_max_response_bytes, response_room, timers, clock
@@ -53,6 +68,7 @@ class Listeners:
     async def take(self, planned: Sequence[PlannedListener]) -> None:
         """Bind every address; connections are refused until `serve`. AddressError: one cannot be had."""
         for plan in planned:
+            tls = await self._tls_of(plan)
             listener = Listener(
                 plan.name,
                 plan.protocol,
@@ -63,6 +79,8 @@ class Listeners:
                 requests=self.requests,
                 responses=self.responses,
                 turns=self._turns,
+                tls=tls,
+                handshakes=self._handshakes,
             )
             try:
                 await listener.bind(
@@ -71,6 +89,18 @@ class Listeners:
             except OSError as error:
                 raise cannot_listen(plan.host, plan.port, error) from None
             self.all.append(listener)
+
+    async def _tls_of(self, plan: PlannedListener) -> "ListenerTls | None":
+        """The stores of a listener with TLS, loaded. SettingError."""
+        if plan.protocol not in ("SSL", "SASL_SSL"):
+            return None
+        assert self._make_tls is not None
+        assert self._make_handshakes is not None
+        tls = self._make_tls(plan.name, plan.protocol)
+        await tls.load(self._settings)
+        if self._handshakes is None:
+            self._handshakes = self._make_handshakes()
+        return tls
 
     async def serve(self, settings: BrokerSettings, dispatcher: Dispatcher) -> None:
         """Accept clients, whose frames go to `dispatcher`."""
@@ -81,11 +111,19 @@ class Listeners:
                 await listener.serve(dispatcher)
             except OSError as error:  # bound by both, and another program was the first to listen
                 raise cannot_listen(listener.host, listener.port, error) from None
+        secured = [listener.tls for listener in self.all if listener.tls is not None]
+        if secured:
+            from moldau.server.tls_renewals import TlsRenewals
+
+            self._renewals = TlsRenewals(secured, settings, self._timers)
+            self._renewals.look()
 
     def change_limits(self, settings: BrokerSettings) -> None:
         """Other settings hold from now on. The largest frame is that of the start."""
         for listener in self.all:
             listener.limits = _limits(settings)
+        if self._renewals is not None:
+            self._renewals.settings_changed(settings)
 
     def rights_changed(self) -> None:
         """ACLs or quotas have changed: what was decided about any connection's client is decided again."""
@@ -102,6 +140,10 @@ class Listeners:
         """Stop listening and end every connection; closing twice does nothing more."""
         for listener in self.all:
             await listener.close()
+        if self._renewals is not None:
+            await self._renewals.stop()
+        if self._handshakes is not None:
+            self._handshakes.close()
         self.requests.stop()
         self.responses.stop()
 
@@ -112,4 +154,5 @@ def _limits(settings: BrokerSettings) -> Limits:
         connections_max=settings.max_connections,
         connections_per_host_max=settings.max_connections_per_ip,
         idle_ms=settings.connections_max_idle_ms,
+        handshake_ms=settings.moldau_ssl_handshake_timeout_ms,
     )

@@ -32,10 +32,13 @@ class OtherProtocol(NamedTuple):
     answer: bytes = b""
 
 
-def recognise(first_bytes: bytes, *, listener: str, http_address: str | None) -> OtherProtocol:
+def recognise(
+    first_bytes: bytes, *, listener: str, http_address: str | None, tls: bool = False
+) -> OtherProtocol:
     """Name what begins with these bytes.
 
-    `listener` is the host:port it came to; `http_address` that of the health page, None when there is none.
+    `listener` is the host:port it came to, by TLS or not; `http_address` that of the health page, None when
+    there is none.
     """
     request = _HTTP_REQUEST.match(first_bytes)
     if request is not None:
@@ -56,7 +59,20 @@ def recognise(first_bytes: bytes, *, listener: str, http_address: str | None) ->
         )
     if first_bytes.startswith(b"SSH-"):
         return OtherProtocol("ssh", f"it speaks SSH, and {listener} speaks the Kafka protocol")
+    if tls and _kafka_without_tls(first_bytes):
+        return OtherProtocol(
+            "plaintext",
+            f"it speaks the Kafka protocol without TLS, and {listener} is a listener with TLS: set "
+            "security.protocol=SSL or SASL_SSL in the client, or connect it to a listener without",
+        )
+    if tls:
+        return OtherProtocol("no tls", f"what it sent is no TLS: {_shown(first_bytes)}")
     return _no_frame(first_bytes)
+
+
+def _kafka_without_tls(first_bytes: bytes) -> bool:
+    """The start of a client's first request: | size 4: below 64 KiB | API key 2 | version 2 |, both small."""
+    return len(first_bytes) >= 8 and first_bytes[:2] == b"\0\0" and first_bytes[4] == first_bytes[6] == 0
 
 
 def _no_frame(first_bytes: bytes) -> OtherProtocol:

@@ -12,6 +12,7 @@ NOT_EVIDENCE = ("core/settings/", "metadata/configs.py", "controller/config_rule
 READ_BY_ITS_NAME = re.compile(
     r"group\.consumer\.(min|max)\.\w+\.\w+\.ms"  # controller/config_rules.py: limits
     r"|config\.providers"  # core/settings/providers.py
+    r"|ssl\..*"  # credentials/tls/options.py
 )
 ONE_FOR_ANOTHER = {"log.dir": "data_directories", "log.dirs": "data_directories", "broker.id": "node_id"}
 OF_LATER_PARTS = re.compile(r"transaction\.state\.log\..*")  # what the topic is created with, for now

@@ -123,7 +123,6 @@ def test_listeners():
         ({"listeners": "PLAINTEXT://x:70000"}, "expected NAME://host:port"),
         ({"listeners": ""}, "names no listener"),
         ({"listeners": "OUTSIDE://x:1"}, "No security protocol defined for listener OUTSIDE"),
-        ({"listeners": "SSL://x:1"}, "speaks SSL"),
         ({"listeners": "PLAINTEXT://x:1,PLAINTEXT://x:2"}, "appears twice"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "must name a host that clients can reach"),
         (

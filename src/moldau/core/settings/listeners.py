@@ -38,13 +38,6 @@ def listeners(settings: BrokerSettings) -> tuple[Listener, ...]:
     ports = [(listener.host, listener.port) for listener in found if listener.port != 0]
     if len(set(ports)) < len(ports):
         raise SettingError("listeners", f"two listeners share an address: {','.join(settings.listeners)}")
-    for listener in found:
-        if listener.protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
-            raise SettingError(
-                "listeners",
-                f"the listener {listener.name} speaks {listener.protocol}, which this version of Moldau "
-                "does not serve; use PLAINTEXT or SASL_PLAINTEXT",
-            )
     return found
 
 

@@ -23,7 +23,7 @@ class NetworkSettings(SettingsObject):
     )
     listener_security_protocol_map: tuple[str, ...] = listing(
         ("PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"),
-        "Which security protocol each named listener speaks. Only PLAINTEXT can be served in this version.",
+        "Which security protocol each named listener speaks: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
     )
     inter_broker_listener_name: str | None = text(
         None,

@@ -23,41 +23,48 @@ _CLUSTER = Scope.CLUSTER_WIDE
 class SecuritySettings(SettingsObject):
     """Who may connect, and what for."""
 
-    ssl_keystore_type: str = text("JKS", "The format of the key store.", effective=False)
-    ssl_keystore_location: str | None = text(None, "The file of the key store.", effective=False)
-    ssl_keystore_password: str | None = text(
-        None, "The password of the key store.", kind=Kind.PASSWORD, effective=False
+    ssl_keystore_type: str = text(
+        "JKS", "The format of the key store: PEM, PKCS12 or JKS (which opens PKCS12 too)."
     )
-    ssl_keystore_key: str | None = text(
-        None, "The private key, as PEM text.", kind=Kind.PASSWORD, effective=False
-    )
+    ssl_keystore_location: str | None = text(None, "The file of the key store.")
+    ssl_keystore_password: str | None = text(None, "The password of the key store.", kind=Kind.PASSWORD)
+    ssl_keystore_key: str | None = text(None, "The private key, as PEM text.", kind=Kind.PASSWORD)
     ssl_keystore_certificate_chain: str | None = text(
-        None, "The certificate chain, as PEM text.", kind=Kind.PASSWORD, effective=False
+        None, "The certificate chain, as PEM text.", kind=Kind.PASSWORD
     )
-    ssl_key_password: str | None = text(
-        None, "The password of the private key.", kind=Kind.PASSWORD, effective=False
-    )
-    ssl_truststore_type: str = text("JKS", "The format of the trust store.", effective=False)
-    ssl_truststore_location: str | None = text(None, "The file of the trust store.", effective=False)
-    ssl_truststore_password: str | None = text(
-        None, "The password of the trust store.", kind=Kind.PASSWORD, effective=False
-    )
+    ssl_key_password: str | None = text(None, "The password of the private key.", kind=Kind.PASSWORD)
+    ssl_truststore_type: str = text("JKS", "The format of the trust store: PEM, PKCS12 or JKS.")
+    ssl_truststore_location: str | None = text(None, "The file of the trust store.")
+    ssl_truststore_password: str | None = text(None, "The password of the trust store.", kind=Kind.PASSWORD)
     ssl_truststore_certificates: str | None = text(
-        None, "The trusted certificates, as PEM text.", kind=Kind.PASSWORD, effective=False
+        None, "The trusted certificates, as PEM text.", kind=Kind.PASSWORD
     )
     ssl_client_auth: str = text(
         "none",
-        "Whether clients have to show a certificate.",
+        "Whether clients have to show a certificate: none, requested, required. On a SASL_SSL listener only "
+        "with that listener's prefix (listener.name.<name>.).",
         one_of("required", "requested", "none"),
         scope=_BROKER,
-        effective=False,
     )
     ssl_protocol: str = text("TLSv1.3", "The newest TLS version offered.", scope=_BROKER, effective=False)
     ssl_enabled_protocols: tuple[str, ...] = listing(
-        ("TLSv1.2", "TLSv1.3"), "The TLS versions offered.", scope=_BROKER, effective=False
+        ("TLSv1.2", "TLSv1.3"), "The TLS versions offered.", scope=_BROKER
     )
     ssl_principal_mapping_rules: str = text(
-        "DEFAULT", "How a certificate's name becomes a user name.", effective=False
+        "DEFAULT",
+        "How a certificate's name becomes a user name: rules RULE:pattern/replacement/[LU] and DEFAULT, "
+        "separated by commas; the first that matches the whole name holds.",
+    )
+    moldau_ssl_handshake_timeout_ms: int = long(
+        30_000,
+        "How long a TLS handshake may take, in milliseconds; afterwards the connection is closed.",
+        at_least(1),
+    )
+    moldau_ssl_files_check_interval_ms: int = long(
+        10_000,
+        "How often, in milliseconds, the files of key and trust stores are looked at: changed ones hold for "
+        "new connections without a restart. 0: never.",
+        at_least(0),
     )
     sasl_enabled_mechanisms: tuple[str, ...] = listing(
         ("GSSAPI",), "The SASL mechanisms offered.", scope=_BROKER
@@ -265,16 +272,17 @@ class SecuritySettings(SettingsObject):
     sasl_server_max_receive_size: int = integer(524_288, "The most bytes of one step of a SASL exchange.")
     security_providers: str | None = text(None, "Classes that add Java security providers.", effective=False)
     ssl_allow_dn_changes: bool = boolean(
-        False, "Whether a new certificate may have another distinguished name.", effective=False
+        False, "Whether a new certificate may have another distinguished name."
     )
-    ssl_allow_san_changes: bool = boolean(
-        False, "Whether a new certificate may leave out alternative names.", effective=False
-    )
+    ssl_allow_san_changes: bool = boolean(False, "Whether a new certificate may leave out alternative names.")
     ssl_cipher_suites: tuple[str, ...] = listing(
-        (), "The cipher suites offered; empty: all that there are.", scope=_BROKER, effective=False
+        (),
+        "The cipher suites offered, by Java's names; empty: all that OpenSSL holds sound. Those of TLS 1.3 "
+        "are offered all or none.",
+        scope=_BROKER,
     )
     ssl_endpoint_identification_algorithm: str = text(
-        "https", "How a server's name is compared with its certificate.", scope=_BROKER, effective=False
+        "https", "How a server's name is compared with its certificate.", scope=_BROKER
     )
     ssl_engine_factory_class: str | None = text(
         None, "The class that makes TLS engines.", kind=Kind.CLASS, scope=_CLUSTER, effective=False

@@ -164,6 +164,10 @@ class SettingsObject:
         """The value of the setting of this name (as Kafka spells it)."""
         return getattr(self, self.ROWS[name].attribute)
 
+    def get_or_none(self, name: str) -> Any:
+        """As `get`; None if there is no such setting."""
+        return self.get(name) if name in self.ROWS else None
+
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented

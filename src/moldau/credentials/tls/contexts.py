@@ -24,9 +24,12 @@ _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
-def server_context(options: TlsOptions, read: ReadFile = read_file) -> ssl.SSLContext:
-    """The context of a listener. CredentialsError: a sentence for the person who configured it."""
-    material = key_material(options, read)
+def server_context(
+    options: TlsOptions, read: ReadFile = read_file, material: KeyMaterial | None = None
+) -> ssl.SSLContext:
+    """The context of a listener; `material` is the key store's, if it was read already. CredentialsError: a
+    sentence for the person who configured it."""
+    material = material or key_material(options, read)
     if material is None:
         raise CredentialsError(
             "a TLS listener needs a key store: set ssl.keystore.location, or ssl.keystore.type=PEM with "
