@@ -618,7 +618,7 @@ class Node:
             return None
         from moldau.security.login.logins import Logins
 
-        logins = Logins(self.settings, self.host.clock, self.host.random)
+        logins = Logins(self.settings, lambda: self.metadata.image, self.host.clock, self.host.random)
         for name in names:
             logins.offered(name)
         return logins

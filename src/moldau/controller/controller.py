@@ -66,6 +66,7 @@ from moldau.protocol.errors import ErrorCode
 from moldau.security.tokens.signing import TokenSigner
 
 if TYPE_CHECKING:
+    from moldau.controller.scram_users import ScramAlteration
     from moldau.controller.shutdown import ControlledShutdown
 
 log = logging.getLogger("moldau.controller")
@@ -344,6 +345,15 @@ class Controller:
             lambda image: self._alter_configs(image, asked),
             lambda failure: [(one, failure) for one in asked],
             validate_only=validate_only,
+        )
+
+    async def alter_scram_users(self, asked: "Sequence[ScramAlteration]") -> list[tuple[str, Outcome]]:
+        """Set or remove users' SCRAM credentials; an outcome for each user."""
+        from moldau.controller.scram_users import alter_scram_users
+
+        return await self._decide_for_user(
+            lambda image: alter_scram_users(image, asked, self._random),
+            lambda failure: [(user, failure) for user in dict.fromkeys(one.user for one in asked)],
         )
 
     def _alter_configs(

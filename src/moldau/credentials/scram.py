@@ -19,6 +19,8 @@ import hmac
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from moldau.credentials.scram_credential import ScramCredential
+
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 """What Kafka stores credentials with."""
 ITERATIONS_DEFAULT = 4096
@@ -41,18 +43,6 @@ SHA_256 = ScramMechanism("SCRAM-SHA-256", 1, "sha256", 32)
 SHA_512 = ScramMechanism("SCRAM-SHA-512", 2, "sha512", 64)
 BY_NAME: Mapping[str, ScramMechanism] = {each.name: each for each in (SHA_256, SHA_512)}
 BY_NUMBER: Mapping[int, ScramMechanism] = {each.number: each for each in (SHA_256, SHA_512)}
-
-
-class ScramCredential(NamedTuple):
-    """What is stored of a user's password."""
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
-
-    def __repr__(self) -> str:
-        return f"ScramCredential([hidden], iterations={self.iterations})"
 
 
 class ScramSyntaxError(ValueError):

@@ -1,14 +1,14 @@
-"""DescribeUserScramCredentials, version 0: which SCRAM credentials users have. None has any: this version
-serves no SASL and stores none (alter_user_scram_credentials.py).
-"""
+"""DescribeUserScramCredentials, version 0: which SCRAM credentials users have, without the keys."""
 
 from collections import Counter
 from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.metadata.image import ScramUsers
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
@@ -19,22 +19,38 @@ from moldau.protocol.messages.describe_user_scram_credentials import (
 def describe_user_scram_credentials(
     broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
+    users = broker.metadata.image.scram
     counts: Counter[str] = Counter()
-    for user in request.users or ():
-        counts[user.name] += 1
+    for each in request.users or ():
+        counts[each.name] += 1
         yield
     rows = []
-    for name, count in counts.items():
-        rows.append(_row(name, count))
+    for name in counts or users:
+        rows.append(_row(users, name, counts[name]))
         yield
-    return DescribeUserScramCredentialsResponse(results=rows)
+    return DescribeUserScramCredentialsResponse(error_message=None, results=rows)
 
 
-def _row(name: str, count: int) -> DescribeUserScramCredentialsResult:
+def _row(users: ScramUsers, name: str, count: int) -> DescribeUserScramCredentialsResult:
+    from moldau.credentials.scram import BY_NAME
+
     if count > 1:
-        code = ErrorCode.DUPLICATE_RESOURCE
-        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
-    else:
-        code = ErrorCode.RESOURCE_NOT_FOUND
-        message = f"Attempt to describe a user credential that does not exist: {name}"
-    return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message)
+        return DescribeUserScramCredentialsResult(
+            user=name,
+            error_code=ErrorCode.DUPLICATE_RESOURCE,
+            error_message=(
+                f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+            ),
+        )
+    own = users.get(name)
+    if own is None:
+        return DescribeUserScramCredentialsResult(
+            user=name,
+            error_code=ErrorCode.RESOURCE_NOT_FOUND,
+            error_message=f"Attempt to describe a user credential that does not exist: {name}",
+        )
+    infos = [
+        CredentialInfo(mechanism=BY_NAME[mechanism].number, iterations=each.iterations)
+        for mechanism, each in sorted(own.items())
+    ]
+    return DescribeUserScramCredentialsResult(user=name, error_message=None, credential_infos=infos)

@@ -11,6 +11,7 @@ The same changes give the same image, on every broker and after every restart.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from moldau.credentials.scram_credential import ScramCredential
 from moldau.metadata.acls import Acl
 from moldau.metadata.delegation_tokens import DelegationToken
 from moldau.metadata.image import (
@@ -35,6 +36,7 @@ class Draft:
         "configs",
         "delegation_tokens",
         "scalars",
+        "scram",
         "topic_names",
         "topics",
     )
@@ -48,7 +50,8 @@ class Draft:
         self.configs = base.configs
         self.acls = base.acls
         self.delegation_tokens = base.delegation_tokens
-        self.scalars: dict[str, str | int] = {}
+        self.scram = base.scram
+        self.scalars: dict[str, str | int | bytes] = {}
 
     def edit_brokers(self) -> dict[int, BrokerState]:
         """The brokers, to be changed."""
@@ -92,6 +95,13 @@ class Draft:
             self.delegation_tokens = dict(self.delegation_tokens)
         return self.delegation_tokens  # type: ignore[return-value]
 
+    def edit_scram(self) -> dict[str, Mapping[str, ScramCredential]]:
+        """The SCRAM credentials by user, to be changed."""
+        if "scram" not in self._copied:
+            self._copied.add("scram")
+            self.scram = dict(self.scram)
+        return self.scram  # type: ignore[return-value]
+
     def finish(self, version: int) -> Image:
         """The image, at this version."""
         return self._base._replace(
@@ -102,6 +112,7 @@ class Draft:
             configs=self.configs,
             acls=self.acls,
             delegation_tokens=self.delegation_tokens,
+            scram=self.scram,
             **self.scalars,  # type: ignore[arg-type]
         )
 
@@ -382,6 +393,45 @@ class DelegationTokensRemoved(NamedTuple):
         held = draft.edit_delegation_tokens()
         for token_id in self.token_ids:
             held.pop(token_id, None)
+
+
+class ScramSecretMade(NamedTuple):
+    """The cluster got the secret of the salts of users that do not exist; with the first credential."""
+
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return "ScramSecretMade([hidden])"
+
+    def apply(self, draft: Draft) -> None:
+        draft.scalars["scram_secret"] = self.secret
+
+
+class ScramCredentialSet(NamedTuple):
+    """A user got a SCRAM credential, or another one."""
+
+    user: str
+    mechanism: str
+    credential: ScramCredential
+
+    def apply(self, draft: Draft) -> None:
+        own = draft.scram.get(self.user, {})
+        draft.edit_scram()[self.user] = {**own, self.mechanism: self.credential}
+
+
+class ScramCredentialRemoved(NamedTuple):
+    """A user's SCRAM credential was removed."""
+
+    user: str
+    mechanism: str
+
+    def apply(self, draft: Draft) -> None:
+        kept = {name: each for name, each in draft.scram.get(self.user, {}).items() if name != self.mechanism}
+        users = draft.edit_scram()
+        if kept:
+            users[self.user] = kept
+        else:
+            users.pop(self.user, None)
 
 
 class ProducerIdsAllocated(NamedTuple):

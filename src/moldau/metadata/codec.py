@@ -12,11 +12,13 @@ that what does not use it stays readable for older versions:
                 [..., [eligible], [original], [target]]   while it is being reassigned (KIP-455)
 """
 
+import binascii
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 from moldau.core.ids import uuid_from_text, uuid_to_text
+from moldau.credentials.scram_credential import ScramCredential
 from moldau.metadata import changes as ch
 from moldau.metadata.acls import Acl
 from moldau.metadata.delegation_tokens import DelegationToken
@@ -166,6 +168,24 @@ def _token(
     return DelegationToken(token_id, owner, requester, tuple(renewers), issued_ms, expires_ms, max_ms)
 
 
+def _text(data: bytes) -> str:
+    return binascii.b2a_base64(data, newline=False).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return binascii.a2b_base64(text)
+
+
+def _credential_fields(credential: ScramCredential) -> list[Any]:
+    *keys, iterations = credential
+    return [*map(_text, keys), iterations]
+
+
+def _credential(fields: Sequence[Any]) -> ScramCredential:
+    salt, stored_key, server_key, iterations = fields
+    return ScramCredential(_bytes(salt), _bytes(stored_key), _bytes(server_key), iterations)
+
+
 _Row = tuple[str, Callable[[Any], Iterable[Any]], Callable[..., ch.Change]]
 _BY_TYPE: dict[type, _Row] = {
     ch.ClusterCreated: ("cluster-created", list, ch.ClusterCreated),
@@ -234,6 +254,17 @@ _BY_TYPE: dict[type, _Row] = {
         lambda change: change.token_ids,
         lambda *token_ids: ch.DelegationTokensRemoved(token_ids),
     ),
+    ch.ScramSecretMade: (
+        "scram-secret-made",
+        lambda change: [_text(change.secret)],
+        lambda secret: ch.ScramSecretMade(_bytes(secret)),
+    ),
+    ch.ScramCredentialSet: (
+        "scram-credential-set",
+        lambda change: [change.user, change.mechanism, _credential_fields(change.credential)],
+        lambda user, mechanism, fields: ch.ScramCredentialSet(user, mechanism, _credential(fields)),
+    ),
+    ch.ScramCredentialRemoved: ("scram-credential-removed", list, ch.ScramCredentialRemoved),
     ch.ProducerIdsAllocated: ("producer-ids-allocated", list, ch.ProducerIdsAllocated),
 }
 """For each change: its kind as it is written, its fields as JSON (tuples become lists), and the way back."""
@@ -259,6 +290,15 @@ def encode_image(image: Image) -> dict[str, Any]:
         "configs": [[int(kind), name, values] for (kind, name), values in image.configs.items()],
         **({"acls": list(image.acls)} if image.acls else {}),
         **({"delegation_tokens": list(image.delegation_tokens.values())} if image.delegation_tokens else {}),
+        **({"scram": _fields_of_users(image)} if image.scram else {}),
+        **({"scram_secret": _text(image.scram_secret)} if image.scram_secret else {}),
+    }
+
+
+def _fields_of_users(image: Image) -> dict[str, Any]:
+    return {
+        user: {name: _credential_fields(each) for name, each in own.items()}
+        for user, own in image.scram.items()
     }
 
 
@@ -286,4 +326,9 @@ def decode_image(value: Mapping[str, Any]) -> Image:
         configs={(ResourceType(kind), name): values for kind, name, values in value["configs"]},
         acls=dict.fromkeys([Acl(*row) for row in value.get("acls", ())]),
         delegation_tokens={row[0]: _token(*row) for row in value.get("delegation_tokens", ())},
+        scram={
+            user: {name: _credential(fields) for name, fields in own.items()}
+            for user, own in value.get("scram", {}).items()
+        },
+        scram_secret=_bytes(value.get("scram_secret", "")),
     )

@@ -29,6 +29,9 @@ from moldau.metadata.changes import (
     PartitionsChanged,
     ProducerIdsAllocated,
     ReplicasOffline,
+    ScramCredentialRemoved,
+    ScramCredentialSet,
+    ScramSecretMade,
     TopicCreated,
     TopicDeleted,
 )
@@ -51,6 +54,7 @@ def changes_between(old: Image, new: Image) -> list[Change]:
     changes += _of_configs(old, new, remade)
     changes += _of_acls(old, new)
     changes += _of_delegation_tokens(old, new)
+    changes += _of_scram(old, new)
     if new.next_producer_id != old.next_producer_id:
         changes.append(ProducerIdsAllocated(new.controller_id, new.next_producer_id))
     return changes
@@ -148,3 +152,18 @@ def _of_delegation_tokens(old: Image, new: Image) -> Iterator[Change]:
     for token_id, token in after.items():
         if before.get(token_id) != token:
             yield DelegationTokenChanged(token)
+
+
+def _of_scram(old: Image, new: Image) -> Iterator[Change]:
+    if new.scram_secret != old.scram_secret:
+        yield ScramSecretMade(new.scram_secret)
+    if old.scram is new.scram:
+        return
+    for user in {**old.scram, **new.scram}:
+        before, after = old.scram.get(user, {}), new.scram.get(user, {})
+        for mechanism in before:
+            if mechanism not in after:
+                yield ScramCredentialRemoved(user, mechanism)
+        for mechanism, credential in after.items():
+            if before.get(mechanism) != credential:
+                yield ScramCredentialSet(user, mechanism, credential)

@@ -10,6 +10,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from moldau.credentials.scram_credential import ScramCredential
 from moldau.metadata.acls import Acls
 from moldau.metadata.delegation_tokens import DelegationTokens
 
@@ -127,6 +128,10 @@ ConfigKey = tuple[ResourceType, str]
 Configs = Mapping[ConfigKey, Mapping[str, str]]
 
 
+ScramUsers = Mapping[str, Mapping[str, ScramCredential]]
+"""Users' SCRAM credentials, by name and mechanism; every user here has one at least."""
+
+
 class Image(NamedTuple):
     """Everything at one version. `topic_names` leads from topic id to name; version 0 is the empty image."""
 
@@ -143,6 +148,9 @@ class Image(NamedTuple):
     """The metadata level (metadata/levels.py)."""
     acls: Acls = MappingProxyType({})
     delegation_tokens: DelegationTokens = MappingProxyType({})
+    scram: ScramUsers = MappingProxyType({})
+    scram_secret: bytes = b""
+    """Of which the salts of names that do not exist are made (security/login/scram.py)."""
 
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         """The topic of this id."""

@@ -13,7 +13,6 @@ from moldau.handlers.session import Session
 from moldau.metadata.image import Image
 from moldau.protocol.messages import (
     alter_client_quotas,
-    alter_user_scram_credentials,
     describe_quorum,
     describe_user_scram_credentials,
     update_features,
@@ -38,12 +37,6 @@ REQUESTS = {
     ),
     "describe credentials": describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
         users=[describe_user_scram_credentials.UserName(name=str(number)) for number in range(ROWS)]
-    ),
-    "deletions": alter_user_scram_credentials.AlterUserScramCredentialsRequest(
-        deletions=_many(alter_user_scram_credentials.ScramCredentialDeletion())
-    ),
-    "upsertions": alter_user_scram_credentials.AlterUserScramCredentialsRequest(
-        upsertions=_many(alter_user_scram_credentials.ScramCredentialUpsertion())
     ),
     "quorums": describe_quorum.DescribeQuorumRequest(topics=_many(describe_quorum.TopicRequest())),
     "quorum partitions": describe_quorum.DescribeQuorumRequest(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.core.slow_lane import all_steps
+from moldau.credentials.scram import ScramCredential
 from moldau.metadata import changes as ch
 from moldau.metadata.acls import Acl
 from moldau.metadata.changes import replay
@@ -38,6 +39,7 @@ KINDS = [
     "control",
     "acls",
     "tokens",
+    "scram",
 ]
 
 
@@ -75,6 +77,12 @@ def acls():
         st.just("*"),
         st.integers(2, 4),
         st.integers(2, 3),
+    )
+
+
+def scram_credentials():
+    return st.builds(
+        ScramCredential, st.binary(max_size=4), st.binary(max_size=4), st.binary(), st.integers(1, 9)
     )
 
 
@@ -133,6 +141,12 @@ def histories(draw):
             elif kind == "acls":
                 entry.append(ch.AclsCreated(tuple(draw(st.lists(acls(), max_size=3)))))
                 entry.append(ch.AclsDeleted(tuple(draw(st.lists(acls(), max_size=2)))))
+            elif kind == "scram":
+                mechanism = draw(st.sampled_from(["SCRAM-SHA-256", "SCRAM-SHA-512"]))
+                entry.append(ch.ScramSecretMade(draw(st.binary(max_size=4))))
+                entry.append(ch.ScramCredentialSet(name, mechanism, draw(scram_credentials())))
+                other = draw(st.sampled_from(NAMES))
+                entry.append(ch.ScramCredentialRemoved(other, mechanism))
             elif kind == "control":
                 entry.append(ch.ControllerElected(1, number))
         entries.append(entry)

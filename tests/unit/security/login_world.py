@@ -6,7 +6,6 @@ from typing import Any
 
 from moldau.core.clock import ManualClock
 from moldau.credentials.scram import (
-    ScramCredential,
     ScramMechanism,
     base64_text,
     client_proof,
@@ -17,6 +16,7 @@ from moldau.credentials.scram import (
     server_key,
     server_signature,
 )
+from moldau.credentials.scram_credential import ScramCredential
 from moldau.protocol.frames import RequestHeader, frame_request
 from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse

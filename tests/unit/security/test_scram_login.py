@@ -11,12 +11,12 @@ from moldau.credentials.scram import (
     BY_NAME,
     SHA_256,
     SHA_512,
-    ScramCredential,
     ScramMechanism,
     ScramSyntaxError,
     base64_text,
     parse_server_first,
 )
+from moldau.credentials.scram_credential import ScramCredential
 from moldau.security.login.scram import Known
 from moldau.security.login.steps import Accepted, Challenge, Refused, Step
 

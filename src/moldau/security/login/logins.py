@@ -18,6 +18,7 @@ from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.rows import SettingError
 from moldau.credentials.jaas import JaasEntry, JaasError, parse_jaas
+from moldau.metadata.image import Image
 from moldau.security.login.plain import PlainUsers
 from moldau.security.login.steps import Begin, Offer
 
@@ -25,12 +26,14 @@ log = logging.getLogger("moldau.security")
 
 
 class Parts(NamedTuple):
-    """What a mechanism may be made of. `jaas`: the entry of this listener and mechanism, if there is one."""
+    """What a mechanism may be made of. `jaas`: the entry of this listener and mechanism, if there is one;
+    `settings`: those of the listener."""
 
     listener: str
     mechanism: str
     settings: BrokerSettings
     jaas: JaasEntry | None
+    image: Callable[[], Image]
     clock: Clock
     source: random.Random
 
@@ -49,8 +52,15 @@ class LoginCounts:
 class Logins:
     """The logins of a broker's listeners."""
 
-    def __init__(self, settings: Callable[[], BrokerSettings], clock: Clock, source: random.Random) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], BrokerSettings],
+        image: Callable[[], Image],
+        clock: Clock,
+        source: random.Random,
+    ) -> None:
         self._settings = settings
+        self._image = image
         self._clock = clock
         self._random = source
         self._offered: dict[str, tuple[BrokerSettings, Mapping[str, Offer]]] = {}
@@ -83,7 +93,7 @@ class Logins:
                 f"there are {', '.join(MAKERS)}",
             )
         jaas = _jaas(settings.sasl_jaas_config, "sasl.jaas.config")
-        begin = maker(Parts(listener, name, settings, jaas, self._clock, self._random))
+        begin = maker(Parts(listener, name, settings, jaas, self._image, self._clock, self._random))
         return Offer(begin, settings.connections_max_reauth_ms)
 
     def receive_bytes_max(self) -> int:
@@ -122,4 +132,18 @@ def _plain(parts: Parts) -> Begin:
     return PlainUsers(users, parts.source).begin
 
 
-MAKERS: Mapping[str, Callable[[Parts], Begin]] = {"PLAIN": _plain}
+def _scram(parts: Parts) -> Begin:
+    from moldau.credentials.scram import BY_NAME
+    from moldau.security.login.scram import Scram
+    from moldau.security.login.scram_store import scram_store
+
+    mechanism = BY_NAME[parts.mechanism]
+    store = scram_store(mechanism, parts.image, parts.source)
+    return lambda: Scram(mechanism, store, parts.source)
+
+
+MAKERS: Mapping[str, Callable[[Parts], Begin]] = {
+    "PLAIN": _plain,
+    "SCRAM-SHA-256": _scram,
+    "SCRAM-SHA-512": _scram,
+}

@@ -22,7 +22,6 @@ from moldau.credentials.scram import (
     ITERATIONS_DEFAULT,
     ITERATIONS_MIN,
     TOKEN_AUTHENTICATION,
-    ScramCredential,
     ScramMechanism,
     ScramSyntaxError,
     base64_bytes,
@@ -34,6 +33,7 @@ from moldau.credentials.scram import (
     server_signature,
     unescaped,
 )
+from moldau.credentials.scram_credential import ScramCredential
 from moldau.security.login.steps import Accepted, Challenge, Refused, Step
 
 _NONCE_BYTES = 24
@@ -42,7 +42,6 @@ _OTHER_ID = Refused(
     "an authorization id that is not the user's",
     "Authentication failed: Client requested an authorization id that is different from username",
 )
-_SHAPES_LOOKED_AT_MAX = 64
 
 
 class Known(NamedTuple):
@@ -121,7 +120,7 @@ class Scram:
         mechanism = self._mechanism
         label = f"{mechanism.name}:{name}".encode()
         digest = hmac.digest(self._store.secret(), label, "sha512")
-        shapes = self._store.shapes()[:_SHAPES_LOOKED_AT_MAX]
+        shapes = self._store.shapes()
         salt_bytes, iterations = _SALT_BYTES, ITERATIONS_DEFAULT
         if shapes:
             shape = shapes[digest[63] % len(shapes)]
