@@ -66,8 +66,11 @@ from moldau.protocol.errors import ErrorCode
 from moldau.security.tokens.signing import TokenSigner
 
 if TYPE_CHECKING:
+    from moldau.controller.acls import Deleted
     from moldau.controller.scram_users import ScramAlteration
     from moldau.controller.shutdown import ControlledShutdown
+    from moldau.metadata.acls import Acl
+    from moldau.security.acl_filter import AclFilter
 
 log = logging.getLogger("moldau.controller")
 
@@ -386,6 +389,23 @@ class Controller:
         return await self._decide_for_user(
             lambda image: expire_token(image, self.token_signer, hmac, principal, period_ms, now_ms),
             Prolonged,
+        )
+
+    async def create_acls(self, asked: "Sequence[Acl]") -> list[Outcome]:
+        """Create ACLs; an outcome for each, in order."""
+        from moldau.controller.acls import create_acls
+
+        return await self._decide_for_user(
+            lambda image: create_acls(image, asked), lambda failure: [failure] * len(asked)
+        )
+
+    async def delete_acls(self, filters: "Sequence[AclFilter]") -> "Deleted":
+        """Delete the ACLs that filters match; what each has deleted, in order."""
+        from moldau.controller.acls import delete_acls
+
+        found: dict[int, dict[Acl, None]] = {}
+        return await self._decide_for_user(
+            lambda image: delete_acls(image, filters, found), lambda failure: [(failure, ())] * len(filters)
         )
 
     async def elect_leaders(self, kind: ElectionType, asked: dict[str, list[int]] | None) -> Results:

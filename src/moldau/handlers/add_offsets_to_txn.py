@@ -3,22 +3,29 @@
     v2  PRODUCER_FENCED    v3  flexible    v4  TRANSACTION_ABORTABLE
 The group's partition of __consumer_offsets becomes one of the transaction's partitions. The first request
 creates that topic, as FindCoordinator does. Clients with transactions v2 do not send this: TxnOffsetCommit
-adds the partition.
+adds the partition. The client must have Write on the transactional id, and Read on the group.
 """
 
 from moldau.core.waiting import Answer, settled
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.find_coordinator import ensure_topic
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from moldau.security.operations import Operation, ResourceType
 
 
 @handles(AddOffsetsToTxnRequest)
 def add_offsets_to_txn(
     broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> Answer[AddOffsetsToTxnResponse]:
+    session = context.session
+    if not may(broker, session, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not may(broker, session, Operation.READ, ResourceType.GROUP, request.group_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     if GROUP_OFFSETS_TOPIC in broker.metadata.image.topics:

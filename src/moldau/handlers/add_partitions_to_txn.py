@@ -4,6 +4,7 @@
     v4  between brokers: several transactions, or only to verify that partitions are in them (KIP-890)
     v5  TRANSACTION_ABORTABLE
 A request that names a partition which does not exist adds none: the others are OPERATION_NOT_ATTEMPTED.
+So do topics without Write. A client must have Write on the transactional id, too; a broker ClusterAction.
 Clients with transactions v2 do not send this: their Produce requests add partitions
 (produce_transactional.py).
 """
@@ -16,6 +17,7 @@ from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import has_many_rows
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import apart, may, may_on_cluster
 from moldau.metadata.image import Image
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_partitions_to_txn import (
@@ -26,6 +28,7 @@ from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
+from moldau.security.operations import Operation, ResourceType
 
 SEVERAL_SINCE = 4
 
@@ -36,18 +39,46 @@ Codes = dict[TopicPartition, int]
 def add_partitions_to_txn(
     broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Answer[AddPartitionsToTxnResponse]:
+    session = context.session
     if context.api_version >= SEVERAL_SINCE:
+        if not may_on_cluster(broker, session, Operation.CLUSTER_ACTION):
+            return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return _several(broker, request)
     topics = request.v3_and_below_topics
     if has_many_rows(topics, "partitions"):
         return _many(broker, context, request)
+    if not _may_write(broker, context, request):
+        return all_steps(_response(topics, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     places = all_steps(_places(topics))
-    unknown = all_steps(_unknown(broker.metadata.image, places))
+    forbidden = all_steps(_forbidden(broker, context, topics))
+    unknown = all_steps(_unknown(broker.metadata.image, places, forbidden))
     if unknown is not None:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=all_steps(_rows(topics, unknown)))
     return then(
         _add(broker, context, request, places), lambda error_code: all_steps(_response(topics, error_code))
     )
+
+
+def _may_write(broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest) -> bool:
+    name = request.v3_and_below_transactional_id
+    return may(broker, context.session, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+
+
+def _forbidden(
+    broker: Broker, context: RequestContext, topics: Sequence[AddPartitionsToTxnTopic]
+) -> Generator[None, None, frozenset[str]]:
+    """The topics that the client may not write to."""
+    if broker.authorizer is None:
+        return frozenset()
+    _, refused = yield from apart(
+        broker,
+        context.session,
+        Operation.WRITE,
+        ResourceType.TOPIC,
+        topics,
+        lambda topic: topic.name,
+    )
+    return frozenset([topic.name for topic in refused])
 
 
 def _add(
@@ -67,8 +98,11 @@ async def _many(
 ) -> AddPartitionsToTxnResponse:
     slices = broker.slow_lane.slices()
     topics = request.v3_and_below_topics
+    if not _may_write(broker, context, request):
+        return await slices.run(_response(topics, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     places = await slices.run(_places(topics))
-    unknown = await slices.run(_unknown(broker.metadata.image, places))
+    forbidden = await slices.run(_forbidden(broker, context, topics))
+    unknown = await slices.run(_unknown(broker.metadata.image, places, forbidden))
     if unknown is not None:
         rows = await slices.run(_rows(topics, unknown))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
@@ -117,16 +151,20 @@ def _places(topics: Sequence[AddPartitionsToTxnTopic]) -> Generator[None, None, 
     return list(places)
 
 
-def _unknown(image: Image, places: Sequence[TopicPartition]) -> Generator[None, None, Codes | None]:
-    """The answer to a request that names a partition which does not exist; None if all exist."""
+def _unknown(
+    image: Image, places: Sequence[TopicPartition], forbidden: frozenset[str] = frozenset()
+) -> Generator[None, None, Codes | None]:
+    """The answer to a request that names a partition which does not exist, or a forbidden topic; None for any
+    other."""
     codes: Codes = {}
     missing = False
     for name, index in places:
         known = name in image.topics and 0 <= index < len(image.topics[name].partitions)
-        missing = missing or not known
-        codes[name, index] = (
-            ErrorCode.OPERATION_NOT_ATTEMPTED if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        )
+        code = ErrorCode.OPERATION_NOT_ATTEMPTED if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if name in forbidden:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        missing = missing or code is not ErrorCode.OPERATION_NOT_ATTEMPTED
+        codes[name, index] = code
         yield
     return codes if missing else None
 

@@ -1,41 +1,44 @@
 """AlterConfigs, versions 0-2: replace all settings of resources; a setting that is not named is removed.
 
 Clients should use IncrementalAlterConfigs: of two concurrent requests of this kind, one's changes are lost.
-Not here: loggers.
+The client must have AlterConfigs on each resource (config_rights.py). Not here: loggers.
 """
 
 from moldau.controller.configs import AlterResource, Operation
+from moldau.controller.decision import Outcome
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.config_rights import config_refusal
 from moldau.handlers.registry import handles
 from moldau.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from moldau.security.operations import Operation as Right
 
 
 @handles(AlterConfigsRequest)
 async def alter_configs(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
-    asked = [
-        AlterResource(
-            resource.resource_type,
-            resource.resource_name,
-            [(config.name, Operation.SET, config.value) for config in resource.configs],
-            replace_all=True,
-        )
-        for resource in request.resources
-    ]
+    asked, refused = [], []
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        outcome = config_refusal(broker, context.session, Right.ALTER_CONFIGS, kind, name)
+        if outcome is not None:
+            refused.append(_told(kind, name, outcome))
+            continue
+        values = [(config.name, Operation.SET, config.value) for config in resource.configs]
+        asked.append(AlterResource(kind, name, values, replace_all=True))
     results = await broker.controller.alter_configs(asked, validate_only=request.validate_only)
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=outcome.error_code,
-                error_message=outcome.message,
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-            )
-            for one, outcome in results
-        ]
+    responses = [_told(one.resource_type, one.resource_name, outcome) for one, outcome in results]
+    return AlterConfigsResponse(responses=responses + refused)
+
+
+def _told(resource_type: int, name: str, outcome: Outcome) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=outcome.error_code,
+        error_message=outcome.message,
+        resource_type=resource_type,
+        resource_name=name,
     )

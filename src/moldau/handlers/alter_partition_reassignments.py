@@ -3,24 +3,30 @@
     v1  may forbid a change of the number of replicas (KIP-860)
 
 The response leaves when the reassignments are in the metadata; the copying takes its time
-(ListPartitionReassignments tells how far it is). Not here: the decision (controller/reassignment.py).
+(ListPartitionReassignments tells how far it is). The client must have Alter on the cluster. Not here: the
+decision (controller/reassignment.py).
 """
 
 from moldau.controller.reassignment import Move
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from moldau.security.operations import Operation
 
 
 @handles(AlterPartitionReassignmentsRequest)
 async def alter_partition_reassignments(
     broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
+    if not may_on_cluster(broker, context.session, Operation.ALTER):
+        return _refused(request)
     moves: list[Move] = [
         (topic.name, partition.partition_index, partition.replicas)
         for topic in request.topics
@@ -41,4 +47,26 @@ async def alter_partition_reassignments(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
         responses=list(responses.values()),
+    )
+
+
+def _refused(request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    rows = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(
+                    partition_index=partition.partition_index, error_code=code, error_message=code.message
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=code,
+        error_message=code.message,
+        responses=rows,
     )

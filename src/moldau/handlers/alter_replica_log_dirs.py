@@ -4,7 +4,8 @@
 
 The response leaves when the copying has begun; DescribeLogDirs tells how far it is. For a partition of the
 metadata that has no replica here yet, the directory is remembered for its creation (REPLICA_NOT_AVAILABLE, as
-in Kafka: tools ask for the directory first, and then for the reassignment). Not here: the move itself
+in Kafka: tools ask for the directory first, and then for the reassignment). The client must have Alter on the
+cluster. Not here: the move itself
 (log/directory_moves.py).
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
 from moldau.log.directory import LogDirectory
 from moldau.log.directory_moves import NameTooLong
 from moldau.protocol.errors import ErrorCode
@@ -21,6 +23,7 @@ from moldau.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from moldau.security.operations import Operation
 
 
 @handles(AlterReplicaLogDirsRequest)
@@ -28,15 +31,19 @@ def alter_replica_log_dirs(
     broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> Generator[None, None, AlterReplicaLogDirsResponse]:
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    permitted = may_on_cluster(broker, context.session, Operation.ALTER)
     for asked in request.dirs:
         directory = broker.log_manager.directory_at(asked.path)
         for topic in asked.topics:
             result = results.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name))
             for index in topic.partitions:
+                code = (
+                    _move(broker, topic.name, index, directory)
+                    if permitted
+                    else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                )
                 result.partitions.append(
-                    AlterReplicaLogDirPartitionResult(
-                        partition_index=index, error_code=_move(broker, topic.name, index, directory)
-                    )
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
                 )
                 yield
     return AlterReplicaLogDirsResponse(results=list(results.values()))

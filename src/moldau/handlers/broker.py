@@ -97,3 +97,8 @@ class RequestContext:
     def client_host(self) -> str:
         """The address that the client connected from."""
         return self.session.client_host
+
+    @property
+    def sees_topic(self) -> None:
+        """It may see all topics; where an authorizer decides that, see rights.group_client."""
+        return None

@@ -1,4 +1,4 @@
-"""Parts that several responses share: brokers' endpoints, partition leaders, authorized operations.
+"""Parts that several responses share: brokers' endpoints, partition leaders.
 
 A client is told the endpoints of the listener that it connected to; brokers without that listener are left
 out. No API is registered here.
@@ -9,16 +9,6 @@ from moldau.protocol.errors import ErrorCode
 
 UNKNOWN_OPERATIONS = -(2**31)
 """The client did not ask for authorized operations."""
-
-
-def _bits(*operations: int) -> int:
-    return sum(1 << operation for operation in operations)
-
-
-TOPIC_OPERATIONS = _bits(3, 4, 5, 6, 7, 8, 10, 11)
-"""read, write, create, delete, alter, describe, describe configs, alter configs."""
-CLUSTER_OPERATIONS = _bits(5, 7, 8, 9, 10, 11, 12)
-"""create, alter, describe, cluster action, describe configs, alter configs, idempotent write."""
 
 
 def reachable_brokers(

@@ -1,17 +1,18 @@
 """ConsumerGroupDescribe, versions 0-1: consumer groups (KIP-848) with their members and assignments.
 
-    v0  include_authorized_operations: all, as long as there is no access control
+    v0  include_authorized_operations: what the client may do to the group
     v1  member_type: whether a member speaks the classic protocol (coordinator/group/upgrade.py)
-Not here: classic groups (describe_groups.py).
+The client must have Describe on each group, and on all topics that are assigned in it: else it gets an error
+instead of the members. Not here: classic groups (describe_groups.py).
 """
 
 from collections.abc import Callable
 
 from moldau.core.waiting import Answer, then
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.describe_groups import GROUP_OPERATIONS
-from moldau.handlers.pieces import by_ids
+from moldau.handlers.pieces import ROWS_AT_ONCE, by_ids
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import authorized_operations, may, one_step, serve_permitted
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -20,41 +21,80 @@ from moldau.protocol.messages.consumer_group_describe import (
 from moldau.protocol.messages.consumer_group_describe import (
     DescribedGroup as DescribedConsumerGroup,
 )
+from moldau.security.operations import Operation, ResourceType
 
 
 @handles(ConsumerGroupDescribeRequest)
 def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> Answer[ConsumerGroupDescribeResponse]:
-    permit = _permit if request.include_authorized_operations else _as_it_is
+    return serve_permitted(
+        broker,
+        context,
+        request,
+        Operation.DESCRIBE,
+        ResourceType.GROUP,
+        str,
+        one_step(_refused),
+        lambda: _describe(broker, context, request),
+        ConsumerGroupDescribeResponse,
+        many=len(request.group_ids) > ROWS_AT_ONCE,
+        field="group_ids",
+        rows="groups",
+    )
+
+
+def _refused(group_id: str) -> DescribedConsumerGroup:
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return DescribedConsumerGroup(group_id=group_id, error_code=code, error_message=code.message)
+
+
+def _describe(
+    broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> Answer[ConsumerGroupDescribeResponse]:
+    def told(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
+        for group in response.groups:
+            if group.error_code == ErrorCode.NONE:
+                _hide_members(broker, context, group)
+            if group.error_code == ErrorCode.NONE and request.include_authorized_operations:
+                group.authorized_operations = authorized_operations(
+                    broker, context.session, ResourceType.GROUP, group.group_id
+                )
+        return response
+
     if len(request.group_ids) > 1:
-        return _in_pieces(broker, context, request, permit)
-    return then(broker.groups.consumer_group_describe(request, context), permit)
+        return _in_pieces(broker, context, request, told)
+    return then(broker.groups.consumer_group_describe(request, context), told)
+
+
+def _hide_members(broker: Broker, context: RequestContext, group: DescribedConsumerGroup) -> None:
+    """An error takes the members' place if one has a topic that the client may not describe."""
+    if broker.authorizer is None:
+        return
+    names = {
+        topic.topic_name: None
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+    if not all(may(broker, context.session, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names):
+        group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        group.error_message = "Members of the group have topics that the client may not describe."
+        group.members = []
 
 
 async def _in_pieces(
     broker: Broker,
     context: RequestContext,
     request: ConsumerGroupDescribeRequest,
-    permit: Callable[[ConsumerGroupDescribeResponse], ConsumerGroupDescribeResponse],
+    told: Callable[[ConsumerGroupDescribeResponse], ConsumerGroupDescribeResponse],
 ) -> ConsumerGroupDescribeResponse:
     """Several groups, each described once however often it is named."""
 
     def ask(ids: list[str]) -> Answer[list[DescribedConsumerGroup]]:
         piece = ConsumerGroupDescribeRequest(group_ids=ids)
         return then(
-            broker.groups.consumer_group_describe(piece, context), lambda response: permit(response).groups
+            broker.groups.consumer_group_describe(piece, context), lambda response: told(response).groups
         )
 
     return ConsumerGroupDescribeResponse(groups=await by_ids(broker.slow_lane, request.group_ids, ask))
-
-
-def _as_it_is(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
-    return response
-
-
-def _permit(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
-    for group in response.groups:
-        if group.error_code == ErrorCode.NONE:
-            group.authorized_operations = GROUP_OPERATIONS
-    return response

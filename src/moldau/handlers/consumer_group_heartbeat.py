@@ -2,17 +2,23 @@
 acknowledges its assignment, or leaves.
 
     v1  regular-expression subscriptions; the client chooses its member id
-Not here: the protocol itself (coordinator/group/consumer_service.py).
+The client must have Read on the group, and Describe on each topic that it names. A pattern matches only
+topics that it may describe (coordinator/group/consumer_heartbeat.py). Not here: the protocol itself
+(coordinator/group/consumer_service.py).
 """
+
+from collections.abc import Sequence
 
 from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import group_client, may
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from moldau.security.operations import Operation, ResourceType
 
 TOPICS_MAX = 10_000
 OWNED_MAX = 100_000
@@ -23,13 +29,25 @@ OWNED_MAX = 100_000
 def consumer_group_heartbeat(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> Answer[ConsumerGroupHeartbeatResponse]:
+    if not may(broker, context.session, Operation.READ, ResourceType.GROUP, request.group_id):
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.message)
     names = request.subscribed_topic_names
     if names is not None and len(names) > TOPICS_MAX:
         return _refused(f"A member can subscribe to {TOPICS_MAX} topics at most; use a regular expression.")
     owned = request.topic_partitions
     if owned is not None and sum(1 + len(topic.partitions) for topic in owned[: OWNED_MAX + 1]) > OWNED_MAX:
         return _refused(f"A member can own {OWNED_MAX} topics and partitions at most.")
-    return broker.groups.consumer_group_heartbeat(request, context)
+    if names and not _may_describe_all(broker, context, names):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.message)
+    return broker.groups.consumer_group_heartbeat(request, group_client(broker, context))
+
+
+def _may_describe_all(broker: Broker, context: RequestContext, names: Sequence[str]) -> bool:
+    return broker.authorizer is None or all(
+        may(broker, context.session, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names
+    )
 
 
 def _refused(message: str) -> ConsumerGroupHeartbeatResponse:

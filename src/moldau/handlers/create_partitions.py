@@ -1,34 +1,53 @@
 """CreatePartitions, versions 0-3: give topics more partitions.
 
-Not here: quotas on mutations (v3), timeout_ms (the response leaves when the partitions exist).
+The client must have Alter on each topic. Not here: quotas on mutations (v3), timeout_ms (the response leaves
+when the partitions exist).
 """
 
 from moldau.controller.partitions import MorePartitions
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import apart
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from moldau.security.operations import Operation, ResourceType
 
 
 @handles(CreatePartitionsRequest)
 async def create_partitions(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
+    topics = request.topics
+    refused: list[CreatePartitionsTopic] = []
+    if broker.authorizer is not None:
+        steps = apart(
+            broker,
+            context.session,
+            Operation.ALTER,
+            ResourceType.TOPIC,
+            topics,
+            lambda topic: topic.name,
+        )
+        topics, refused = await broker.slow_lane.slices().run(steps)
     results = await broker.controller.create_partitions(
-        [_wanted(topic) for topic in request.topics], validate_only=request.validate_only
+        [_wanted(topic) for topic in topics], validate_only=request.validate_only
     )
-    return CreatePartitionsResponse(
-        results=[
-            CreatePartitionsTopicResult(
-                name=name, error_code=outcome.error_code, error_message=outcome.message
-            )
-            for name, outcome in results
-        ]
-    )
+    rows = [
+        CreatePartitionsTopicResult(name=name, error_code=outcome.error_code, error_message=outcome.message)
+        for name, outcome in results
+    ]
+    rows += [_refused(name) for name in dict.fromkeys(topic.name for topic in refused)]
+    return CreatePartitionsResponse(results=rows)
+
+
+def _refused(name: str) -> CreatePartitionsTopicResult:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return CreatePartitionsTopicResult(name=name, error_code=code, error_message=code.message)
 
 
 def _wanted(topic: CreatePartitionsTopic) -> MorePartitions:

@@ -3,7 +3,9 @@
     v4  -1 stands for the broker's default counts
     v5  counts and settings in the response        v7  the topic id
 
-Not here: quotas on mutations (v6), timeout_ms (the response leaves when the topics exist).
+The client must have Create on the cluster, or on each topic. Without DescribeConfigs on the topic, counts and
+settings are left out. Not here: quotas on mutations (v6), timeout_ms (the response leaves when the topics
+exist).
 """
 
 from collections.abc import Mapping
@@ -11,7 +13,9 @@ from collections.abc import Mapping
 from moldau.controller.topics import NewTopic, TopicResult
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import apart, may, may_on_cluster
 from moldau.metadata.describe import describe_topic_configs
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -19,17 +23,45 @@ from moldau.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from moldau.security.operations import Operation, ResourceType
 
 
 @handles(CreateTopicsRequest)
 async def create_topics(
     broker: Broker, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
-    results = await broker.controller.create_topics(
-        [_wanted(topic) for topic in request.topics], validate_only=request.validate_only
-    )
+    topics, session = request.topics, context.session
+    refused: list[CreatableTopic] = []
+    if not may_on_cluster(broker, session, Operation.CREATE, quiet=True):
+        steps = apart(broker, session, Operation.CREATE, ResourceType.TOPIC, topics, lambda topic: topic.name)
+        topics, refused = await broker.slow_lane.slices().run(steps)
+    results = []
+    if topics or not refused:
+        results = await broker.controller.create_topics(
+            [_wanted(topic) for topic in topics], validate_only=request.validate_only
+        )
     described = _Configs(broker) if context.api_version >= 5 else None
-    return CreateTopicsResponse(topics=[_told(result, described) for result in results])
+    answer = CreateTopicsResponse(topics=[_told(result, described) for result in results])
+    if described is not None and broker.authorizer is not None:
+        for row in answer.topics:
+            _hide_configs(broker, context, row)
+    answer.topics += [_refused(name) for name in dict.fromkeys(topic.name for topic in refused)]
+    return answer
+
+
+def _refused(name: str) -> CreatableTopicResult:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return CreatableTopicResult(name=name, error_code=code, error_message=code.message, configs=[])
+
+
+def _hide_configs(broker: Broker, context: RequestContext, row: CreatableTopicResult) -> None:
+    describe = Operation.DESCRIBE_CONFIGS
+    if not row.error_code and not may(
+        broker, context.session, describe, ResourceType.TOPIC, row.name, quiet=True
+    ):
+        row.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        row.num_partitions = row.replication_factor = -1
+        row.configs = []
 
 
 def _wanted(topic: CreatableTopic) -> NewTopic:

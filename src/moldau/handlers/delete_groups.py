@@ -1,18 +1,46 @@
-"""DeleteGroups, versions 0-2: delete groups that have no members, with their offsets."""
+"""DeleteGroups, versions 0-2: delete groups that have no members, with their offsets. The client must have
+Delete on each.
+"""
 
 from moldau.core.waiting import Answer, then
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.pieces import by_ids
+from moldau.handlers.pieces import ROWS_AT_ONCE, by_ids
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import one_step, serve_permitted
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from moldau.security.operations import Operation, ResourceType
 
 
 @handles(DeleteGroupsRequest)
 def delete_groups(
+    broker: Broker, context: RequestContext, request: DeleteGroupsRequest
+) -> Answer[DeleteGroupsResponse]:
+    return serve_permitted(
+        broker,
+        context,
+        request,
+        Operation.DELETE,
+        ResourceType.GROUP,
+        str,
+        one_step(_refused),
+        lambda: _delete(broker, context, request),
+        DeleteGroupsResponse,
+        many=len(request.groups_names) > ROWS_AT_ONCE,
+        field="groups_names",
+        rows="results",
+    )
+
+
+def _refused(group_id: str) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def _delete(
     broker: Broker, context: RequestContext, request: DeleteGroupsRequest
 ) -> Answer[DeleteGroupsResponse]:
     if len(request.groups_names) == 1:

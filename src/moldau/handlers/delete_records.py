@@ -4,8 +4,8 @@
 
 The log start offset moves at once, never back, and never past the high watermark; the segments that lie
 wholly before it go with the next round of retention. The response waits until all live replicas have moved
-theirs (replication/deletions.py). Offset -1 means the high watermark. Kafka refuses it for topics that are
-only compacted.
+theirs (replication/deletions.py). The client must have Delete on each topic. Offset -1 means the high
+watermark. Kafka refuses it for topics that are only compacted.
 """
 
 import asyncio
@@ -13,6 +13,8 @@ from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -21,6 +23,7 @@ from moldau.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from moldau.replication.deletions import Deleted
+from moldau.security.operations import Operation, ResourceType
 
 Pending = list[tuple[DeleteRecordsPartitionResult, "asyncio.Future[Deleted]"]]
 """Rows whose outcome is not known yet."""
@@ -30,28 +33,39 @@ Pending = list[tuple[DeleteRecordsPartitionResult, "asyncio.Future[Deleted]"]]
 async def delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    response, pending = await broker.slow_lane.slices().run(delete_all(broker, request))
+    response, pending = await broker.slow_lane.slices().run(delete_all(broker, context, request))
     for row, future in pending:
         row.error_code, row.low_watermark = await future
     return response
 
 
 def delete_all(
-    broker: Broker, request: DeleteRecordsRequest
+    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
 ) -> Generator[None, None, tuple[DeleteRecordsResponse, Pending]]:
     """Delete here, in steps; the response, and what must be waited for before it leaves."""
     answer = DeleteRecordsResponse()
     pending: Pending = []
     for topic in request.topics:
         rows = []
+        permitted = may(broker, context.session, Operation.DELETE, ResourceType.TOPIC, topic.name)
         # Of a partition that is named twice, the last row counts, as in Kafka.
         last = {asked.partition_index: asked for asked in topic.partitions}
         yield
         for asked in last.values():
-            rows.append(_delete(broker, topic.name, asked, request.timeout_ms, pending))
+            if permitted:
+                rows.append(_delete(broker, topic.name, asked, request.timeout_ms, pending))
+            else:
+                rows.append(_refused(asked))
             yield
         answer.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
     return answer, pending
+
+
+def _refused(asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DeleteRecordsPartitionResult(
+        partition_index=asked.partition_index, low_watermark=-1, error_code=code
+    )
 
 
 def _delete(

@@ -2,18 +2,23 @@
 
     v5  error messages        v6  topics by id
 
-Not here: quotas on mutations (v5).
+The client must have Delete on the cluster, or on each topic. Of a topic that it may not describe it does not
+learn whether it exists, nor the name of an id. Not here: quotas on mutations (v5).
 """
+
+from collections import Counter
 
 from moldau.core.ids import ZERO_UUID
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may, may_on_cluster
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from moldau.security.operations import Operation, ResourceType
 
 
 @handles(DeleteTopicsRequest)
@@ -26,6 +31,17 @@ async def delete_topics(
     else:
         asked = [(name, ZERO_UUID) for name in request.topic_names]
     responses = []
+    if not may_on_cluster(broker, context.session, Operation.DELETE, quiet=True):
+        permitted = []
+        counts = Counter(asked)
+        slices = broker.slow_lane.slices()
+        async for name, topic_id in slices.each(counts):
+            refused = _refusal(broker, context, name, topic_id)
+            if refused is None:
+                permitted += [(name, topic_id)] * counts[name, topic_id]
+            else:
+                responses.append(refused)
+        asked = permitted
     for deleted in await broker.controller.delete_topics(asked):
         error_code, message = deleted.outcome
         if error_code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < 3:
@@ -36,3 +52,20 @@ async def delete_topics(
             )
         )
     return DeleteTopicsResponse(responses=responses)
+
+
+def _refusal(
+    broker: Broker, context: RequestContext, name: str | None, topic_id: bytes
+) -> DeletableTopicResult | None:
+    """The row of a topic that the client may not delete; None if it may, or if no topic has the id."""
+    image = broker.metadata.image
+    found = image.topic_names.get(topic_id) if name is None else name
+    session, kind = context.session, ResourceType.TOPIC
+    if found is None or may(broker, session, Operation.DELETE, kind, found):
+        return None
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    may_describe = may(broker, session, Operation.DESCRIBE, kind, found, quiet=True)
+    if name is not None and may_describe and name not in image.topics:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    told = name or (found if may_describe else None)
+    return DeletableTopicResult(name=told, topic_id=topic_id, error_code=code, error_message=code.message)

@@ -5,13 +5,9 @@ v2  fenced brokers on request (KIP-1073)
 """
 
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.cluster_view import (
-    CLUSTER_OPERATIONS,
-    UNKNOWN_OPERATIONS,
-    ClusterView,
-    reachable_brokers,
-)
+from moldau.handlers.cluster_view import UNKNOWN_OPERATIONS, ClusterView, reachable_brokers
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import cluster_operations
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -49,6 +45,8 @@ def describe_cluster(
             )
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN_OPERATIONS
+            cluster_operations(broker, context.session)
+            if request.include_cluster_authorized_operations
+            else UNKNOWN_OPERATIONS
         ),
     )

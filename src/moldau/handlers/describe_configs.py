@@ -4,8 +4,9 @@ loggers.
     v3  types and documentation
 
 A resource that is named twice is answered once. At most RESOURCES_MAX are described in one response, because
-a name of a few bytes leads to kilobytes of settings. Not here: client-metrics subscriptions (KIP-714), which
-do not exist in this broker and are described as empty.
+a name of a few bytes leads to kilobytes of settings. The client must have DescribeConfigs on the resource
+(config_rights.py); it does not learn whether another one exists. Not here: client-metrics subscriptions
+(KIP-714), which do not exist in this broker and are described as empty.
 """
 
 from collections.abc import Generator
@@ -14,6 +15,7 @@ from moldau.controller.decision import Outcome, Refusal
 from moldau.controller.names import check_name
 from moldau.handlers import logger_levels
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.config_rights import config_refusal
 from moldau.handlers.registry import handles
 from moldau.metadata.describe import (
     Entry,
@@ -33,6 +35,7 @@ from moldau.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from moldau.security.operations import Operation
 
 Configs = list[DescribeConfigsResourceResult]
 
@@ -55,7 +58,11 @@ def describe_configs(
         resource = (one.resource_type, one.resource_name)
         if resource not in seen:
             seen.add(resource)
-            refused = _TOO_MANY if len(seen) > RESOURCES_MAX else None
+            refused = (
+                _TOO_MANY
+                if len(seen) > RESOURCES_MAX
+                else config_refusal(broker, context.session, Operation.DESCRIBE_CONFIGS, *resource)
+            )
             answer.results.append(_describe(broker, told, one, refused))
     return answer
 

@@ -3,7 +3,8 @@
     v2  flexible    v3  top-level error    v4  total and usable bytes    v5  cordoned dirs (never, here)
 
 The topics asked for limit what is listed; null asks for all. A log that is moving (KIP-113) is in both
-directories, as a future one in the new, with how many offsets it is behind.
+directories, as a future one in the new, with how many offsets it is behind. The client must have Describe on
+the cluster; before version 3 its lack looks like no directories.
 """
 
 from collections import defaultdict
@@ -11,6 +12,7 @@ from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
 from moldau.log.manager import DirectoryDescription
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_log_dirs import (
@@ -20,6 +22,7 @@ from moldau.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from moldau.security.operations import Operation
 
 Wanted = set[tuple[str, int]] | None
 
@@ -28,6 +31,9 @@ Wanted = set[tuple[str, int]] | None
 def describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> Generator[None, None, DescribeLogDirsResponse]:
+    if not may_on_cluster(broker, context.session, Operation.DESCRIBE):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeLogDirsResponse(error_code=code)
     wanted: Wanted = None
     if request.topics is not None:
         wanted = set()

@@ -1,11 +1,13 @@
 """DescribeProducers, version 0: the active producers of a partition (KIP-664); a partition that is named
-twice is answered once. Any replica answers for itself, as an administrator may ask a follower.
+twice is answered once. Any replica answers for itself, as an administrator may ask a follower. The client
+must have Read on each topic.
 """
 
 from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -14,6 +16,7 @@ from moldau.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from moldau.security.operations import Operation, ResourceType
 
 
 @handles(DescribeProducersRequest)
@@ -24,12 +27,18 @@ def describe_producers(
     told: set[tuple[str, int]] = set()
     for topic in request.topics:
         rows = []
+        permitted = may(broker, context.session, Operation.READ, ResourceType.TOPIC, topic.name)
         for index in topic.partition_indexes:
             yield
-            if (topic.name, index) not in told:
-                told.add((topic.name, index))
+            if (topic.name, index) in told:
+                continue
+            told.add((topic.name, index))
+            if permitted:
                 row = yield from _answer(broker, topic.name, index)
-                rows.append(row)
+            else:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                row = PartitionResponse(partition_index=index, error_code=code, error_message=code.message)
+            rows.append(row)
         answer.topics.append(TopicResponse(name=topic.name, partitions=rows))
     return answer
 

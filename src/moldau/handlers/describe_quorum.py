@@ -4,13 +4,15 @@
 
 In Kafka the controllers replicate `__cluster_metadata`-0, and tools ask for that partition. Here the metadata
 store's version is reported as the offset, the controller as leader and only voter, the controller epoch as
-leader epoch. Any other partition gets UNKNOWN_TOPIC_OR_PARTITION. Not here: stores that several nodes share.
+leader epoch. Any other partition gets UNKNOWN_TOPIC_OR_PARTITION. The client must have Describe on the
+cluster. Not here: stores that several nodes share.
 """
 
 from collections.abc import Generator, Sequence
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
 from moldau.metadata.image import Image
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_quorum import (
@@ -23,6 +25,7 @@ from moldau.protocol.messages.describe_quorum import (
     TopicData,
     TopicRequest,
 )
+from moldau.security.operations import Operation
 
 METADATA_TOPIC, METADATA_PARTITION = "__cluster_metadata", 0
 
@@ -31,6 +34,9 @@ METADATA_TOPIC, METADATA_PARTITION = "__cluster_metadata", 0
 def describe_quorum(
     broker: Broker, context: RequestContext, request: DescribeQuorumRequest
 ) -> Generator[None, None, DescribeQuorumResponse]:
+    if not may_on_cluster(broker, context.session, Operation.DESCRIBE):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeQuorumResponse(error_code=code, error_message=code.message)
     if _asks_for_the_quorum(request.topics):
         image = broker.metadata.image
         row = TopicData(topic_name=METADATA_TOPIC, partitions=[_quorum(broker, image)])

@@ -3,12 +3,14 @@
     v1  the kind of election (KIP-460): 0 preferred, 1 unclean
 
 ELECTION_NOT_NEEDED is an error for a partition that was named; where all were asked for, such partitions are
-left out. Not here: timeout_ms; the response leaves when the election is done.
+left out. The client must have Alter on the cluster. Not here: timeout_ms; the response leaves when the
+election is done.
 """
 
 from moldau.controller.election import ElectionType
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -16,12 +18,15 @@ from moldau.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from moldau.security.operations import Operation
 
 
 @handles(ElectLeadersRequest)
 async def elect_leaders(
     broker: Broker, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
+    if not may_on_cluster(broker, context.session, Operation.ALTER):
+        return _refused(request)
     try:
         kind = ElectionType(request.election_type)
     except ValueError:
@@ -47,3 +52,18 @@ async def elect_leaders(
             for topic, partitions in results.items()
         ]
     )
+
+
+def _refused(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    rows = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=code, error_message=code.message)
+                for index in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=rows)

@@ -13,6 +13,9 @@ or of a session in which something changed, does not. However much is asked for,
 `broker.response_room` allows at that moment: 8 MiB, less while clients leave many answers unread. Within a
 session, partitions that gave records go to the end of the order, so that a busy one does not starve the rest.
 
+A consumer must have Read on each topic whenever the partition is read, so also when a parked request goes on
+or a session does; a follower must have ClusterAction.
+
 A follower's request (replica id of 0 or more) reads up to the log end, and its fetch offsets advance the
 leader's view of it; its checks and diverging epochs are in replication/partition.py. A consumer may read from
 an in-sync follower (v11 on). Not here: which follower it is sent to (read_replica.py), and whom a refused row
@@ -27,6 +30,8 @@ from moldau.handlers.current_leader import fetch_endpoints, leader_for_fetch
 from moldau.handlers.exchange import AnswerFrame, Exchange, Slot
 from moldau.handlers.read_replica import preferred_replica
 from moldau.handlers.registry import serves_frames
+from moldau.handlers.rights import may, may_on_cluster
+from moldau.handlers.session import Session
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_fetch import (
     FetchBody,
@@ -41,6 +46,7 @@ from moldau.protocol.messages.fetch import FetchRequest
 from moldau.replication.fetch_session import TARGETS_MAX, FetchTarget, Targets, targets_of, update
 from moldau.replication.partition import CONSUMER, Partition
 from moldau.replication.waiters import UNKNOWN_BYTES
+from moldau.security.operations import Operation, ResourceType
 
 TARGETS_AT_ONCE = 256
 """More partitions than these are read in slices (fetch_many.py)."""
@@ -57,6 +63,7 @@ class OneFetch:
 
     __slots__ = (
         "any_replica",
+        "authorizer",
         "began_us",
         "broker",
         "broker_epoch",
@@ -72,6 +79,7 @@ class OneFetch:
         "rack",
         "read_committed",
         "replica_id",
+        "session",
         "session_id",
         "slot",
         "tagged",
@@ -84,10 +92,12 @@ class OneFetch:
     )
 
     def __init__(
-        self, broker: Broker, listener: str, version: int, correlation_id: int, body: FetchBody
+        self, broker: Broker, session: Session, version: int, correlation_id: int, body: FetchBody
     ) -> None:
         self.broker = broker
-        self.listener = listener
+        self.authorizer = broker.authorizer
+        self.session = session
+        self.listener = session.listener
         self.began_us = broker.request_times.now_us()
         self.version = version
         self.correlation_id = correlation_id
@@ -117,6 +127,10 @@ class OneFetch:
             None  # replicas that consumers should rather ask
         )
         self.missing_bytes = 0
+
+    def is_follower(self) -> bool:
+        """Whether a broker asks, which has the right to what only brokers get."""
+        return self.replica_id >= 0 and may_on_cluster(self.broker, self.session, Operation.CLUSTER_ACTION)
 
     # Collecting
 
@@ -152,6 +166,8 @@ class OneFetch:
     def _read(self, target: FetchTarget, left_bytes: int, first: bool) -> FetchedPartition:
         held = self.lookup.get(target.key)
         partition = None if held is None else held.get(target.index)
+        if self.authorizer is not None and not self._may_read(target, partition):
+            return (target.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, -1, -1, None, _NO_RECORDS)
         if partition is None:
             error_code = self._absence(target, held is None)
             self._refused(target, error_code)
@@ -180,6 +196,18 @@ class OneFetch:
             partition.stats.failed_fetches += 1
             self._refused(target, read[1])
         return read[:7]
+
+    def _may_read(self, target: FetchTarget, partition: Partition | None) -> bool:
+        """Whether the client has the right to the partition now. (An id that no topic has needs none.)"""
+        if self.replica_id >= 0:
+            return may_on_cluster(self.broker, self.session, Operation.CLUSTER_ACTION)
+        if partition is not None:
+            name: str | None = partition.topic
+        elif self.version >= _TOPIC_ID_FROM:
+            name = self.broker.metadata.image.topic_names.get(target.key)
+        else:
+            name = target.key.decode(errors="replace")
+        return name is None or may(self.broker, self.session, Operation.READ, ResourceType.TOPIC, name)
 
     def _elsewhere(self, target: FetchTarget, partition: Partition) -> FetchedPartition | None:
         """A row without records that names the replica in the consumer's rack; None: read here."""
@@ -366,7 +394,7 @@ def fetch(
 ) -> AnswerFrame | None:
     body = decode_fetch(view, body_offset, version)
     _, max_wait_ms, _, _, _, session_id, session_epoch, topics, forgotten, _, _ = body
-    request = OneFetch(broker, exchange.session.listener, version, correlation_id, body)
+    request = OneFetch(broker, exchange.session, version, correlation_id, body)
     error_code = _choose_targets(broker, request, session_id, session_epoch, topics, forgotten)
     if error_code:
         parts = encode_fetch_response(version, (), error_code=error_code)
@@ -393,24 +421,24 @@ def _choose_targets(
 ) -> int:
     """Set which partitions the request reads; an error code for a wrong session id or epoch."""
     by_id = request.version >= _TOPIC_ID_FROM
-    sessions = broker.fetch_sessions
+    sessions, owner = broker.fetch_sessions, request.session.principal
     if session_epoch > 0:
-        session = sessions.resume(session_id, session_epoch, by_id, broker.clock.monotonic_ms())
+        session = sessions.resume(session_id, session_epoch, by_id, broker.clock.monotonic_ms(), owner)
         if isinstance(session, int):
             return session
         update(session.targets, topics, forgotten)
         if len(session.targets) > TARGETS_MAX:
-            sessions.close(session_id)
+            sessions.close(session_id, owner)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         request.targets = session.targets
         request.session_id = session_id
         request.incremental = True
         return 0
     if session_id:
-        sessions.close(session_id)
+        sessions.close(session_id, owner)
     request.targets = targets_of(topics)
     if session_epoch == 0:
         request.session_id = sessions.open(
-            by_id, request.targets, broker.clock.monotonic_ms(), of_follower=request.replica_id >= 0
+            by_id, request.targets, broker.clock.monotonic_ms(), owner, of_follower=request.is_follower()
         )
     return 0

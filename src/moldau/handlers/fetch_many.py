@@ -18,6 +18,7 @@ from collections.abc import Generator, Iterable
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.exchange import AnswerFrame, Exchange, Slot
 from moldau.handlers.fetch import OneFetch
+from moldau.handlers.session import Session
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_fetch import (
     FetchBody,
@@ -41,7 +42,7 @@ Topics = Iterable[tuple[bytes, list[tuple[int, int, int, int, int, int]]]]
 
 def serve_session(request: OneFetch, body: FetchBody, exchange: Exchange) -> None:
     """Answer a small request of a large session, whose targets are chosen."""
-    many = ManyFetch(request.broker, request.listener, request.version, request.correlation_id, body)
+    many = ManyFetch(request.broker, request.session, request.version, request.correlation_id, body)
     many.targets, many.session_id, many.incremental = request.targets, request.session_id, request.incremental
     task = asyncio.ensure_future(many.serve(body[1]))
 
@@ -80,8 +81,7 @@ async def serve_large(broker: Broker, context: RequestContext, request: FetchReq
         request.rack_id.encode(),
         request.replica_state.replica_epoch if by_state else -1,
     )
-    listener = context.session.listener
-    many = ManyFetch(broker, listener, context.api_version, context.correlation_id, body)
+    many = ManyFetch(broker, context.session, context.api_version, context.correlation_id, body)
     slices = broker.slow_lane.slices()
     error_code = await slices.run(many.choose_targets(request, by_id))
     if error_code:
@@ -98,9 +98,9 @@ class ManyFetch(OneFetch):
     __slots__ = ("final", "woken")
 
     def __init__(
-        self, broker: Broker, listener: str, version: int, correlation_id: int, body: FetchBody
+        self, broker: Broker, session: Session, version: int, correlation_id: int, body: FetchBody
     ) -> None:
-        super().__init__(broker, listener, version, correlation_id, body)
+        super().__init__(broker, session, version, correlation_id, body)
         self.final = False  # whatever there is by now is the answer
         self.woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -109,13 +109,14 @@ class ManyFetch(OneFetch):
     def choose_targets(self, request: FetchRequest, by_id: bool) -> Generator[None, None, int]:
         """Which partitions the request reads, in steps; an error code as in fetch.py."""
         sessions, now_ms = self.broker.fetch_sessions, self.broker.clock.monotonic_ms()
+        owner = self.session.principal
         if request.session_epoch > 0:
-            session = sessions.resume(request.session_id, request.session_epoch, by_id, now_ms)
+            session = sessions.resume(request.session_id, request.session_epoch, by_id, now_ms, owner)
             if isinstance(session, int):
                 return session
             self.targets, self.session_id, self.incremental = session.targets, request.session_id, True
         elif request.session_id:
-            sessions.close(request.session_id)
+            sessions.close(request.session_id, owner)
         for topic in request.topics:
             key = topic.topic_id if by_id else topic.topic.encode()
             for start in range(0, len(topic.partitions), _AT_ONCE):
@@ -140,10 +141,12 @@ class ManyFetch(OneFetch):
                 yield
             yield
         if self.incremental and len(self.targets) > TARGETS_MAX:
-            sessions.close(self.session_id)
+            sessions.close(self.session_id, owner)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if request.session_epoch == 0:
-            self.session_id = sessions.open(by_id, self.targets, now_ms, of_follower=self.replica_id >= 0)
+            self.session_id = sessions.open(
+                by_id, self.targets, now_ms, owner, of_follower=self.is_follower()
+            )
         return 0
 
     # Serving

@@ -3,13 +3,15 @@
     v1  key types: 0 group, 1 transaction       v4  several keys at once
     v3  flexible                                v6  key type 2, share groups
 The first request creates __consumer_offsets or __transaction_state. A key's coordinator is the leader of its
-partition there. Not here: share groups, which are refused with a message.
+partition there. The client must have Describe on the group or the transactional id. Not here: share groups,
+which are refused with a message.
 """
 
 from collections.abc import Generator, Sequence
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import Reply, handles
+from moldau.handlers.rights import apart, may
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.metadata.leaders import leading_broker
 from moldau.protocol.errors import ErrorCode
@@ -18,6 +20,7 @@ from moldau.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from moldau.security.operations import Operation, ResourceType
 
 Steps = Generator[None, None, FindCoordinatorResponse]
 SEVERAL_KEYS_SINCE = 4
@@ -25,6 +28,14 @@ NO_ERROR = "NONE"
 """Kafka's message in versions 1-3 when there is no error; some clients need it."""
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 TOPICS = {GROUP_KEY: GROUP_OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTION_STATE_TOPIC}
+RESOURCES = {
+    GROUP_OFFSETS_TOPIC: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    TRANSACTION_STATE_TOPIC: (
+        ResourceType.TRANSACTIONAL_ID,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+}
+"""What a key is, and the error of who may not describe it; by the topic that holds it."""
 NO_COORDINATOR_FOR = {2: "share groups"}
 
 
@@ -55,11 +66,18 @@ async def ensure_topic(broker: Broker, topic: str) -> str | None:
 async def _create_and_find(
     broker: Broker, context: RequestContext, topic: str, keys: Sequence[str]
 ) -> FindCoordinatorResponse:
-    message = await ensure_topic(broker, topic)
+    resource_type, _ = RESOURCES[topic]
+    slices = broker.slow_lane.slices()
+    describe = Operation.DESCRIBE
+    steps = apart(broker, context.session, describe, resource_type, keys, str, quiet=True)
+    permitted, _ = await slices.run(steps)
+    message = await ensure_topic(broker, topic) if permitted else None
     if message is None:
-        return await broker.slow_lane.slices().run(_find_all(broker, context, topic, keys))
-    refused = [_refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message) for key in keys]
-    return _response(context, refused)
+        return await slices.run(_find_all(broker, context, topic, keys))
+    found = []
+    for key in keys:
+        found.append(_forbidden(broker, context, topic, key) or _unavailable(key, message))
+    return _response(context, found)
 
 
 def _find_all(broker: Broker, context: RequestContext, topic: str, keys: Sequence[str]) -> Steps:
@@ -70,19 +88,32 @@ def _find_all(broker: Broker, context: RequestContext, topic: str, keys: Sequenc
     return _response(context, found)
 
 
+def _forbidden(broker: Broker, context: RequestContext, topic: str, key: str) -> Coordinator | None:
+    """The row for a client without Describe on the key."""
+    resource_type, error_code = RESOURCES[topic]
+    if may(broker, context.session, Operation.DESCRIBE, resource_type, key):
+        return None
+    return _refused(key, error_code, error_code.message)
+
+
 def _find(broker: Broker, context: RequestContext, topic: str, key: str) -> Coordinator:
+    forbidden = _forbidden(broker, context, topic, key)
+    if forbidden is not None:
+        return forbidden
     image = broker.metadata.image
     coordinator = broker.groups if topic == GROUP_OFFSETS_TOPIC else broker.transactions
     leader = leading_broker(image, topic, coordinator.partition_for(key))
     if leader is None:
-        message = f"The key's partition of {topic} has no leader now."
-        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+        return _unavailable(key, f"The key's partition of {topic} has no leader now.")
     address = leader.endpoints.get(context.session.listener)
     if address is None:
-        message = f"The coordinator has no listener {context.session.listener}."
-        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+        return _unavailable(key, f"The coordinator has no listener {context.session.listener}.")
     host, port = address
     return Coordinator(key=key, node_id=leader.node_id, host=host, port=port)
+
+
+def _unavailable(key: str, message: str) -> Coordinator:
+    return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
 
 
 def _refused(key: str, error_code: int, message: str) -> Coordinator:

@@ -1,13 +1,14 @@
 """IncrementalAlterConfigs, versions 0-1: set, remove, append to or subtract from settings (KIP-339).
 
 Settings of topics, brokers and groups go through the controller and are stored; levels of loggers (KIP-412)
-apply to this process only.
+apply to this process only. The client must have AlterConfigs on each resource (config_rights.py).
 """
 
 from moldau.controller.configs import AlterResource
 from moldau.controller.decision import Outcome
 from moldau.handlers import logger_levels
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.config_rights import config_refusal
 from moldau.handlers.registry import handles
 from moldau.metadata.image import ResourceType
 from moldau.protocol.errors import ErrorCode
@@ -17,14 +18,23 @@ from moldau.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from moldau.security.operations import Operation
 
 
 @handles(IncrementalAlterConfigsRequest)
 async def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    loggers = [one for one in request.resources if one.resource_type == ResourceType.BROKER_LOGGER]
-    stored = [one for one in request.resources if one.resource_type != ResourceType.BROKER_LOGGER]
+    permitted, refused = [], []
+    for one in request.resources:
+        kind, name = one.resource_type, one.resource_name
+        outcome = config_refusal(broker, context.session, Operation.ALTER_CONFIGS, kind, name)
+        if outcome is None:
+            permitted.append(one)
+        else:
+            refused.append(_told(kind, name, outcome))
+    loggers = [one for one in permitted if one.resource_type == ResourceType.BROKER_LOGGER]
+    stored = [one for one in permitted if one.resource_type != ResourceType.BROKER_LOGGER]
     results = await broker.controller.alter_configs(
         [AlterResource(one.resource_type, one.resource_name, _operations(one)) for one in stored],
         validate_only=request.validate_only,
@@ -33,7 +43,7 @@ async def incremental_alter_configs(
     for one in loggers:
         outcome = _alter_loggers(broker, one, validate_only=request.validate_only)
         responses.append(_told(one.resource_type, one.resource_name, outcome))
-    return IncrementalAlterConfigsResponse(responses=responses)
+    return IncrementalAlterConfigsResponse(responses=responses + refused)
 
 
 def _operations(resource: AlterConfigsResource) -> list[tuple[str, int, str | None]]:

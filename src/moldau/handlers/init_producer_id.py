@@ -7,6 +7,9 @@ An idempotent producer gets a new id with epoch 0, also if it names its former i
 again. Ids are taken from blocks that are allocated in the metadata log, so that none is given twice, also
 after a crash. A transactional producer gets the id of its transactional id with a higher epoch, which fences
 the producer that had it before; the transaction coordinator decides that.
+
+The client must have Write on the transactional id; without one, IdempotentWrite on the cluster or Write on
+any topic (KIP-679).
 """
 
 import logging
@@ -14,8 +17,11 @@ import logging
 from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may, may_on_cluster
+from moldau.handlers.session import Session
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from moldau.security.operations import Operation, ResourceType
 
 log = logging.getLogger("moldau.handlers")
 
@@ -24,11 +30,25 @@ log = logging.getLogger("moldau.handlers")
 def init_producer_id(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> Answer[InitProducerIdResponse]:
+    session = context.session
     if request.transactional_id is None:
+        if not _may_be_idempotent(broker, session):
+            return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return _fresh(broker)
+    if not may(broker, session, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not request.transactional_id:
         return _refused(ErrorCode.INVALID_REQUEST)
     return broker.transactions.init_producer_id(request, context.api_version)
+
+
+def _may_be_idempotent(broker: Broker, session: Session) -> bool:
+    authorizer = broker.authorizer
+    return (
+        authorizer is None
+        or authorizer.allows_any_resource(session, Operation.WRITE, ResourceType.TOPIC, quiet=True)
+        or may_on_cluster(broker, session, Operation.IDEMPOTENT_WRITE)
+    )
 
 
 async def _fresh(broker: Broker) -> InitProducerIdResponse:

@@ -4,14 +4,16 @@ members have joined.
     v1  rebalance_timeout_ms                v7  protocol_type in the answer
     v4  a first join gets a member id       v8  reason
     v5  static members                      v9  skip_assignment in the answer
-Not here: rebalances (coordinator/group/classic_rebalance.py).
+The client must have Read on the group. Not here: rebalances (coordinator/group/classic_rebalance.py).
 """
 
 from moldau.core.waiting import Answer, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import group_client, may
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from moldau.security.operations import Operation, ResourceType
 
 NULL_PROTOCOL_SINCE = 7
 PROTOCOLS_MAX = 1000
@@ -22,12 +24,15 @@ PROTOCOLS_MAX = 1000
 def join_group(
     broker: Broker, context: RequestContext, request: JoinGroupRequest
 ) -> Answer[JoinGroupResponse]:
-    if len(request.protocols) > PROTOCOLS_MAX:
-        refused = JoinGroupResponse(
+    outcome: Answer[JoinGroupResponse]
+    if not may(broker, context.session, Operation.READ, ResourceType.GROUP, request.group_id):
+        outcome = JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    elif len(request.protocols) > PROTOCOLS_MAX:
+        outcome = JoinGroupResponse(
             error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id
         )
-        return _without_protocol(refused) if context.api_version >= NULL_PROTOCOL_SINCE else refused
-    outcome = broker.groups.join_group(request, context)
+    else:
+        outcome = broker.groups.join_group(request, group_client(broker, context))
     return then(outcome, _without_protocol) if context.api_version >= NULL_PROTOCOL_SINCE else outcome
 
 

@@ -2,14 +2,17 @@
 
     v3  several members at once, static ones also without their member id
     v5  reason
-Up to version 2 there is one member, and its error is the response's.
+Up to version 2 there is one member, and its error is the response's. The client must have Read on the group.
 """
 
 from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import ROWS_AT_ONCE
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from moldau.security.operations import Operation, ResourceType
 
 SEVERAL_MEMBERS_SINCE = 3
 
@@ -18,6 +21,8 @@ SEVERAL_MEMBERS_SINCE = 3
 def leave_group(
     broker: Broker, context: RequestContext, request: LeaveGroupRequest
 ) -> Answer[LeaveGroupResponse]:
+    if not may(broker, context.session, Operation.READ, ResourceType.GROUP, request.group_id):
+        return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if len(request.members) > ROWS_AT_ONCE:
         return _in_pieces(broker, context, request)
     if context.api_version >= SEVERAL_MEMBERS_SINCE:

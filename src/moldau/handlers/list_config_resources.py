@@ -2,12 +2,15 @@
 
 v0  client-metrics subscriptions only, of which this broker has none
 v1  any resource type (KIP-1142)
+
+The client must have DescribeConfigs on the cluster.
 """
 
 from collections.abc import Iterable
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
 from moldau.metadata.image import Image, ResourceType
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.list_config_resources import (
@@ -15,6 +18,7 @@ from moldau.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from moldau.security.operations import Operation
 
 _SUPPORTED = frozenset(ResourceType) - {ResourceType.UNKNOWN}
 
@@ -23,6 +27,9 @@ _SUPPORTED = frozenset(ResourceType) - {ResourceType.UNKNOWN}
 def list_config_resources(
     broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
+    if not may_on_cluster(broker, context.session, Operation.DESCRIBE_CONFIGS):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return ListConfigResourcesResponse(error_code=code, config_resources=[])
     if context.api_version == 0:
         return ListConfigResourcesResponse(config_resources=[])
     wanted = set(request.resource_types) or set(_SUPPORTED)

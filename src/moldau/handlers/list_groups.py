@@ -2,13 +2,16 @@
 
     v4  states, to filter by and in the answer
     v5  types (classic, consumer), to filter by and in the answer
-Filters ignore case; an unknown state or type matches nothing.
+Filters ignore case; an unknown state or type matches nothing. Groups without Describe are left out, unless
+the client has Describe on the cluster.
 """
 
 from moldau.core.waiting import Answer, settled
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import granted, may_on_cluster
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from moldau.security.operations import Operation, ResourceType
 
 GROUPS_AT_ONCE = 500
 
@@ -19,8 +22,29 @@ def list_groups(
 ) -> Answer[ListGroupsResponse]:
     counts = broker.groups.group_counts_by_partition()
     if sum(counts.values()) <= GROUPS_AT_ONCE:
-        return broker.groups.list_groups(request, context)
-    return _shard_by_shard(broker, context, request, list(counts))
+        outcome = broker.groups.list_groups(request, context)
+    else:
+        outcome = _shard_by_shard(broker, context, request, list(counts))
+    if may_on_cluster(broker, context.session, Operation.DESCRIBE, quiet=True):
+        return outcome
+    return _granted(broker, context, outcome)
+
+
+async def _granted(
+    broker: Broker, context: RequestContext, outcome: Answer[ListGroupsResponse]
+) -> ListGroupsResponse:
+    response = await settled(outcome)
+    response.groups = await settled(
+        granted(
+            broker,
+            context.session,
+            Operation.DESCRIBE,
+            ResourceType.GROUP,
+            response.groups,
+            lambda group: group.group_id,
+        )
+    )
+    return response
 
 
 async def _shard_by_shard(

@@ -7,6 +7,8 @@
 A time of 0 or more asks for the first record that is not older. Nothing is tiered here: the earliest local
 offset is the earliest one, and there is no tiered one (-1).
 
+The client must have Describe on each topic; the rows of another one are refused without a look at it.
+
 A partition that a request names more than once gets one row, with INVALID_REQUEST, as in Kafka. A few rows
 that ask for ends are answered at once; many rows in slices, a search by time too, and the batch that it ends
 in, if it is large, is looked into beside the event loop (time_search.py).
@@ -18,6 +20,7 @@ from moldau.core.slow_lane import Slices
 from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may
 from moldau.handlers.time_search import Gone, run_search
 from moldau.log.log import Log, TimestampAndOffset
 from moldau.log.segment import CorruptSegment
@@ -32,6 +35,7 @@ from moldau.protocol.messages.list_offsets import (
 )
 from moldau.records.unpack_budget import UnpackBudget
 from moldau.replication.partition import Partition
+from moldau.security.operations import Operation, ResourceType
 
 log = logging.getLogger("moldau.handlers")
 
@@ -56,13 +60,13 @@ def list_offsets(
         or sum(len(topic.partitions) for topic in request.topics) > _AT_ONCE_ROWS_MAX
         or any(_is_search(asked.timestamp) for topic in request.topics for asked in topic.partitions)
     ):
-        return _answer_in_slices(broker, context.api_version, request)
+        return _answer_in_slices(broker, context, request)
     repeated = _Repeated()
     for topic in request.topics:
         for asked in topic.partitions:
             repeated.note(topic.name, asked.partition_index)
     answers = ListOffsetsResponse()
-    lookup = _Lookup(broker, context.api_version, request)
+    lookup = _Lookup(broker, context, request)
     for topic in request.topics:
         answered = ListOffsetsTopicResponse(name=topic.name)
         for asked in topic.partitions:
@@ -74,14 +78,16 @@ def list_offsets(
     return answers
 
 
-async def _answer_in_slices(broker: Broker, version: int, request: ListOffsetsRequest) -> ListOffsetsResponse:
+async def _answer_in_slices(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
     slices = broker.slow_lane.slices()
     repeated = _Repeated()
     async for topic in slices.each(request.topics):
         async for asked in slices.each(topic.partitions):
             repeated.note(topic.name, asked.partition_index)
     answers = ListOffsetsResponse()
-    lookup = _Lookup(broker, version, request)
+    lookup = _Lookup(broker, context, request)
     budget = UnpackBudget()
     async for topic in slices.each(request.topics):
         answered = ListOffsetsTopicResponse(name=topic.name)
@@ -130,9 +136,10 @@ class _Repeated:
 class _Lookup:
     """Answers single rows of one request."""
 
-    def __init__(self, broker: Broker, version: int, request: ListOffsetsRequest) -> None:
+    def __init__(self, broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> None:
         self._broker = broker
-        self._version = version
+        self._session = context.session
+        self._version = context.api_version
         self._stable_only = request.isolation_level == _READ_COMMITTED
         self._replica_id = request.replica_id
 
@@ -183,8 +190,11 @@ class _Lookup:
     def _begin(
         self, topic: str, asked: ListOffsetsPartition
     ) -> tuple[Partition | None, ListOffsetsPartitionResponse]:
-        partition = self._broker.replicas.partition(topic, asked.partition_index)
         answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+        if not may(self._broker, self._session, Operation.DESCRIBE, ResourceType.TOPIC, topic):
+            answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return None, answer
+        partition = self._broker.replicas.partition(topic, asked.partition_index)
         answer.error_code = refusal(self._broker, topic, asked.partition_index, asked.current_leader_epoch)
         if partition is not None and not answer.error_code and _asks_for_end(asked.timestamp):
             answer.error_code = self._unknown_end(partition)

@@ -1,6 +1,6 @@
 """ListPartitionReassignments, version 0: the reassignments under way, and what they add and remove (KIP-455).
 
-Any broker answers from its metadata.
+Any broker answers from its metadata. The client must have Describe on the cluster.
 """
 
 from collections.abc import Generator
@@ -8,18 +8,24 @@ from collections.abc import Generator
 from moldau.controller.reassignment import reassigning
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from moldau.security.operations import Operation
 
 
 @handles(ListPartitionReassignmentsRequest)
 def list_partition_reassignments(
     broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> Generator[None, None, ListPartitionReassignmentsResponse]:
+    if not may_on_cluster(broker, context.session, Operation.DESCRIBE):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return ListPartitionReassignmentsResponse(error_code=code, error_message=code.message)
     asked = None
     if request.topics is not None:
         asked = {topic.name: topic.partition_indexes for topic in request.topics}

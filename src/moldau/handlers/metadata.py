@@ -8,8 +8,11 @@
 
 The response leaves when missing topics have been created, so that clients need no second request. A response
 with all topics is encoded once for each image, version and listener, since encoding is most of its cost. Any
-other is made in steps; a topic named twice is answered once. Not here: REBOOTSTRAP_REQUIRED (v13), which this
-broker has no reason to answer.
+other is made in steps; a topic named twice is answered once.
+
+Rights: a topic without Describe is left out of all topics; named, it is refused before anybody looks whether
+it exists. It is refused, too, where it would be created without Create on it or on the cluster. Not here:
+REBOOTSTRAP_REQUIRED (v13), which this broker has no reason to answer.
 """
 
 from collections.abc import Generator, Sequence
@@ -18,13 +21,9 @@ from moldau.controller.names import name_complaint
 from moldau.core.ids import ZERO_UUID
 from moldau.core.slow_lane import all_steps
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.cluster_view import (
-    CLUSTER_OPERATIONS,
-    TOPIC_OPERATIONS,
-    UNKNOWN_OPERATIONS,
-    ClusterView,
-)
+from moldau.handlers.cluster_view import UNKNOWN_OPERATIONS, ClusterView
 from moldau.handlers.registry import Reply, handles
+from moldau.handlers.rights import apart, authorized_operations, cluster_operations, may, may_on_cluster
 from moldau.metadata.image import INTERNAL_TOPICS, Image, TopicState
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.metadata import (
@@ -35,6 +34,7 @@ from moldau.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from moldau.security.operations import Operation, ResourceType
 
 
 class EncodedResponse:
@@ -63,13 +63,28 @@ def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) 
         return _all_topics(broker, context, request)
     creates = request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable
     many = len(asked) > _LOOKED_THROUGH_AT_ONCE
-    if creates and (many or all_steps(_missing(broker.metadata.image, asked))):
+    if creates and (many or all_steps(_missing(broker, context, asked))):
         return _create_and_answer(broker, context, request, asked)
     return _some_topics(broker, context, request, asked, {})
 
 
 def _all_topics(broker: Broker, context: RequestContext, request: MetadataRequest) -> Steps:
     view = broker.metadata
+    image = view.image
+    visible: list[TopicState] = list(image.topics.values())
+    if broker.authorizer is not None:
+        visible, hidden = yield from apart(
+            broker,
+            context.session,
+            Operation.DESCRIBE,
+            ResourceType.TOPIC,
+            visible,
+            lambda topic: topic.name,
+            quiet=True,
+        )
+        own = request.include_topic_authorized_operations or request.include_cluster_authorized_operations
+        if hidden or own or view.image is not image:
+            return (yield from _describe_all(broker, context, request, image, visible))
     key = (
         "metadata",
         context.api_version,
@@ -79,13 +94,7 @@ def _all_topics(broker: Broker, context: RequestContext, request: MetadataReques
     )
     known: EncodedResponse | None = view.derived.get(key)
     if known is None:
-        image = view.image
-        cluster = ClusterView(image, context.session.listener)
-        answer = _answer(broker, image, cluster, request)
-        describe = _Describer(cluster, context, request)
-        for topic in image.topics.values():
-            described = yield from describe(topic)
-            answer.topics.append(described)
+        answer = yield from _describe_all(broker, context, request, image, visible)
         chunks = yield from answer.encode_in_slices(context.api_version)
         known = EncodedResponse(b"".join(chunks))
         if view.image is image:  # it may have changed between two steps
@@ -93,11 +102,40 @@ def _all_topics(broker: Broker, context: RequestContext, request: MetadataReques
     return known
 
 
-def _missing(image: Image, asked: Sequence[MetadataRequestTopic]) -> Generator[None, None, list[str]]:
+def _describe_all(
+    broker: Broker,
+    context: RequestContext,
+    request: MetadataRequest,
+    image: Image,
+    topics: Sequence[TopicState],
+) -> Generator[None, None, MetadataResponse]:
+    cluster = ClusterView(image, context.session.listener)
+    answer = _answer(broker, context, image, cluster, request)
+    describe = _Describer(broker, cluster, context, request)
+    for topic in topics:
+        described = yield from describe(topic)
+        answer.topics.append(described)
+    return answer
+
+
+def _may_describe(broker: Broker, context: RequestContext, name: str, *, quiet: bool = False) -> bool:
+    return may(broker, context.session, Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=quiet)
+
+
+def _missing(
+    broker: Broker, context: RequestContext, asked: Sequence[MetadataRequestTopic]
+) -> Generator[None, None, list[str]]:
+    """The topics that do not exist, of those that the client may see."""
+    image = broker.metadata.image
     missing: dict[str, None] = {}
     for topic in asked:
         name = topic.name
-        if name is not None and name not in image.topics and topic.topic_id == ZERO_UUID:
+        if (
+            name is not None
+            and name not in image.topics
+            and topic.topic_id == ZERO_UUID
+            and _may_describe(broker, context, name, quiet=True)
+        ):
             missing[name] = None
         yield
     return list(missing)
@@ -110,9 +148,15 @@ async def _create_and_answer(
     asked: Sequence[MetadataRequestTopic],
 ) -> Response:
     slices = broker.slow_lane.slices()
-    missing = await slices.run(_missing(broker.metadata.image, asked))
+    missing = await slices.run(_missing(broker, context, asked))
+    errors: dict[str, ErrorCode] = {}
+    session = context.session
+    if missing and not may_on_cluster(broker, session, Operation.CREATE, quiet=True):
+        steps = apart(broker, session, Operation.CREATE, ResourceType.TOPIC, missing, str)
+        missing, refused = await slices.run(steps)
+        errors = dict.fromkeys(refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     results = await broker.controller.auto_create_topics(missing) if missing else []
-    errors = {result.name: result.outcome.error_code for result in results if result.outcome.failed}
+    errors |= {result.name: result.outcome.error_code for result in results if result.outcome.failed}
     return await slices.run(_some_topics(broker, context, request, asked, errors))
 
 
@@ -125,8 +169,8 @@ def _some_topics(
 ) -> Steps:
     image = broker.metadata.image
     cluster = ClusterView(image, context.session.listener)
-    answer = _answer(broker, image, cluster, request)
-    describe = _Describer(cluster, context, request)
+    answer = _answer(broker, context, image, cluster, request)
+    describe = _Describer(broker, cluster, context, request)
     seen: set[str | bytes] = set()
     for topic in asked:
         yield
@@ -136,7 +180,16 @@ def _some_topics(
             continue
         seen.add(identity)
         found = image.topic_by_id(topic.topic_id) if by_id else image.topics.get(topic.name or "")
-        if found is not None:
+        name = found.name if found is not None else None if by_id else topic.name
+        if name is not None and not _may_describe(broker, context, name):
+            answer.topics.append(
+                MetadataResponseTopic(  # names and ids are not told apart from what was asked
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    name=None if by_id else name,
+                    topic_id=topic.topic_id if by_id else ZERO_UUID,
+                )
+            )
+        elif found is not None:
             described = yield from describe(found)
             answer.topics.append(described)
         elif by_id:
@@ -149,9 +202,11 @@ def _some_topics(
 
 
 def _why_absent(name: str, errors: dict[str, ErrorCode]) -> ErrorCode:
+    error = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return error
     if name_complaint(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    error = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     # Deleted after another request created it, or one of too many to be created at once.
     unknown = error in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.POLICY_VIOLATION)
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if unknown else error
@@ -163,7 +218,9 @@ def _absent(error_code: ErrorCode, name: str | None, topic_id: bytes) -> Metadat
     )
 
 
-def _answer(broker: Broker, image: Image, cluster: ClusterView, request: MetadataRequest) -> MetadataResponse:
+def _answer(
+    broker: Broker, context: RequestContext, image: Image, cluster: ClusterView, request: MetadataRequest
+) -> MetadataResponse:
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=one.node_id, host=host, port=port, rack=one.rack)
@@ -173,7 +230,9 @@ def _answer(broker: Broker, image: Image, cluster: ClusterView, request: Metadat
         controller_id=cluster.controller_id(broker.node_id),
         topics=[],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN_OPERATIONS
+            cluster_operations(broker, context.session)
+            if request.include_cluster_authorized_operations
+            else UNKNOWN_OPERATIONS
         ),
     )
 
@@ -181,12 +240,14 @@ def _answer(broker: Broker, image: Image, cluster: ClusterView, request: Metadat
 class _Describer:
     """Describes topics of one image to one client."""
 
-    def __init__(self, cluster: ClusterView, context: RequestContext, request: MetadataRequest) -> None:
+    def __init__(
+        self, broker: Broker, cluster: ClusterView, context: RequestContext, request: MetadataRequest
+    ) -> None:
+        self._broker = broker
+        self._session = context.session
         self._cluster = cluster
         self._knows_listener_errors = context.api_version >= 6
-        self._operations = (
-            TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN_OPERATIONS
-        )
+        self._tells_operations = request.include_topic_authorized_operations
 
     def __call__(self, topic: TopicState) -> Generator[None, None, MetadataResponseTopic]:
         partitions = yield from self._partitions(topic)
@@ -196,7 +257,11 @@ class _Describer:
             topic_id=topic.topic_id,
             is_internal=topic.internal,
             partitions=partitions,
-            topic_authorized_operations=self._operations,
+            topic_authorized_operations=(
+                authorized_operations(self._broker, self._session, ResourceType.TOPIC, topic.name)
+                if self._tells_operations
+                else UNKNOWN_OPERATIONS
+            ),
         )
 
     def _partitions(self, topic: TopicState) -> Generator[None, None, list[MetadataResponsePartition]]:

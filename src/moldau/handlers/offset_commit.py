@@ -4,17 +4,21 @@
     v6  leader epoch of the offset          v9  member epochs of the consumer protocol (KIP-848)
                                             v10 topic ids
 A request whose records cannot fit into one batch of __consumer_offsets is refused as a whole, as Kafka does;
-another one with more than ROWS_WHOLE_MAX rows is decided on in pieces (pieces.py). Not here: transactional
-commits (TxnOffsetCommit).
+another one with more than ROWS_WHOLE_MAX rows is decided on in pieces (pieces.py).
+
+The client must have Read on the group, and on each topic; the rows of other topics are refused, and the rest
+is committed. Not here: transactional commits (TxnOffsetCommit).
 """
 
 from collections.abc import Callable, Generator
 from typing import Any
 
+from moldau.core.slow_lane import all_steps
 from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import by_rows, has_many_rows
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may, serve_permitted
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, Image
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.offset_commit import (
@@ -23,6 +27,7 @@ from moldau.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from moldau.security.operations import Operation, ResourceType
 
 TOPIC_IDS_SINCE = 10
 ROWS_WHOLE_MAX = 400
@@ -35,9 +40,43 @@ RECORD_BYTES_MIN = 8 + 10 + 24
 def offset_commit(
     broker: Broker, context: RequestContext, request: OffsetCommitRequest
 ) -> Answer[OffsetCommitResponse]:
+    if broker.authorizer is None:
+        return _commit(broker, context, request)
+    if not may(broker, context.session, Operation.READ, ResourceType.GROUP, request.group_id):
+        return _refuse_all(broker, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return serve_permitted(
+        broker,
+        context,
+        request,
+        Operation.READ,
+        ResourceType.TOPIC,
+        topic_name(broker.metadata.image, by_id=context.api_version >= TOPIC_IDS_SINCE),
+        lambda topic: _refused_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        lambda: _commit(broker, context, request),
+        OffsetCommitResponse,
+        many=has_many_rows(request.topics, "partitions"),
+    )
+
+
+def topic_name(image: Image, *, by_id: bool) -> Callable[[Any], str | None]:
+    """Gives the name of a request's topic; None if no topic has its id."""
+    return (lambda topic: image.topic_names.get(topic.topic_id)) if by_id else (lambda topic: topic.name)
+
+
+def _commit(
+    broker: Broker, context: RequestContext, request: OffsetCommitRequest
+) -> Answer[OffsetCommitResponse]:
     if has_many_rows(request.topics, "partitions"):
         return _in_pieces(broker, context, request)
     return broker.groups.offset_commit(request, context)
+
+
+def _refuse_all(
+    broker: Broker, request: OffsetCommitRequest, error_code: int
+) -> Answer[OffsetCommitResponse]:
+    if has_many_rows(request.topics, "partitions"):
+        return broker.slow_lane.slices().run(_refused(request, error_code))
+    return all_steps(_refused(request, error_code))
 
 
 async def _in_pieces(
@@ -98,13 +137,14 @@ def batch_bytes_max(broker: Broker, group_id: str) -> int:
 def _refused(request: OffsetCommitRequest, error_code: int) -> Generator[None, None, OffsetCommitResponse]:
     response = OffsetCommitResponse()
     for topic in request.topics:
-        rows = []
-        for row in topic.partitions:
-            rows.append(
-                OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=error_code)
-            )
-            yield
-        response.topics.append(
-            OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=rows)
-        )
+        refused = yield from _refused_topic(topic, error_code)
+        response.topics.append(refused)
     return response
+
+
+def _refused_topic(topic: Any, error_code: int) -> Generator[None, None, OffsetCommitResponseTopic]:
+    rows = []
+    for row in topic.partitions:
+        rows.append(OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=error_code))
+        yield
+    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=rows)

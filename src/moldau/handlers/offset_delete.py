@@ -1,20 +1,56 @@
-"""OffsetDelete, version 0: delete committed offsets of topics that a group does not subscribe to now."""
+"""OffsetDelete, version 0: delete committed offsets of topics that a group does not subscribe to now.
 
+The client must have Delete on the group, and Read on each topic.
+"""
+
+from collections.abc import Generator
 from typing import Any
 
 from moldau.core.waiting import Answer, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import by_rows, has_many_rows
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may, serve_permitted
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from moldau.security.operations import Operation, ResourceType
 
 
 @handles(OffsetDeleteRequest)
 def offset_delete(
+    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+) -> Answer[OffsetDeleteResponse]:
+    if not may(broker, context.session, Operation.DELETE, ResourceType.GROUP, request.group_id):
+        return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return serve_permitted(
+        broker,
+        context,
+        request,
+        Operation.READ,
+        ResourceType.TOPIC,
+        lambda topic: topic.name,
+        _refused,
+        lambda: _delete(broker, context, request),
+        OffsetDeleteResponse,
+        many=has_many_rows(request.topics, "partitions"),
+    )
+
+
+def _refused(topic: Any) -> Generator[None, None, OffsetDeleteResponseTopic]:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    rows = []
+    for row in topic.partitions:
+        rows.append(OffsetDeleteResponsePartition(partition_index=row.partition_index, error_code=code))
+        yield
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=rows)
+
+
+def _delete(
     broker: Broker, context: RequestContext, request: OffsetDeleteRequest
 ) -> Answer[OffsetDeleteResponse]:
     if not has_many_rows(request.topics, "partitions"):

@@ -6,17 +6,23 @@
                                             v10 topic ids
 Many partitions are looked up in pieces (pieces.py). Up to version 7 there is one group; in version 1 its
 error stands in the partitions.
+
+The client must have Describe on each group, else it learns nothing about it, and on each topic: the rows of
+another topic are refused, and left out where all were asked for.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from moldau.core.ids import ZERO_UUID
 from moldau.core.slow_lane import all_steps
 from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.offset_commit import topic_name
 from moldau.handlers.pieces import ROWS_AT_ONCE, by_rows, has_many_rows
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import apart, may
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -24,9 +30,11 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from moldau.security.operations import Operation, ResourceType
 
 TOPIC_IDS_SINCE = 10
 SEVERAL_GROUPS_SINCE = 8
@@ -38,12 +46,81 @@ def offset_fetch(
     broker: Broker, context: RequestContext, request: OffsetFetchRequest
 ) -> Answer[OffsetFetchResponse]:
     several = request if context.api_version >= SEVERAL_GROUPS_SINCE else _several(request)
+    if broker.authorizer is not None:
+        return _permitted(broker, context, request, several)
     if len(several.groups) > ROWS_AT_ONCE or any(_is_large(broker, group) for group in several.groups):
         return _in_pieces(broker, context, request, several)
     outcome = broker.groups.offset_fetch(several, context)
     if several is request:
         return outcome
     return then(outcome, lambda response: all_steps(_single(request, response, context.api_version)))
+
+
+async def _permitted(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest, several: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    """The same where an authorizer decides: group by group."""
+    slices = broker.slow_lane.slices()
+    response = OffsetFetchResponse()
+    for group in several.groups:
+        if may(broker, context.session, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+            found = await _fetch_permitted(broker, context, group, several.require_stable)
+        else:
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            found = OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+        response.groups.append(found)
+        if slices.spent():
+            await slices.next_slice()
+    if several is request:
+        return response
+    return await slices.run(_single(request, response, context.api_version))
+
+
+async def _fetch_permitted(
+    broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    """One group's offsets, without those of topics that the client may not describe."""
+    slices = broker.slow_lane.slices()
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    name = topic_name(broker.metadata.image, by_id=by_id)
+    describe, kind = Operation.DESCRIBE, ResourceType.TOPIC
+    refused: list[OffsetFetchRequestTopics] = []
+    everything = group.topics is None
+    if group.topics is not None:
+        steps = apart(broker, context.session, describe, kind, group.topics, name)
+        group.topics, refused = await slices.run(steps)
+        if refused and not group.topics:
+            found = OffsetFetchResponseGroup(group_id=group.group_id)
+            found.topics = await slices.run(_forbidden(refused))
+            return found
+    if _is_large(broker, group):
+        found = await _fetch_in_pieces(broker, context, group, require_stable)
+    else:
+        found = await settled(_ask(broker, context, group, require_stable))
+    if everything:
+        rows = apart(broker, context.session, describe, kind, found.topics, name, quiet=True)
+        found.topics, _ = await slices.run(rows)
+    elif refused and not found.error_code:
+        found.topics += await slices.run(_forbidden(refused))
+    return found
+
+
+def _forbidden(
+    topics: Sequence[OffsetFetchRequestTopics],
+) -> Generator[None, None, list[OffsetFetchResponseTopics]]:
+    """The rows of topics that the client may not describe."""
+    answered = []
+    for topic in topics:
+        rows = []
+        for index in topic.partition_indexes:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            row = OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=-1, metadata="", error_code=code
+            )
+            rows.append(row)
+            yield
+        answered.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=rows))
+    return answered
 
 
 def _is_large(broker: Broker, group: OffsetFetchRequestGroup) -> bool:

@@ -4,7 +4,7 @@
 
 A consumer that knows the epoch of the last record it read learns here whether the log was truncated behind
 it. The current epoch ends at the log end, not at the high watermark, or a follower would truncate records
-that are about to be committed (KIP-101).
+that are about to be committed (KIP-101). Brokers must have ClusterAction, clients Describe on each topic.
 """
 
 from collections.abc import Generator
@@ -12,6 +12,8 @@ from collections.abc import Generator
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.list_offsets import refusal
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may, may_on_cluster
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -19,6 +21,7 @@ from moldau.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from moldau.security.operations import Operation, ResourceType
 
 
 @handles(OffsetForLeaderEpochRequest)
@@ -26,14 +29,21 @@ def offset_for_leader_epoch(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Generator[None, None, OffsetForLeaderEpochResponse]:
     answer = OffsetForLeaderEpochResponse()
+    session = context.session
+    is_broker = may_on_cluster(broker, session, Operation.CLUSTER_ACTION, quiet=True)
     for topic in request.topics:
         rows = []
+        permitted = is_broker or may(broker, session, Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
         for asked in topic.partitions:
-            rows.append(_answer(broker, topic.topic, asked))
+            rows.append(_answer(broker, topic.topic, asked) if permitted else _refused(asked))
             yield
         answer.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=rows))
         yield
     return answer
+
+
+def _refused(asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    return EpochEndOffset(partition=asked.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _answer(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -19,10 +19,9 @@ from moldau.handlers.exchange import AnswerFrame, Exchange
 from moldau.handlers.produce_later import go_on_later
 from moldau.handlers.produce_many import produce_many
 from moldau.handlers.produce_repeat import remember
-from moldau.handlers.produce_request import PendingProduce, begin
+from moldau.handlers.produce_request import PendingProduce, begin, refused_transaction
 from moldau.handlers.produce_transactional import producer_of
 from moldau.handlers.registry import serves_frames
-from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_produce import PartitionAnswer, ProduceTopic, decode_produce
 from moldau.protocol.messages.produce import ProduceRequest
 
@@ -35,10 +34,14 @@ def produce(
 ) -> AnswerFrame | None:
     transactional_id, acks, timeout_ms, topics = decode_produce(view, body, version)
     refused = 0
-    if transactional_id is None and any(
-        producer_of(records) for _, rows in topics for _, records in rows if records is not None
+    transactional = transactional_id is not None  # and the client has the right to that
+    if (transactional_id is None or broker.authorizer is not None) and (
+        transactional := any(
+            producer_of(records) for _, rows in topics for _, records in rows if records is not None
+        )
     ):
-        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        name = None if transactional_id is None else transactional_id.decode(errors="replace")
+        refused = refused_transaction(broker, exchange.session, name)
     request = begin(
         PendingProduce,
         broker,
@@ -54,7 +57,6 @@ def produce(
         return None
     answers = request.answers
     if len(answers) == 1 and len(answers[0][1]) == 1 and not request.failed:
-        transactional = transactional_id is not None
         lookup = request.lookup
         remember(
             broker, exchange, view, version, topics[0], lookup, acks, timeout_ms, transactional=transactional

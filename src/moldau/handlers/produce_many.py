@@ -12,10 +12,9 @@ from typing import TypeVar
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.current_leader import ProduceLeaders
 from moldau.handlers.exchange import EndConnection, Exchange, Shortcut, Slot
-from moldau.handlers.produce_request import PendingProduce, Rows, begin
+from moldau.handlers.produce_request import PendingProduce, Rows, begin, refused_transaction
 from moldau.handlers.produce_transactional import producer_of
 from moldau.handlers.session import Session
-from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
 from moldau.records.unpack_budget import UnpackBudget
 
@@ -59,11 +58,14 @@ async def produce_many(
     version = context.api_version
     slices = broker.slow_lane.slices()
     refused = 0
-    if request.transactional_id is None:
+    if request.transactional_id is None or broker.authorizer is not None:
+        transactional = False
         async for topic in slices.each(request.topic_data):
             async for partition in slices.each(topic.partition_data):
                 if partition.records is not None and producer_of(memoryview(partition.records)):
-                    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                    transactional = True
+        if transactional:
+            refused = refused_transaction(broker, context.session, request.transactional_id)
     transactional_id = None if request.transactional_id is None else request.transactional_id.encode()
     pending = begin(
         _PendingManyRows,

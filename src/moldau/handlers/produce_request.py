@@ -7,6 +7,9 @@
          ──> deferred: its records are inspected ┘
              elsewhere, then `take_inspected`
 
+The client must have Write on each topic, and on the transactional id if a batch is transactional. A repeated
+request is let through without asking, while the session's version is unchanged (produce_repeat.py).
+
 Not here: the order in which rows are taken (produce.py, produce_later.py).
 """
 
@@ -19,6 +22,8 @@ from moldau.handlers.broker import Broker
 from moldau.handlers.current_leader import tells_leaders
 from moldau.handlers.exchange import Exchange, Slot
 from moldau.handlers.produce_transactional import Done, is_open
+from moldau.handlers.rights import may
+from moldau.handlers.session import Session
 from moldau.log.inspection import Inspection
 from moldau.log.log import AppendResult, Deferred
 from moldau.protocol.errors import ErrorCode
@@ -26,6 +31,7 @@ from moldau.protocol.hot_produce import PartitionAnswer, RecordsRefused, encode_
 from moldau.protocol.hot_wire import frame_answer
 from moldau.records.unpack_budget import UnpackBudget
 from moldau.replication.partition import Partition
+from moldau.security.operations import Operation, ResourceType
 
 _FLEXIBLE_FROM = 9
 _TOPIC_ID_FROM = 13
@@ -63,6 +69,7 @@ class PendingProduce:
         "_unverified",
         "acks",
         "answers",
+        "authorizer",
         "broker",
         "correlation_id",
         "exchange",
@@ -93,6 +100,7 @@ class PendingProduce:
     ) -> None:
         """`refused` is the error code of all rows, or 0; `unknown` that of a topic that is not here."""
         self.broker = broker
+        self.authorizer = broker.authorizer
         self.exchange = exchange
         self.version = version
         self.correlation_id = correlation_id
@@ -124,8 +132,8 @@ class PendingProduce:
         row already, which `take_inspected` fills.
         """
         partition = None if held is None else held.get(index)
-        if self.refused:
-            self._refuse(rows, index, self.refused)
+        if (self.refused or self.authorizer is not None) and (refused := self._refusal(key, partition)):
+            self._refuse(rows, index, refused)
         elif partition is None:
             self._refuse(rows, index, self._absence(key, held, index))
         elif records is None:
@@ -172,6 +180,21 @@ class PendingProduce:
             return
         partition.stats.failed_produces += 1
         self.failed = True
+
+    def _refusal(self, key: bytes, partition: Partition | None) -> int:
+        """Why the row is refused whatever the partition's state is; 0: it is not."""
+        if self.refused != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            name = self._topic_name(key) if partition is None else partition.topic
+            session = self.exchange.session
+            if name is not None and not may(self.broker, session, Operation.WRITE, ResourceType.TOPIC, name):
+                return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return self.refused
+
+    def _topic_name(self, key: bytes) -> str | None:
+        """The name of a topic that may not be here; None: nobody has a topic of this id."""
+        if self.version >= _TOPIC_ID_FROM:
+            return self.broker.metadata.image.topic_names.get(key)
+        return key.decode(errors="replace")
 
     def _absence(self, key: bytes, held: Mapping[int, Partition] | None, index: int) -> int:
         """The error code of a partition that is not here."""
@@ -302,6 +325,15 @@ def begin(
         lookup,
         unknown,
     )
+
+
+def refused_transaction(broker: Broker, session: Session, transactional_id: str | None) -> int:
+    """Why transactional batches of this client are refused; 0: they are not."""
+    if transactional_id is not None and may(
+        broker, session, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    ):
+        return 0
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def uncommitted_message(error_code: int) -> str | None:

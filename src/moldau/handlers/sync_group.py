@@ -2,14 +2,16 @@
 
     v3  static members
     v5  protocol type and name, checked in the request, returned in the response
-Not here: rebalances (coordinator/group/classic_rebalance.py).
+The client must have Read on the group. Not here: rebalances (coordinator/group/classic_rebalance.py).
 """
 
 from moldau.core.waiting import Answer
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from moldau.security.operations import Operation, ResourceType
 
 ASSIGNMENTS_MAX = 20_000
 """One a member; they are stored in one slice of the loop."""
@@ -19,6 +21,8 @@ ASSIGNMENTS_MAX = 20_000
 def sync_group(
     broker: Broker, context: RequestContext, request: SyncGroupRequest
 ) -> Answer[SyncGroupResponse]:
+    if not may(broker, context.session, Operation.READ, ResourceType.GROUP, request.group_id):
+        return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if len(request.assignments) > ASSIGNMENTS_MAX:
         return SyncGroupResponse(error_code=ErrorCode.INVALID_REQUEST)
     return broker.groups.sync_group(request, context)

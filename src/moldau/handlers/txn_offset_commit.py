@@ -5,27 +5,35 @@
 The transaction's coordinator is asked first whether the group's partition of __consumer_offsets is in the
 transaction (v5: told to add it), unless offsets of this transaction are pending there already. A marker that
 comes meanwhile may be this transaction's, or a former one's that is delivered again; so the coordinator is
-asked again. Not here: pending offsets (coordinator/group/transactional_offsets.py).
+asked again.
+
+The client must have Write on the transactional id, Read on the group and on each topic; rows of other topics
+are refused. Not here: pending offsets (coordinator/group/transactional_offsets.py).
 """
 
 import asyncio
+from collections.abc import Generator
 from typing import Any
 
 from moldau.coordinator.append_errors import CLIENT_ERRORS
 from moldau.coordinator.group.commit_refusal import refuse_transactional_commit
+from moldau.core.slow_lane import all_steps
 from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.offset_commit import batch_bytes_max, partition_counts, weigh
 from moldau.handlers.pieces import by_rows, has_many_rows
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may, serve_permitted
 from moldau.handlers.transaction_verifier import Question, ask
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC, Image
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from moldau.security.operations import Operation, ResourceType
 
 LOADING_SINCE = 2
 """Older clients crash when they are told that the coordinator is loading (KAFKA-7296)."""
@@ -40,6 +48,54 @@ _VERIFICATION_ERRORS = {**CLIENT_ERRORS, ErrorCode.NETWORK_EXCEPTION: ErrorCode.
 
 @handles(TxnOffsetCommitRequest)
 def txn_offset_commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Answer[TxnOffsetCommitResponse]:
+    if broker.authorizer is None:
+        return _commit_all(broker, context, request)
+    session = context.session
+    if not may(broker, session, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return _refuse_all(broker, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not may(broker, session, Operation.READ, ResourceType.GROUP, request.group_id):
+        return _refuse_all(broker, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return serve_permitted(
+        broker,
+        context,
+        request,
+        Operation.READ,
+        ResourceType.TOPIC,
+        lambda topic: topic.name,
+        lambda topic: _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        lambda: _commit_all(broker, context, request),
+        TxnOffsetCommitResponse,
+        many=has_many_rows(request.topics, "partitions"),
+    )
+
+
+def _refuse_all(
+    broker: Broker, request: TxnOffsetCommitRequest, error_code: int
+) -> Answer[TxnOffsetCommitResponse]:
+    def steps() -> Generator[None, None, TxnOffsetCommitResponse]:
+        response = TxnOffsetCommitResponse()
+        for topic in request.topics:
+            refused = yield from _refused(topic, error_code)
+            response.topics.append(refused)
+        return response
+
+    many = has_many_rows(request.topics, "partitions")
+    return broker.slow_lane.slices().run(steps()) if many else all_steps(steps())
+
+
+def _refused(topic: Any, error_code: int) -> Generator[None, None, TxnOffsetCommitResponseTopic]:
+    rows = []
+    for row in topic.partitions:
+        rows.append(
+            TxnOffsetCommitResponsePartition(partition_index=row.partition_index, error_code=error_code)
+        )
+        yield
+    return TxnOffsetCommitResponseTopic(name=topic.name, partitions=rows)
+
+
+def _commit_all(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Answer[TxnOffsetCommitResponse]:
     if has_many_rows(request.topics, "partitions"):

@@ -5,7 +5,8 @@
 A new cluster has each feature at its highest level, and no level can be lowered in this version. Updates are
 checked as in Kafka; one to the present level succeeds, and a downgrade that Kafka would make is refused with
 a message. All updates are made or none. The one level that may be below its highest, and so be raised, is
-that of the metadata, in a cluster whose brokers were upgraded (metadata/levels.py).
+that of the metadata, in a cluster whose brokers were upgraded (metadata/levels.py). The client must have
+Alter on the cluster.
 """
 
 from collections.abc import Generator
@@ -13,6 +14,7 @@ from collections.abc import Generator
 from moldau.handlers.api_versions import FEATURES
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import Reply, handles
+from moldau.handlers.rights import may_on_cluster
 from moldau.metadata.image import Image
 from moldau.metadata.levels import FEATURE, LEVEL_MAX, LEVEL_MIN
 from moldau.protocol.errors import ErrorCode
@@ -22,6 +24,7 @@ from moldau.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from moldau.security.operations import Operation
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 TYPES_SINCE = 1
@@ -32,6 +35,9 @@ ROWS_UNTIL = 1
 def update_features(
     broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
 ) -> Reply[UpdateFeaturesResponse]:
+    if not may_on_cluster(broker, context.session, Operation.ALTER):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return UpdateFeaturesResponse(error_code=code, error_message=code.message)
     if any(update.feature == FEATURE for update in request.feature_updates):
         return _with_level(broker, context.api_version, request)
     return _without_level(broker, context.api_version, request)

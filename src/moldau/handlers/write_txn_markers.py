@@ -7,8 +7,8 @@ producer or coordinator. A producer id or epoch below 0 is refused (Kafka answer
 so is a coordinator epoch that no partition of __transaction_state has reached: it would fence the coordinator
 that there is. (A coordinator whose election this broker has not heard of yet sends its marker again.)
 
-All markers are appended before the first is waited for. Not here: sending markers to other brokers
-(coordinator/cluster_markers.py).
+The client must have Alter or ClusterAction on the cluster. All markers are appended before the first is
+waited for. Not here: sending markers to other brokers (coordinator/cluster_markers.py).
 """
 
 from collections.abc import Awaitable, Generator
@@ -16,7 +16,9 @@ from collections.abc import Awaitable, Generator
 from moldau.coordinator.markers import Marker, TopicPartition
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
 from moldau.metadata.image import TRANSACTION_STATE_TOPIC, Image
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -25,6 +27,7 @@ from moldau.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from moldau.security.operations import Operation
 
 COMMIT_TIMEOUT_MS = 5000
 """Coordinators wait for a response twice as long (`REQUEST_TIMEOUT_MS`)."""
@@ -34,7 +37,23 @@ COMMIT_TIMEOUT_MS = 5000
 def write_txn_markers(
     broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> Awaitable[WriteTxnMarkersResponse]:
-    return _write(broker, request)
+    session = context.session
+    permitted = may_on_cluster(broker, session, Operation.ALTER, quiet=True)
+    if permitted or may_on_cluster(broker, session, Operation.CLUSTER_ACTION):
+        return _write(broker, request)
+    return _refuse(broker, request)
+
+
+async def _refuse(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    slices = broker.slow_lane.slices()
+    response = WriteTxnMarkersResponse()
+    for row in request.markers:
+        codes: dict[TopicPartition, int] = dict.fromkeys(
+            await slices.run(_partitions(row)), ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        )
+        topics = await slices.run(_topics(row, codes))
+        response.markers.append(WritableTxnMarkerResult(producer_id=row.producer_id, topics=topics))
+    return response
 
 
 async def _write(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:

@@ -14,6 +14,9 @@ There are `max.incremental.fetch.session.cache.slots` sessions at most. When the
 recently used one is closed if it has been idle for two minutes; else the new client gets none. A
 follower always gets one, in the place of the client that has been idle longest: without, each of its requests
 would name all partitions.
+
+A session belongs to the principal that opened it. To anybody else it does not exist: its answers would name
+topics that are none of theirs.
 """
 
 import random
@@ -74,12 +77,13 @@ Targets = dict[tuple[bytes, int], FetchTarget]
 class FetchSession:
     """One session and its partitions."""
 
-    __slots__ = ("by_id", "epoch", "last_used_ms", "of_follower", "session_id", "targets")
+    __slots__ = ("by_id", "epoch", "last_used_ms", "of_follower", "owner", "session_id", "targets")
 
     def __init__(
-        self, session_id: int, by_id: bool, targets: Targets, now_ms: float, *, of_follower: bool
+        self, session_id: int, by_id: bool, targets: Targets, now_ms: float, owner: str, *, of_follower: bool
     ) -> None:
         self.session_id = session_id
+        self.owner = owner
         self.of_follower = of_follower
         self.by_id = by_id  # keyed by topic ids (version 13 on) or by names; the two do not mix
         self.targets = targets
@@ -99,8 +103,10 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, by_id: bool, targets: Targets, now_ms: float, *, of_follower: bool = False) -> int:
-        """The id of a new session, or 0 when there is no room for one."""
+    def open(
+        self, by_id: bool, targets: Targets, now_ms: float, owner: str = "", *, of_follower: bool = False
+    ) -> int:
+        """The id of a new session of this principal, or 0 when there is no room for one."""
         if not 0 < len(targets) <= TARGETS_MAX or self._slots_max <= 0:
             return 0
         if len(self._sessions) >= self._slots_max:
@@ -116,17 +122,23 @@ class FetchSessions:
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
             session_id = self._random.randrange(1, _EPOCH_MAX)
-        self._sessions[session_id] = FetchSession(session_id, by_id, targets, now_ms, of_follower=of_follower)
+        self._sessions[session_id] = FetchSession(
+            session_id, by_id, targets, now_ms, owner, of_follower=of_follower
+        )
         return session_id
 
-    def close(self, session_id: int) -> None:
+    def close(self, session_id: int, owner: str = "") -> None:
         """The client ends its session; an unknown one is already over."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.get(session_id)
+        if session is not None and session.owner == owner:
+            del self._sessions[session_id]
 
-    def resume(self, session_id: int, epoch: int, by_id: bool, now_ms: float) -> FetchSession | int:
+    def resume(
+        self, session_id: int, epoch: int, by_id: bool, now_ms: float, owner: str = ""
+    ) -> FetchSession | int:
         """The session that an incremental request goes on with, or an error code."""
         session = self._sessions.get(session_id)
-        if session is None:
+        if session is None or session.owner != owner:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH

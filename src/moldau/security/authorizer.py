@@ -13,7 +13,7 @@ these (a repeated Produce). A session finds its memory with one look at `session
 Invariant: a decision never outlives the ACLs that it was made by. The index follows the image in the same
 turn of the loop in which the image becomes the current one.
 
-Not here: which operation a request needs (handlers/rights.py), what the ACLs say (acl_index.py).
+Not here: which operation a request needs (handlers/), what the ACLs say (acl_index.py).
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -5,7 +5,7 @@ each step `check` asserts what must hold at all times.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from moldau.coordinator.group.consumer_group import ConsumerGroup
@@ -34,6 +34,7 @@ class FakeClient(NamedTuple):
     api_version: int = 1
     client_id: str = "client"
     client_host: str = "127.0.0.1"
+    sees_topic: Callable[[str], bool] | None = None
 
 
 def topic_id(name: str, incarnation: int = 0) -> bytes:

@@ -8,7 +8,7 @@ new coordinator from the log, as after kill -9.
 import asyncio
 import inspect
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,7 @@ class FakeClient:
     api_version: int = 9
     client_id: str = "app"
     client_host: str = "10.0.0.7"
+    sees_topic: Callable[[str], bool] | None = None
 
 
 class MemoryLog:

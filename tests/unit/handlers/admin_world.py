@@ -22,7 +22,12 @@ async def start(folder, **texts):
     await controller.open()
     await controller.register({"PLAINTEXT": ("127.0.0.1", 9092), "OUTSIDE": ("kafka.example", 19092)}, "r1")
     return SimpleNamespace(
-        node_id=1, settings=controller.settings, metadata=view, controller=controller, slow_lane=SlowLane()
+        node_id=1,
+        settings=controller.settings,
+        metadata=view,
+        controller=controller,
+        authorizer=None,
+        slow_lane=SlowLane(),
     )
 
 

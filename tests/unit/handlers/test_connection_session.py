@@ -199,9 +199,10 @@ def test_a_client_id_is_known_in_every_request_and_another_one_is_another_client
         client.feed(struct.pack(">i", len(umlaut) - 4) + umlaut[4:])
         assert seen.calls[-1] == (METADATA, session, "löad")
         # The former client's request is decoded again: its shortcut rested on another client id.
+        await until(lambda: not client.connection.queue)
         client.transport.sent.clear()
         client.feed(renamed(usual, field("")))
-        await asyncio.sleep(0.01)
+        await until(lambda: client.transport.sent)
         assert (seen.calls[-1], len(seen.calls)) == ((PRODUCE, session, ""), len(renames) + 2)
         assert [row.base_offset for row in partition_rows(client.answers()[0])] == [6]
 

@@ -67,7 +67,7 @@ class Answer:
         self.version, self.type = version, type(request).RESPONSE
         decoded = type(request).decode(request.encode(version), version)
         context = RequestContext(version, 1, Session("PLAINTEXT", client_host="10.0.0.7", client_id="app"))
-        broker: Any = SimpleNamespace(groups=world.coordinator, slow_lane=SlowLane())
+        broker: Any = SimpleNamespace(groups=world.coordinator, slow_lane=SlowLane(), authorizer=None)
 
         async def send() -> Any:
             return (entry.handler(broker, context, decoded),)

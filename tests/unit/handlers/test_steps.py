@@ -45,9 +45,12 @@ ROWS = 300
 
 def begun(node: Node, request: Any, version: int | None = None) -> Any:
     entry = TABLE[type(request).KEY]
-    version = entry.max_version if version is None else version
-    context = RequestContext(version, 1, Session("PLAINTEXT", client_host="127.0.0.1", client_id="test"))
-    return entry.handler(node.broker, context, request)
+    return entry.handler(node.broker, context_of(request, version), request)
+
+
+def context_of(request: Any, version: int | None = None) -> RequestContext:
+    version = TABLE[type(request).KEY].max_version if version is None else version
+    return RequestContext(version, 1, Session("PLAINTEXT", client_host="127.0.0.1", client_id="test"))
 
 
 def counted(steps: Generator[None, None, Any]) -> tuple[Any, int]:
@@ -90,7 +93,7 @@ def test_records_of_many_partitions_are_deleted_in_steps(tmp_path: Path) -> None
 
     async def scene(node: Node) -> None:
         request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="a", partitions=rows)])
-        (answer, pending), steps = counted(delete_all(node.broker, request))
+        (answer, pending), steps = counted(delete_all(node.broker, context_of(request), request))
         assert steps >= ROWS
         assert len(answer.topics[0].partitions) == ROWS
         assert pending == []
@@ -157,7 +160,7 @@ def test_a_partition_that_is_named_often_is_answered_once(tmp_path: Path) -> Non
         assert sum(len(topic.partitions) for topic in answer.topics) == 1
         rows = [DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (7, 9, 0)]
         deletes = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="a", partitions=rows)])
-        (deleted, _), _ = counted(delete_all(node.broker, deletes))
+        (deleted, _), _ = counted(delete_all(node.broker, context_of(deletes), deletes))
         (row,) = deleted.topics[0].partitions
         assert row.error_code == 0  # the last row counts: 7 and 9 would be out of range
 

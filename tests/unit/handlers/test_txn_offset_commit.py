@@ -63,6 +63,7 @@ class Bench:
         decoded = TxnOffsetCommitRequest.decode(request.encode(version), version)
         settings = SimpleNamespace(transaction_partition_verification_enable=self.verifies)
         broker: Any = SimpleNamespace(
+            authorizer=None,
             groups=self.world.coordinator,
             transaction_verifier=self,
             settings=settings,

@@ -52,7 +52,7 @@ REQUESTS = {
 def test_a_row_a_step(name: str) -> None:
     load_all()
     request = REQUESTS[name]
-    broker = SimpleNamespace(metadata=SimpleNamespace(image=Image()), clock=ManualClock())
+    broker = SimpleNamespace(metadata=SimpleNamespace(image=Image()), clock=ManualClock(), authorizer=None)
     context = RequestContext(
         type(request).VERSIONS[1], 1, Session("PLAINTEXT", client_host="127.0.0.1", client_id="test")
     )

@@ -5,6 +5,9 @@ import asyncio
 import pytest
 
 from moldau.core.waiting import settled
+from moldau.credentials.client.exchange import LoginFailed, exchange_of
+from moldau.credentials.client.options import SaslOptions
+from moldau.credentials.errors import CredentialsError
 from moldau.security.kerberos_names import KerberosNames
 from moldau.security.login.gssapi import Acceptor, Gssapi, KerberosError
 from moldau.security.login.steps import Accepted, Challenge, Refused
@@ -91,6 +94,52 @@ def test_the_user_that_a_client_asks_to_be_does_not_count(realm, acceptor):
     login = Login(realm, acceptor)
     login.until_layers()
     assert login.choose(LAYERS + b"admin") == Accepted("User:alice")
+
+
+def exchange(settings, realm=None, **options):
+    if realm is not None:
+        options = {"keyTab": str(realm.keytab("alice")), "principal": f"alice@{REALM}", **options}
+    return exchange_of(SaslOptions("GSSAPI", "Krb5LoginModule", options, settings), "localhost")
+
+
+def test_our_own_client(realm, acceptor):
+    login = Login(realm, acceptor)
+    for settings, options in (
+        ({"sasl.kerberos.service.name": "kafka"}, {}),
+        ({}, {"serviceName": "kafka"}),
+    ):
+        login.mechanism = Gssapi(acceptor, KerberosNames((), REALM), login.run)
+        client = exchange(settings, realm, **options)
+        step = login.send(client.first())
+        while isinstance(step, Challenge):
+            step = login.send(client.next(step.token))
+        assert step == Accepted("User:alice")
+        assert client.next(b"") is None
+
+
+def test_our_own_client_says_what_it_lacks(realm, tmp_path):
+    service = {"sasl.kerberos.service.name": "kafka"}
+    with pytest.raises(CredentialsError, match=r"sasl\.kerberos\.service\.name"):
+        exchange({}, realm)
+    with pytest.raises(CredentialsError, match="no Kerberos ticket for kafka@localhost"):
+        exchange(service, ticketCache=str(tmp_path / "none")).first()
+    with pytest.raises(CredentialsError, match="no Kerberos ticket for nobody@localhost"):
+        exchange({"sasl.kerberos.service.name": "nobody"}, realm).first()
+
+
+def test_our_own_client_refuses_another_server(realm, acceptor):
+    for answer in (b"", b"rubbish"):
+        client = exchange({"sasl.kerberos.service.name": "kafka"}, realm)
+        client.first()
+        with pytest.raises(LoginFailed, match="could not prove who it is"):
+            client.next(answer)
+    client = exchange({"sasl.kerberos.service.name": "kafka"}, realm)
+    login = Login(realm, acceptor)
+    answer = client.next(login.send(client.first()).token)
+    assert answer == b""
+    sealed = login.mechanism._context.wrap(b"\4\0\1\0", False).message  # encryption only
+    with pytest.raises(LoginFailed, match="security layer"):
+        client.next(sealed)
 
 
 def test_rules_make_the_name(realm, acceptor):

@@ -96,7 +96,8 @@ class ClassicMembers:
         def update(member: ConsumerMember) -> ConsumerMember:
             return _updated(member, request, subscription, client)
 
-        decision = begin(group, admitted, member_id, update, self._groups.around(group.group_id, now_ms))
+        around = self._groups.around(group.group_id, client, now_ms)
+        decision = begin(group, admitted, member_id, update, around)
         owned: Owned = [
             (topic_id, sorted(indices))
             for topic_id, indices in with_topic_ids(subscription.owned, self._shard.image()).items()

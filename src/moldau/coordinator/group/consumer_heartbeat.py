@@ -44,12 +44,14 @@ FIRST_GROUP_EPOCH = 2
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The inputs of a decision besides the group: the cluster's topics, the settings, and the time."""
+    """The inputs of a decision besides the group: the cluster's topics, the settings, the time, and which
+    topics the member that asks may see."""
 
     image: Image
     limits: ConsumerLimits
     matcher: TopicMatcher
     now_ms: int
+    sees_topic: Callable[[str], bool] | None = None
 
 
 @dataclass(slots=True)
@@ -202,13 +204,20 @@ def _raise_epoch(decision: Decision) -> int:
 
 def _resolve_patterns(decision: Decision) -> bool:
     """Match every pattern in use against the present topics; drop those no longer used. True if a match
-    changed."""
+    changed.
+
+    Topics that the asking member may not see match nothing. As in Kafka, a pattern's topics are the group's:
+    who asked last has decided for all members with the pattern.
+    """
     group, around = decision.group, decision.around
     used = {member.topic_regex for member in decision.members.values()} - {""}
     changed = False
     resolved: dict[str, frozenset[str]] = {}
     for pattern in sorted(used):
-        topics = resolved[pattern] = around.matcher.resolve(pattern, around.image.topics)
+        topics = around.matcher.resolve(pattern, around.image.topics)
+        if around.sees_topic is not None:
+            topics = frozenset(filter(around.sees_topic, sorted(topics)))
+        resolved[pattern] = topics
         known = group.regexes.get(pattern)
         if known is None or known.topics != topics:
             changed = True

@@ -75,9 +75,10 @@ class ConsumerGroups:
         """The settings that a group runs by."""
         return self._limits.of(group_id, self.shard.settings(), self.shard.image())
 
-    def around(self, group_id: str, now_ms: int) -> Surroundings:
+    def around(self, group_id: str, client: Client, now_ms: int) -> Surroundings:
         """What a decision about a group sees besides it."""
-        return Surroundings(self.shard.image(), self.limits_of(group_id), self._matcher, now_ms)
+        limits = self.limits_of(group_id)
+        return Surroundings(self.shard.image(), limits, self._matcher, now_ms, client.sees_topic)
 
     # Requests.
 
@@ -99,7 +100,7 @@ class ConsumerGroups:
         admitted = self._full(group, request) or _pattern_refused(request) or admit(group, request, member_id)
         if isinstance(admitted, Refused):
             return Result(admitted.response())
-        around = self.around(group.group_id, now_ms)
+        around = self.around(group.group_id, client, now_ms)
         decision, response = decide_heartbeat(group, admitted, member_id, request, client, around)
         changes = DeadlineChanges(self.shard.deadlines)
         timers = MemberTimers(changes)

@@ -5,6 +5,7 @@ is assigned by the broker. Both share the shard and its name space. One that is 
 other at once; one in use becomes the other with its members (upgrade.py, downgrade.py).
 """
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol
 
@@ -29,6 +30,10 @@ class Client(Protocol):
 
     @property
     def client_host(self) -> str: ...
+
+    @property
+    def sees_topic(self) -> Callable[[str], bool] | None:
+        """Whether it may see the topic of that name; None: it may see all."""
 
 
 class Group(Protocol):

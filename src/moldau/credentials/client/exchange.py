@@ -41,6 +41,8 @@ _MECHANISMS: Mapping[str, str] = {
     "PLAIN": "moldau.credentials.client.plain:PlainExchange",
     "SCRAM-SHA-256": "moldau.credentials.client.scram:ScramExchange",
     "SCRAM-SHA-512": "moldau.credentials.client.scram:ScramExchange",
+    "OAUTHBEARER": "moldau.credentials.client.oauthbearer:OAuthBearerExchange",
+    "GSSAPI": "moldau.credentials.client.gssapi:GssapiExchange",
 }
 """Where each mechanism is: imported when it is used, since some need optional packages."""
 
