@@ -1,7 +1,8 @@
 """AlterUserScramCredentials, version 0: set or delete SCRAM credentials. Each user has one result.
 
 A user may be named several times, once for each mechanism (Kafka allows one change of a user in a request). A
-client that is logged in with what is changed stays so until it re-authenticates.
+client that is logged in with what is changed stays so until it re-authenticates. The client must have Alter
+on the cluster.
 """
 
 from collections.abc import Generator, Sequence
@@ -10,11 +11,14 @@ from typing import TYPE_CHECKING
 from moldau.controller.decision import RECORDS_MAX, TOO_LARGE, Outcome
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
+from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from moldau.security.operations import Operation
 
 if TYPE_CHECKING:
     from moldau.controller.scram_users import ScramAlteration
@@ -25,8 +29,11 @@ async def alter_user_scram_credentials(
     broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     slices = broker.slow_lane.slices()
-    if len(request.deletions) + len(request.upsertions) > RECORDS_MAX:
-        outcomes = await slices.run(_too_many(request))
+    if not may_on_cluster(broker, context.session, Operation.ALTER):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        outcomes = await slices.run(_for_all(request, Outcome(code, code.message)))
+    elif len(request.deletions) + len(request.upsertions) > RECORDS_MAX:
+        outcomes = await slices.run(_for_all(request, TOO_LARGE))
     else:
         outcomes = await broker.controller.alter_scram_users(_asked(request))
     rows = await slices.run(_rows(outcomes))
@@ -45,13 +52,13 @@ def _asked(request: AlterUserScramCredentialsRequest) -> "list[ScramAlteration]"
     ]
 
 
-def _too_many(
-    request: AlterUserScramCredentialsRequest,
+def _for_all(
+    request: AlterUserScramCredentialsRequest, outcome: Outcome
 ) -> Generator[None, None, Sequence[tuple[str, Outcome]]]:
     outcomes: dict[str, Outcome] = {}
     for rows in (request.deletions, request.upsertions):
         for each in rows:
-            outcomes[each.name] = TOO_LARGE
+            outcomes[each.name] = outcome
             yield
     return list(outcomes.items())
 

@@ -1,10 +1,13 @@
-"""DescribeUserScramCredentials, version 0: which SCRAM credentials users have, without the keys."""
+"""DescribeUserScramCredentials, version 0: which SCRAM credentials users have, without the keys. The client
+must have Describe on the cluster.
+"""
 
 from collections import Counter
 from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
 from moldau.metadata.image import ScramUsers
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_user_scram_credentials import (
@@ -13,12 +16,16 @@ from moldau.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from moldau.security.operations import Operation
 
 
 @handles(DescribeUserScramCredentialsRequest)
 def describe_user_scram_credentials(
     broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
+    if not may_on_cluster(broker, context.session, Operation.DESCRIBE):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.message)
     users = broker.metadata.image.scram
     counts: Counter[str] = Counter()
     for each in request.users or ():
