@@ -95,6 +95,18 @@ def check_broker_configs(configs: Mapping[str, str], names: Iterable[str], *, fo
                 rows[name].parse(configs[name])
             except SettingError as error:
                 raise _bad_request(error.sentence) from None
+            if rows[name].name == "sasl.jaas.config":
+                _check_jaas(name, configs[name])
+
+
+def _check_jaas(name: str, text: str) -> None:
+    """Refuse an entry that cannot be read: it would lock everybody out."""
+    from moldau.credentials.jaas import JaasError, parse_jaas
+
+    try:
+        parse_jaas(text)
+    except JaasError as error:
+        raise _bad_request(f"Invalid value [hidden] for configuration {name}: {error}") from None
 
 
 def _suggestion(name: str, known: Mapping[str, object]) -> str:

@@ -7,7 +7,8 @@
 A file of java.security.auth.login.config has such entries in sections: `KafkaServer { ... };`.
 
 Values stand in double or single quotes, with Java's escapes, or bare. Words are of letters, digits and
-`. - _ $`; comments are `//`, `/* */` and `#`. Errors name what is missing, never a value.
+`. - _ $`; comments are `//`, `/* */` and `#`. Errors name what is missing and the line, never a word of the
+text: a password that is not quoted may be taken for an option's name.
 """
 
 import re
@@ -62,55 +63,67 @@ def parse_jaas_file(text: str) -> dict[str, list[JaasEntry]]:
     sections: dict[str, list[JaasEntry]] = {}
     while not tokens.at_end:
         name = tokens.value("the name of a section")
-        tokens.sign("{", f"after {name}")
+        tokens.sign("{", "after the name of a section")
         sections[name] = list(_entries(tokens, until="}"))
-        tokens.sign("}", f"at the end of {name}")
-        tokens.sign(";", f"after the section {name}")
+        tokens.sign("}", "at the end of a section")
+        tokens.sign(";", "after a section")
     return sections
 
 
 class _Tokens:
-    """The tokens of a text: (is it a sign, text) each."""
+    """The tokens of a text: (is it a sign, text, position) each."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         self._found = list(_tokens(text))
         self._next = 0
+
+    @property
+    def line(self) -> str:
+        """Where the next token stands."""
+        position = len(self._text) if self.at_end else self._found[self._next][2]
+        return f"line {_line(self._text, position)}"
 
     @property
     def at_end(self) -> bool:
         return self._next >= len(self._found)
 
     def at_sign(self, sign: str) -> bool:
-        return not self.at_end and self._found[self._next] == (True, sign)
+        return not self.at_end and self._found[self._next][:2] == (True, sign)
 
     def value(self, what: str) -> str:
         """The next word or quoted text."""
         if self.at_end or self._found[self._next][0]:
-            raise JaasError(f"{what} is missing")
+            raise JaasError(f"{self.line}: {what} is missing")
         self._next += 1
         return self._found[self._next - 1][1]
 
     def sign(self, sign: str, where: str) -> None:
         if not self.at_sign(sign):
-            raise JaasError(f"a '{sign}' is missing {where}")
+            raise JaasError(f"{self.line}: a '{sign}' is missing {where}")
         self._next += 1
 
 
-def _tokens(text: str) -> Iterator[tuple[bool, str]]:
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def _tokens(text: str) -> Iterator[tuple[bool, str, int]]:
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            line = text.count("\n", 0, position) + 1
-            raise JaasError(f"line {line} has a quote that is not closed, or a sign that JAAS does not have")
-        position = match.end()
+            raise JaasError(
+                f"line {_line(text, position)}: a quote is not closed, or a sign is there that JAAS has not"
+            )
+        start, position = position, match.end()
         if match["sign"]:
-            yield True, match["sign"]
+            yield True, match["sign"], start
         elif match["word"] is not None:
-            yield False, match["word"]
+            yield False, match["word"], start
         elif match["space"] is None:
             quoted = match["double"] if match["double"] is not None else match["single"]
-            yield False, _ESCAPE.sub(_unescape, quoted)
+            yield False, _ESCAPE.sub(_unescape, quoted), start
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -121,13 +134,15 @@ def _unescape(match: re.Match[str]) -> str:
 def _entries(tokens: _Tokens, until: str | None = None) -> Iterator[JaasEntry]:
     while not tokens.at_end and not (until and tokens.at_sign(until)):
         module = tokens.value("the class of a login module")
-        flag = tokens.value(f"the flag (required) of {module}").lower()
+        flag = tokens.value("the flag (required) of a login module").lower()
         if flag not in _FLAGS:
-            raise JaasError(f"the flag after {module} is not one of {', '.join(_FLAGS)}")
+            raise JaasError(
+                f"{tokens.line}: a login module is not followed by {', '.join(_FLAGS[:-1])} or {_FLAGS[-1]}"
+            )
         options: dict[str, str] = {}
         while not tokens.at_end and not tokens.at_sign(";"):
-            name = tokens.value(f"the name of an option of {module}")
-            tokens.sign("=", f"after {name}")
-            options[name] = tokens.value(f"the value of {name}")
-        tokens.sign(";", f"after the last option of {module}")
+            name = tokens.value("the name of an option")
+            tokens.sign("=", "after the name of an option")
+            options[name] = tokens.value("the value of an option")
+        tokens.sign(";", "after the last option")
         yield JaasEntry(module, flag, options)

@@ -70,7 +70,9 @@ class LoginGate:
         self._ends_ms = float("inf")  # when the login ends, by the monotonic clock
         self._again_ms = float("-inf")  # when the last re-authentication began
         self._over = False
-        connection.frame_bytes_max = min(connection.frame_bytes_max, logins.receive_bytes_max())
+        connection.frame_bytes_max = min(
+            connection.frame_bytes_max, logins.receive_bytes_max(connection.session.listener)
+        )
         self._begin(None)
 
     def _begin(self, earlier: Earlier | None) -> None:

@@ -39,7 +39,7 @@ class FakeLogins:
     def offered(self, listener: str) -> dict[str, Offer]:
         return self.mechanisms
 
-    def receive_bytes_max(self) -> int:
+    def receive_bytes_max(self, listener: str) -> int:
         return 512 * 1024
 
     def delay_ms(self) -> int:

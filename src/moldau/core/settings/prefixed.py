@@ -25,6 +25,8 @@ RENEWED = frozenset(
 )
 """Key and trust stores: they may be replaced while the broker runs, for one listener at a time."""
 
+_OF_MECHANISMS = ("sasl.", "connections.max.reauth.ms")
+
 
 def is_prefixed(name: str) -> bool:
     """Whether this is the name of a setting for one listener."""
@@ -35,8 +37,10 @@ def row_of(name: str) -> Setting | None:
     """The row of a setting, with or without a listener's prefix; None if there is none."""
     base = _base(name)
     row = BrokerSettings.ROWS.get(base)
-    if row is None and is_prefixed(name) and ".sasl." in base:
-        row = BrokerSettings.ROWS.get(base[base.index(".sasl.") + 1 :])
+    if row is None and is_prefixed(name):
+        of_mechanism = base.partition(".")[2]
+        if of_mechanism.startswith(_OF_MECHANISMS):
+            row = BrokerSettings.ROWS.get(of_mechanism)
     return row
 
 

@@ -1,5 +1,10 @@
 """Which SASL mechanisms a listener offers, made from its settings; limits and counts of logins.
 
+    listener.name.<listener>.<mechanism>.sasl.jaas.config              as Kafka has it
+    listener.name.<listener>.<mechanism>.connections.max.reauth.ms
+    listener.name.<listener>.sasl.enabled.mechanisms
+    sasl.jaas.config                          of the mechanism whose login module it names (Kafka ignores it)
+
 Mechanisms are made once for the settings in effect. A change of dynamic settings (`sasl.jaas.config`,
 `sasl.enabled.mechanisms`) makes them anew: logins that begin afterwards see it, clients that are logged in
 stay so until they re-authenticate, as in Kafka.
@@ -16,6 +21,7 @@ from typing import NamedTuple
 
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.prefixed import listener_settings, own_texts
 from moldau.core.settings.rows import SettingError
 from moldau.credentials.jaas import JaasEntry, JaasError, parse_jaas
 from moldau.metadata.image import Image
@@ -74,8 +80,10 @@ class Logins:
         if known is not None and known[0] is settings:
             return known[1]
         try:
-            names = settings.sasl_enabled_mechanisms
-            offers: Mapping[str, Offer] = {name: self._offer(listener, name, settings) for name in names}
+            own = listener_settings(settings, listener)
+            texts = own_texts(settings, listener)
+            names = own.sasl_enabled_mechanisms
+            offers: Mapping[str, Offer] = {name: self._offer(listener, name, own, texts) for name in names}
         except SettingError as error:
             if known is None:
                 raise
@@ -84,7 +92,7 @@ class Logins:
         self._offered[listener] = (settings, offers)
         return offers
 
-    def _offer(self, listener: str, name: str, settings: BrokerSettings) -> Offer:
+    def _offer(self, listener: str, name: str, settings: BrokerSettings, texts: Mapping[str, str]) -> Offer:
         maker = MAKERS.get(name)
         if maker is None:
             raise SettingError(
@@ -92,21 +100,48 @@ class Logins:
                 f"sasl.enabled.mechanisms of the listener {listener} names {name}, which is not served; "
                 f"there are {', '.join(MAKERS)}",
             )
-        jaas = _jaas(settings.sasl_jaas_config, "sasl.jaas.config")
+        jaas = _jaas(listener, name, settings, texts)
         begin = maker(Parts(listener, name, settings, jaas, self._image, self._clock, self._random))
-        return Offer(begin, settings.connections_max_reauth_ms)
+        own_ms = texts.get(f"{name.lower()}.connections.max.reauth.ms")
+        return Offer(begin, settings.connections_max_reauth_ms if own_ms is None else int(own_ms))
 
-    def receive_bytes_max(self) -> int:
+    def receive_bytes_max(self, listener: str) -> int:
         """The longest frame before a login."""
-        return self._settings().sasl_server_max_receive_size
+        return listener_settings(self._settings(), listener).sasl_server_max_receive_size
 
     def delay_ms(self) -> int:
         """How long after a failed login its answer is sent."""
         return self._settings().connection_failed_authentication_delay_ms
 
 
-def _jaas(text: str | None, setting: str) -> JaasEntry | None:
-    if not text:
+_MODULES: Mapping[str, str] = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
+}
+"""The login module of each mechanism, without its package."""
+
+
+def _jaas(
+    listener: str, mechanism: str, settings: BrokerSettings, texts: Mapping[str, str]
+) -> JaasEntry | None:
+    """The JAAS entry of a mechanism. SettingError when it cannot be read, or is another mechanism's."""
+    name = f"{mechanism.lower()}.sasl.jaas.config"
+    module = _MODULES.get(mechanism)
+    own = _parsed(texts.get(name), f"listener.name.{listener.lower()}.{name}")
+    if own is not None and own.module_name != module:
+        raise SettingError(
+            name,
+            f"listener.name.{listener.lower()}.{name} names {own.module}, and {mechanism} needs {module}",
+        )
+    shared = _parsed(settings.sasl_jaas_config, "sasl.jaas.config")
+    return own or (shared if shared is not None and shared.module_name == module else None)
+
+
+def _parsed(text: str | None, setting: str) -> JaasEntry | None:
+    if not text or not text.strip():
         return None
     try:
         return parse_jaas(text)
@@ -114,13 +149,12 @@ def _jaas(text: str | None, setting: str) -> JaasEntry | None:
         raise SettingError(setting, f"{setting} cannot be read: {error}") from None
 
 
-_PLAIN_MODULE = "PlainLoginModule"
 _USER_PREFIX = "user_"
 
 
 def _plain(parts: Parts) -> Begin:
     jaas = parts.jaas
-    if jaas is None or jaas.module_name != _PLAIN_MODULE:
+    if jaas is None:
         raise SettingError(
             "sasl.jaas.config",
             f"the listener {parts.listener} offers PLAIN, and has no users for it: set "
