@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from moldau.cli.shared.errors import CommandError, explain_kafka_failure
+from moldau.cli.shared.options import take_command_config
 
 COMMANDS: dict[str, str] = {
     "serve": "moldau.cli.serve.help",
@@ -110,7 +111,9 @@ def run(words: Sequence[str]) -> int:
     )
     try:
         try:
-            without_flag_types(typer.main.get_command(build(named)))(args=list(words), prog_name="moldau")
+            command: Any = typer.main.get_command(build(named))
+            take_command_config(command)
+            without_flag_types(command)(args=list(words), prog_name="moldau")
         finally:
             sys.stdout.flush()  # here, where a reader that went away is no surprise
     except SystemExit as finished:

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-SHARED = ("bootstrap", "client_settings", "timeout")
+SHARED = ("bootstrap", "client_settings", "command_config", "timeout")
 """Options of every client command, shown once at the head of the page."""
 
 HEAD = """\
@@ -23,7 +23,8 @@ options:
 | option | what it does |
 | --- | --- |
 | `--bootstrap-server`, `-b` `HOST:PORT` | The broker: this, else `MOLDAU_BOOTSTRAP`, else `127.0.0.1:9092`. |
-| `--client-setting`, `-X` `NAME=VALUE` | A librdkafka setting (`-X security.protocol=ssl`). Repeatable. |
+| `--command-config` `FILE` | Client settings, as Kafka's tools take them; else `MOLDAU_COMMAND_CONFIG`. |
+| `--client-setting`, `-X` `NAME=VALUE` | A client setting (`-X security.protocol=ssl`). Repeatable. |
 | `--timeout` `SECONDS` | How long to wait for the broker's answer. |
 
 They print a table on a terminal and aligned plain text in a
@@ -41,8 +42,10 @@ def document() -> str:
     import typer
 
     from moldau.cli.app import COMMANDS, build
+    from moldau.cli.shared.options import take_command_config
 
     root: Any = typer.main.get_command(build(list(COMMANDS)))
+    take_command_config(root)
     sections = [HEAD]
     for name in COMMANDS:
         sections += _sections(f"moldau {name}", root.commands[name], level=2)

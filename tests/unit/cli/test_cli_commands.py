@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import typer
 
-from moldau.cli.app import COMMANDS, READER_GONE, build
+from moldau.cli.app import COMMANDS, READER_GONE, build, run
 from moldau.cli.document import SHARED, document
 from moldau.cli.main import main
+from moldau.cli.shared.errors import CommandError
 from moldau.cli.shared.output import plain_table, words_of
 
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "commands.md"
@@ -156,3 +157,33 @@ def test_a_start_that_is_refused_leaves_the_collector_of_its_caller_on(tmp_path:
     gc.enable()
     assert main(["serve", "--config", str(tmp_path / "missing.properties")]) == 2
     assert gc.isenabled()
+
+
+def test_client_settings_of_a_file_come_before_those_of_words(tmp_path, monkeypatch):
+    """--command-config, in Java's notation; the broker that it names counts if no other is named."""
+    seen = []
+
+    class Stub:
+        def __init__(self, bootstrap, client_settings=None, timeout_seconds=0.0):
+            seen.append((bootstrap, list(client_settings)))
+            raise CommandError("enough")
+
+    monkeypatch.setattr("moldau.cli.shared.connection.Connection", Stub)
+    monkeypatch.delenv("MOLDAU_BOOTSTRAP", raising=False)
+    file = tmp_path / "client.properties"
+    file.write_text(
+        'bootstrap.servers=file:9093\nsecurity.protocol=SASL_SSL\nsasl.jaas.config=x required \\\n a="b=c";\n'
+    )
+    settings = ["security.protocol=SASL_SSL", 'sasl.jaas.config=x required a="b=c";']
+    words = ["topics", "list", "--command-config", str(file)]
+    assert run([*words, "-X", "client.id=me"]) == 1
+    assert run([*words, "-b", "here:9092"]) == 1
+    monkeypatch.setenv("MOLDAU_COMMAND_CONFIG", str(file))
+    assert run(["topics", "list"]) == 1
+    assert seen == [
+        ("file:9093", [*settings, "client.id=me"]),
+        ("here:9092", settings),
+        ("file:9093", settings),
+    ]
+    monkeypatch.setenv("MOLDAU_COMMAND_CONFIG", str(tmp_path / "missing"))
+    assert run(["topics", "list"]) == 2

@@ -16,7 +16,6 @@ from moldau.cli.kafka import options, properties, reaching, running, subcommands
 from moldau.cli.kafka.java_settings import translate
 from moldau.cli.kafka.options import Given, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, Ended, ToolError
-from moldau.cli.shared.errors import CommandError
 
 PARSER = Parser(
     "kafka-topics",
@@ -221,6 +220,15 @@ def test_properties_are_read_as_java_reads_them(tmp_path: Path) -> None:
     }
     with pytest.raises(ToolError, match="cannot be read"):
         properties.read_properties(str(tmp_path / "missing"))
+    path.write_text(
+        "config.providers=dir\n"
+        "config.providers.dir.class=org.apache.kafka.common.config.provider.DirectoryConfigProvider\n"
+        f"sasl.password=${{dir:{tmp_path}:word}}\n"
+    )
+    with pytest.raises(ToolError, match=r"sasl\.password cannot be filled in: .*word cannot be read"):
+        properties.read_properties(str(path))
+    (tmp_path / "word").write_text("hush")
+    assert properties.read_properties(str(path)) == {"sasl.password": "hush"}
 
 
 def test_javas_settings_for_librdkafka(capsys: pytest.CaptureFixture[str]) -> None:
@@ -233,7 +241,7 @@ def test_javas_settings_for_librdkafka(capsys: pytest.CaptureFixture[str]) -> No
         "acks": "all",
     }
     assert "buffer.memory has no effect" in capsys.readouterr().err
-    with pytest.raises(ToolError, match="JKS"):
+    with pytest.raises(ToolError, match=r"/x\.jks: the file cannot be read"):
         translate({"ssl.truststore.location": "/x.jks"})
 
 
@@ -250,7 +258,7 @@ def test_a_broker_that_is_not_there_is_answered(monkeypatch: pytest.MonkeyPatch,
         reaching.cluster(given(f"--bootstrap-server 127.0.0.1:{port} --list"))
     config = tmp_path / "client.properties"
     config.write_text("security.protocol=SSL\n")
-    with pytest.raises(CommandError, match=f"no broker answers at 127.0.0.1:{port}"):
+    with pytest.raises(ToolError, match=f"no broker answers at 127.0.0.1:{port}"):
         reaching.librdkafka(
             given(f"--bootstrap-server 127.0.0.1:{port} --command-config {config}"), client_id="x"
         )

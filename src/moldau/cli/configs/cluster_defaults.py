@@ -12,17 +12,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from moldau.cli.shared.errors import CommandError
-from moldau.cli.shared.raw_request import ask, error_words
+from moldau.cli.shared.raw_request import error_words
 from moldau.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
-    DescribeConfigsResponse,
 )
 from moldau.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
 )
 
 if TYPE_CHECKING:
@@ -39,14 +37,7 @@ def describe_default(connection: Connection) -> dict[str, SimpleNamespace]:
     """Return the cluster-wide defaults: name of the setting -> entry."""
     resource = DescribeConfigsResource(resource_type=BROKER, resource_name="", configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
-    body = ask(
-        connection.addresses[0],
-        DescribeConfigsRequest.KEY,
-        DESCRIBE_VERSION,
-        request.encode(DESCRIBE_VERSION),
-        connection.timeout_seconds,
-    )
-    (result,) = DescribeConfigsResponse.decode(body, DESCRIBE_VERSION).results
+    (result,) = connection.ask(connection.addresses[0], request, DESCRIBE_VERSION).results
     _require(result.error_code, result.error_message)
     return {
         each.name: SimpleNamespace(
@@ -71,14 +62,7 @@ def alter_default(connection: Connection, set_: Mapping[str, str], unset: Iterab
     request = IncrementalAlterConfigsRequest(
         resources=[AlterConfigsResource(resource_type=BROKER, resource_name="", configs=changes)]
     )
-    body = ask(
-        connection.addresses[0],
-        IncrementalAlterConfigsRequest.KEY,
-        ALTER_VERSION,
-        request.encode(ALTER_VERSION),
-        connection.timeout_seconds,
-    )
-    (result,) = IncrementalAlterConfigsResponse.decode(body, ALTER_VERSION).responses
+    (result,) = connection.ask(connection.addresses[0], request, ALTER_VERSION).responses
     _require(result.error_code, result.error_message)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from moldau.cli.shared import completion
-from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.cli.shared.errors import CommandError
 from moldau.cli.shared.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_SECONDS,
@@ -236,8 +236,6 @@ def delete_offsets(
     from moldau.cli.shared.connection import Connection
 
     connection = Connection(bootstrap, client_settings, timeout)
-    if any("protocol" in name for name in connection.extra_settings):
-        raise UsageError("delete-offsets works over plaintext only: librdkafka does not offer this request")
     outcome = delete_group_offsets(connection, group, expand_topics(connection, topics))
     failed = {place: problem for place, problem in outcome.items() if problem}
     for topic, index in sorted(set(outcome) - set(failed)):

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.shared.errors import CommandError
-from moldau.cli.shared.raw_request import ask, error_words
-from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from moldau.cli.shared.raw_request import error_words
+from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
 )
 
 if TYPE_CHECKING:
@@ -30,17 +29,8 @@ def delete_group_offsets(connection: Connection, group: str, places: Sequence[Pl
 
     Gives for each partition "" or what is wrong. CommandError if the group refuses.
     """
-    timeout = connection.timeout_seconds
-    found = FindCoordinatorResponse.decode(
-        ask(
-            connection.addresses[0],
-            FindCoordinatorRequest.KEY,
-            FIND_COORDINATOR_VERSION,
-            FindCoordinatorRequest(key=group, key_type=0).encode(FIND_COORDINATOR_VERSION),
-            timeout,
-        ),
-        FIND_COORDINATOR_VERSION,
-    )
+    find = FindCoordinatorRequest(key=group, key_type=0)
+    found = connection.ask(connection.addresses[0], find, FIND_COORDINATOR_VERSION)
     _require(found.error_code, group)
     topics = [
         OffsetDeleteRequestTopic(
@@ -51,16 +41,8 @@ def delete_group_offsets(connection: Connection, group: str, places: Sequence[Pl
         )
         for topic in sorted({name for name, _ in places})
     ]
-    answer = OffsetDeleteResponse.decode(
-        ask(
-            (found.host, found.port),
-            OffsetDeleteRequest.KEY,
-            OFFSET_DELETE_VERSION,
-            OffsetDeleteRequest(group_id=group, topics=topics).encode(OFFSET_DELETE_VERSION),
-            timeout,
-        ),
-        OFFSET_DELETE_VERSION,
-    )
+    delete = OffsetDeleteRequest(group_id=group, topics=topics)
+    answer = connection.ask((found.host, found.port), delete, OFFSET_DELETE_VERSION)
     _require(answer.error_code, group)
     return {
         (topic.name, partition.partition_index): error_words(partition.error_code)

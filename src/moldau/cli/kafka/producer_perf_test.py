@@ -123,9 +123,8 @@ def _check(parser: Subcommands, given: Any) -> None:
 def _settings(parser: Subcommands, given: Any) -> tuple[dict[str, Any], int | None]:
     """librdkafka's settings, and how long transactions last (None: no transactions)."""
     from moldau.cli.kafka.java_settings import translate
-    from moldau.cli.kafka.reaching import require_broker
+    from moldau.cli.kafka.reaching import require_client
     from moldau.cli.shared.connection import QUIET
-    from moldau.client.options import ClientOptions
 
     file = given.command_config or given.producer_config
     found = read_properties(file) if file else {}
@@ -149,8 +148,7 @@ def _settings(parser: Subcommands, given: Any) -> tuple[dict[str, Any], int | No
         found["transactional.id"] = f"performance-producer-{random_id()}"
     if "transactional.id" in found and transaction_ms is None:
         transaction_ms = TRANSACTION_MS
-    if found.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT":
-        require_broker(servers, ClientOptions())
+    require_client(servers, found)
     if found.get("acks", "all") not in ("all", "-1") or "max.in.flight.requests.per.connection" in found:
         found.setdefault("enable.idempotence", "false")  # as Java's producer does
     return {"client.id": "perf-producer-client", "logger": QUIET, **translate(found)}, transaction_ms

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from moldau.cli.kafka.problems import CommandLineError, ToolError
+from moldau.core.settings.providers import DECLARED, fill_in
+from moldau.core.settings.rows import SettingError
 
 _PAIR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:\s]\s*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -36,7 +39,16 @@ def read_properties(path: str) -> dict[str, str]:
     if pending:
         name, value = _pair(pending)
         found[name] = value
-    return found
+    return _filled_in(path, found) if DECLARED in found else found
+
+
+def _filled_in(path: str, settings: dict[str, str]) -> dict[str, str]:
+    """Replace `${file:...}` and the like (KIP-297). ToolError for what a provider does not have."""
+    try:
+        found = fill_in(settings, os.environ)
+    except SettingError as problem:
+        raise ToolError(f"{path}: {problem.sentence}") from None
+    return {name: value for name, value in found.items() if not name.startswith(DECLARED)}
 
 
 def _pair(words: str) -> tuple[str, str]:

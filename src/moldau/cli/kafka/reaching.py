@@ -25,6 +25,8 @@ from moldau.client.options import ClientOptions, parse_options
 
 CONTACT_SECONDS = float(os.environ.get("MOLDAU_CONTACT_SECONDS", "4"))
 DEFAULT_SERVER = "localhost:9092"
+OUR_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""Those by which a first contact tells at once why a login fails; of others librdkafka tells."""
 
 BOOTSTRAP = Option(
     "bootstrap-server",
@@ -119,6 +121,27 @@ def require_broker(bootstrap: str, options: ClientOptions) -> None:
     raise ToolError(f"no broker answers at {bootstrap}: {reason}\n{advice(addresses, listens=listens)}")
 
 
+def require_client(bootstrap: str, settings: Mapping[str, str]) -> None:
+    """Return once a broker has answered a client with these settings. ToolError says what prevents it: a
+    certificate, a password, a mechanism; librdkafka would only try again. Settings that only librdkafka
+    knows are left to it.
+    """
+    from moldau.cli.shared.connection import require_listener
+    from moldau.credentials.client.options import PLAINTEXT, client_security, is_supported
+    from moldau.credentials.errors import CredentialsError
+
+    try:
+        security = client_security({name: value for name, value in settings.items() if is_supported(name)})
+    except CredentialsError as problem:
+        if settings.get("security.protocol", "").upper() not in ("", "PLAINTEXT"):
+            raise ToolError(str(problem)) from None
+        security = PLAINTEXT
+    if security.sasl is not None and security.sasl.mechanism not in OUR_MECHANISMS:
+        require_listener(parse_servers(bootstrap))
+        return
+    require_broker(bootstrap, ClientOptions(client_id="moldau-tool", security=security))
+
+
 def advice(addresses: Sequence[tuple[str, int]], *, listens: bool = False) -> str:
     """Return what to do when no broker answers. `listens`: something accepts connections there."""
     if listens:
@@ -136,14 +159,12 @@ def librdkafka(given: Given, **more: Any) -> dict[str, Any]:
     user's, with Java's names translated. The first contact is made here, as in `cluster`.
     """
     from moldau.cli.kafka.java_settings import translate
-    from moldau.cli.shared.connection import QUIET, require_listener
+    from moldau.cli.shared.connection import QUIET
 
     bootstrap = servers(given)
-    theirs = translate(client_settings(given))
+    java = client_settings(given)
+    theirs = translate(java)
     theirs.pop("bootstrap.servers", None)  # the option goes first, as in Kafka
-    if theirs.get("security.protocol", "plaintext").lower() == "plaintext":
-        require_broker(bootstrap, ClientOptions(client_id="moldau-tool"))
-    else:
-        require_listener(parse_servers(bootstrap))  # what it speaks is for librdkafka to find out
+    require_client(bootstrap, java)
     ours = {name.replace("_", "."): value for name, value in more.items()}
     return {"bootstrap.servers": bootstrap, "client.id": "moldau-tool", "logger": QUIET, **ours, **theirs}

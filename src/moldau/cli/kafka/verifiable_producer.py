@@ -145,14 +145,13 @@ def settings_of(given: Any, **more: Any) -> dict[str, Any]:
     """librdkafka's settings: the tool's own go last, as Kafka's do. ToolError if no broker answers."""
     from moldau.cli.kafka.java_settings import translate
     from moldau.cli.kafka.properties import read_properties
-    from moldau.cli.kafka.reaching import require_broker
+    from moldau.cli.kafka.reaching import require_client
     from moldau.cli.shared.connection import QUIET
-    from moldau.client.options import ClientOptions
 
     file = given.command_config or given.config
-    theirs = translate(read_properties(file) if file else {})
+    java = read_properties(file) if file else {}
+    theirs = translate(java)
     servers = given.bootstrap_server or given.broker_list
-    if theirs.get("security.protocol", "plaintext").lower() == "plaintext":
-        require_broker(servers, ClientOptions())
+    require_client(servers, java)
     ours = {name.replace("_", "."): value for name, value in more.items()}
     return {"logger": QUIET, **theirs, "bootstrap.servers": servers, **ours}

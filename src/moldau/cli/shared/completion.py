@@ -69,13 +69,15 @@ def _offered(ctx: typer.Context, incomplete: str, ask: Callable[[AdminClient], I
 def _admin(ctx: typer.Context) -> AdminClient:
     from confluent_kafka.admin import AdminClient
 
-    from moldau.cli.shared.connection import QUIET, parse_address
-    from moldau.cli.shared.options import parse_assignments
+    from moldau.cli.shared.connection import QUIET, librdkafka_settings, parse_address
+    from moldau.cli.shared.options import COMMAND_CONFIG_VARIABLE, parse_assignments, read_client_file
 
     given = ctx.params.get("bootstrap")
     servers = str(given or os.environ.get("MOLDAU_BOOTSTRAP") or DEFAULT_BOOTSTRAP)
     _require_listener([parse_address(part) for part in servers.split(",") if part.strip()])
-    extra = parse_assignments(ctx.params.get("client_settings"), "-X")
+    file = ctx.params.get("command_config") or os.environ.get(COMMAND_CONFIG_VARIABLE)
+    given = parse_assignments(ctx.params.get("client_settings"), "-X")
+    extra = librdkafka_settings({**(read_client_file(file) if file else {}), **given})
     settings: dict[str, Any] = {"bootstrap.servers": servers, "logger": QUIET, **extra}
     return AdminClient(settings)
 

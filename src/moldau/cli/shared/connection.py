@@ -4,19 +4,28 @@ librdkafka retries a refused connection silently until its timeout, a minute of 
 bootstrap address is first tried with a plain TCP connection (microseconds where a broker runs); if none
 accepts, the command fails at once. librdkafka's log lines are suppressed: the message from errors.py says the
 same.
+
+Settings bear Java's names or librdkafka's. With TLS or SASL the first attempt is a whole connection by our
+own client, which tells why it fails (a certificate, a password, a mechanism); librdkafka would try again
+until its timeout.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from moldau.cli.shared.errors import CommandError, UsageError
 from moldau.cli.shared.options import DEFAULT_TIMEOUT_SECONDS, parse_assignments
+
+if TYPE_CHECKING:
+    from moldau.client.connection import Connection as DirectConnection
+    from moldau.client.options import ClientOptions
+    from moldau.protocol.declare import Message
 
 QUIET = logging.getLogger("moldau.cli.librdkafka")
 QUIET.addHandler(logging.NullHandler())
@@ -36,10 +45,58 @@ class Connection:
     ) -> None:
         self.bootstrap = bootstrap
         self.timeout_seconds = timeout_seconds
-        self.extra_settings = parse_assignments(client_settings, "-X")
+        given = parse_assignments(client_settings, "-X")
+        self.extra_settings = librdkafka_settings(given)
         self.addresses = [parse_address(part) for part in bootstrap.split(",") if part.strip()]
         self._admin: AdminClient | None = None
+        self._options = client_options(given, timeout_seconds)
+        self._direct: dict[tuple[str, int], DirectConnection] = {}
         require_listener(self.addresses)
+        if self._options.security.secured:
+            self._require_login()
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether TLS or SASL is used."""
+        return self._options.security.secured
+
+    def ask(self, address: tuple[str, int], request: Message, version: int) -> Any:
+        """Send one request by our own codec, for APIs that librdkafka does not offer. CommandError."""
+        from moldau.cli.shared.raw_request import ask_by, ask_message
+
+        if not self.is_secured:
+            return ask_message(address, request, version, self.timeout_seconds)
+        return ask_by(self._connected(address), request, version)
+
+    def _connected(self, address: tuple[str, int]) -> DirectConnection:
+        """A connection by our own client. CommandError says why there is none."""
+        from moldau.client.connection import Connection as DirectConnection
+        from moldau.client.connection import ConnectionLost
+        from moldau.client.errors import ClientError, OptionError
+
+        held = self._direct.get(address)
+        if held is None or not held.is_open:
+            try:
+                held = self._direct[address] = DirectConnection(*address, self._options)
+            except OptionError as problem:
+                raise UsageError(str(problem)) from None
+            except (ClientError, ConnectionLost) as problem:
+                named = f"{address[0]}:{address[1]}"
+                raise CommandError(f"{problem}; `moldau doctor -b {named}` looks closer") from None
+        return held
+
+    def _require_login(self) -> None:
+        """Return when one of the addresses takes a connection with these settings."""
+        failures: list[CommandError] = []
+        for address in self.addresses:
+            try:
+                self._connected(address)
+                return
+            except UsageError:
+                return  # librdkafka has more mechanisms
+            except CommandError as problem:
+                failures.append(problem)
+        raise failures[0]
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """Return librdkafka's settings: defaults, then `more` (underscores become dots), then the
@@ -74,6 +131,38 @@ class Connection:
             "fetch_queue_backoff_ms": 10,
         }
         return Consumer(self.settings(**{**defaults, **more}))
+
+
+def librdkafka_settings(given: dict[str, str]) -> dict[str, str]:
+    """Client settings under librdkafka's names. UsageError for what it cannot use."""
+    if not any(name.startswith(("security.", "ssl.", "sasl.")) for name in given):
+        return given
+    from moldau.credentials.client.librdkafka import for_librdkafka
+    from moldau.credentials.errors import CredentialsError
+
+    try:
+        return for_librdkafka(given)
+    except CredentialsError as problem:
+        raise UsageError(str(problem)) from None
+
+
+def client_options(given: dict[str, str], timeout_seconds: float) -> ClientOptions:
+    """The settings of our own client: those of security only. UsageError."""
+    from moldau.client.options import ClientOptions
+    from moldau.credentials.client.options import client_security, is_supported
+    from moldau.credentials.errors import CredentialsError
+
+    theirs = {name: value for name, value in given.items() if is_supported(name)}
+    try:
+        security = client_security(theirs)
+    except CredentialsError as problem:
+        raise UsageError(str(problem)) from None
+    return ClientOptions(
+        client_id="moldau-cli",
+        security=security,
+        request_timeout_seconds=timeout_seconds,
+        connect_timeout_seconds=_CONNECT_TIMEOUT_SECONDS,
+    )
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,7 +25,19 @@ ClientSettings = Annotated[
         "--client-setting",
         "-X",
         metavar="NAME=VALUE",
-        help="A librdkafka setting, such as -X security.protocol=ssl. May be repeated.",
+        help="A client setting, as Java's clients or librdkafka name it: -X security.protocol=ssl. May be "
+        "repeated.",
+        rich_help_panel="Connection",
+    ),
+]
+COMMAND_CONFIG_VARIABLE = "MOLDAU_COMMAND_CONFIG"
+CommandConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--command-config",
+        envvar=COMMAND_CONFIG_VARIABLE,
+        metavar="FILE",
+        help="A property file of client settings (TLS, SASL), as Kafka's tools take it.",
         rich_help_panel="Connection",
     ),
 ]
@@ -51,6 +63,71 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs inst
 
 DEFAULT_TIMEOUT_SECONDS = 15.0
 DEFAULT_AT_ONCE = 50
+
+
+def take_command_config(command: Any) -> None:
+    """Give every command that takes client settings the option --command-config, a property file of them.
+
+    They come before those of -X, which win; `bootstrap.servers` counts if no broker is named.
+    """
+    for each in getattr(command, "commands", {}).values():
+        take_command_config(each)
+    if all(each.name != "client_settings" for each in command.params):
+        return
+    named = next(at for at, each in enumerate(command.params) if each.name == "client_settings")
+    command.params.insert(named, _command_config_option())
+    invoke = command.invoke
+
+    def with_file(context: Any) -> Any:
+        path = context.params.pop("command_config", None)
+        if path:
+            _merge_file(context, path)
+        return invoke(context)
+
+    command.invoke = with_file
+
+
+def _command_config_option() -> Any:
+    """The option as typer makes it of a command that has it."""
+
+    def template(command_config: CommandConfig = None) -> None: ...
+
+    template.__annotations__["command_config"] = CommandConfig
+    only = typer.Typer()
+    only.command()(template)
+    made: Any = typer.main.get_command(only)
+    return next(each for each in made.params if each.name == "command_config")
+
+
+def _merge_file(context: Any, path: str) -> None:
+    settings = read_client_file(path)
+    servers = settings.pop("bootstrap.servers", None)
+    named = context.get_parameter_source("bootstrap")
+    if servers and named is not None and named.name == "DEFAULT":
+        context.params["bootstrap"] = servers
+    words = [f"{name}={value}" for name, value in settings.items()]
+    context.params["client_settings"] = [*words, *(context.params.get("client_settings") or ())]
+
+
+def read_client_file(path: str) -> dict[str, str]:
+    """The settings of a property file, with `${file:...}` and the like filled in. UsageError."""
+    import os
+    from pathlib import Path
+
+    from moldau.cli.shared.errors import UsageError
+    from moldau.core.settings.properties import parse_properties
+    from moldau.core.settings.providers import DECLARED, fill_in
+    from moldau.core.settings.rows import SettingError
+
+    try:
+        settings = fill_in(parse_properties(Path(path).read_text(encoding="utf-8")), os.environ)
+    except OSError as problem:
+        raise UsageError(f"--command-config {path} cannot be read: {problem.strerror}") from None
+    except SettingError as problem:
+        raise UsageError(f"--command-config {path}: {problem.sentence}") from None
+    except ValueError:
+        raise UsageError(f"--command-config {path} is not a property file") from None
+    return {name: value for name, value in settings.items() if not name.startswith(DECLARED)}
 
 
 def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, str]:

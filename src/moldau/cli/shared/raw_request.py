@@ -3,19 +3,23 @@
     | api key 2 | version 2 | correlation id 4 | client id | tags |      tags (none: one byte of zero) only
                                                                          in the flexible versions of an API
 
-The caller chooses a version that all brokers still in use support. Not here: SASL and TLS.
+The caller chooses a version that all brokers still in use support. With TLS and SASL the request goes over a
+connection of our own client (`ask_by`).
 """
 
 from __future__ import annotations
 
 import socket
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.cli.shared.errors import CommandError
 from moldau.protocol.declare import Message
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.wire import MalformedMessage
+
+if TYPE_CHECKING:
+    from moldau.client.connection import Connection
 
 FRAME_BYTES_MAX = 64 * 1024 * 1024
 _CLIENT_ID = b"moldau-cli"
@@ -43,6 +47,16 @@ def ask_message(address: tuple[str, int], request: Message, version: int, timeou
         raise CommandError(
             f"the broker at {address[0]}:{address[1]} does not know {api} version {version}: it is too old"
         ) from None
+
+
+def ask_by(connection: Connection, request: Message, version: int) -> Any:
+    """The same over a connection that has logged in."""
+    from moldau.client.errors import ClientError
+
+    try:
+        return connection.ask(request, at_most=version)
+    except (ClientError, OSError) as problem:
+        raise CommandError(str(problem)) from None
 
 
 def ask(

@@ -171,12 +171,17 @@ def _add_eligible(connection: Connection, topics: list[TopicDescription]) -> Non
     lacking = [
         topic for topic in topics if any(len(each.isr) < len(each.replicas) for each in topic.partitions)
     ]
-    if not lacking or any("protocol" in name for name in connection.extra_settings):
+    if not lacking:
         return
     from moldau.cli.topics.eligible import load_eligible
 
     names = [topic.name for topic in lacking]
-    eligible = load_eligible(connection.addresses, names, connection.timeout_seconds)
+    eligible = load_eligible(
+        connection.addresses,
+        names,
+        connection.timeout_seconds,
+        lambda address, request, version, _: connection.ask(address, request, version),
+    )
     for topic in lacking:
         for each in topic.partitions:
             if (lists := eligible.get((topic.name, each.index))) is not None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.cli.shared.errors import CommandError
 from moldau.cli.shared.raw_request import ask_message, error_words
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -105,8 +105,6 @@ class Routing:
 
 def routing_of(connection: Connection) -> Routing:
     """Read the cluster's metadata."""
-    if any("protocol" in name for name in connection.extra_settings):
-        raise UsageError("this command works over plaintext only: librdkafka does not offer this request")
     metadata = connection.admin().list_topics(timeout=connection.timeout_seconds)
     return Routing(
         {each.id: (each.host or "", each.port) for each in metadata.brokers.values()},
@@ -116,4 +114,5 @@ def routing_of(connection: Connection) -> Routing:
             for index, partition in topic.partitions.items()
         },
         connection.timeout_seconds,
+        lambda address, request, version, _: connection.ask(address, request, version),
     )

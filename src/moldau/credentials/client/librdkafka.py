@@ -70,15 +70,15 @@ def for_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
         suites = [each.strip() for each in found.pop("ssl.cipher.suites").split(",")]
         if names := openssl_names(suites) if any("_WITH_" in each for each in suites) else suites:
             found["ssl.cipher.suites"] = ":".join(names)
-    if protocol.endswith("SSL") and any(name.startswith(_JAVA_STORES) for name in settings):
+    if (protocol.endswith("SSL") or not protocol) and any(name.startswith(_JAVA_STORES) for name in settings):
         found |= _stores(settings)
-    if protocol.startswith("SASL"):
+    if protocol.startswith("SASL") or not protocol:
         if "sasl.mechanism" in found:
             found["sasl.mechanisms"] = found.pop("sasl.mechanism")
         if "sasl.jaas.config" in settings:
             mechanism = found.get("sasl.mechanisms")
             if mechanism is None:
-                security = client_security(settings)
+                security = client_security({"security.protocol": "SASL_SSL", **settings})
                 assert security.sasl is not None
                 mechanism = found["sasl.mechanisms"] = security.sasl.mechanism
             found |= _login(mechanism.upper(), jaas_entry(settings["sasl.jaas.config"]), found)

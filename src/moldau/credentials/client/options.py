@@ -122,6 +122,12 @@ def is_security_setting(name: str) -> bool:
     return name.startswith((_ONLY_TLS, _ONLY_SASL)) or name in _OF_JAVA | _OF_LIBRDKAFKA | _WITHOUT_EFFECT
 
 
+def is_supported(name: str) -> bool:
+    """Whether the setting is one of security, and `client_security` reads it."""
+    known = name in _OF_JAVA or name in _OF_LIBRDKAFKA or name in _WITHOUT_EFFECT
+    return known or name.startswith(_OF_MECHANISMS)
+
+
 def client_security(settings: Mapping[str, str]) -> ClientSecurity:
     """What the settings ask for; others than those of security are ignored. CredentialsError: a sentence."""
     given = {name: value for name, value in settings.items() if is_security_setting(name)}
@@ -129,8 +135,7 @@ def client_security(settings: Mapping[str, str]) -> ClientSecurity:
     if protocol not in PROTOCOLS:
         raise CredentialsError(f"security.protocol is {protocol}; it may be {', '.join(PROTOCOLS)}")
     for name in given:
-        known = name in _OF_JAVA or name in _OF_LIBRDKAFKA or name in _WITHOUT_EFFECT
-        if not known and not name.startswith(_OF_MECHANISMS):
+        if not is_supported(name):
             raise CredentialsError(f"{name} is a security setting that Moldau's client does not support")
     if "security.protocol" not in given:
         _refuse_without_protocol(given)
