@@ -14,7 +14,7 @@ What a cluster adds is passed in here too: the metadata store (`Host.metadata_st
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.controller.controller import Controller
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from moldau.peers.broker_peers import BrokerPeers
     from moldau.peers.round_trip import RoundTrips
     from moldau.replication.following.replica_fetcher import ReplicaFetcher
+    from moldau.security.audit import AuditTrail, Sink
     from moldau.security.authorizer import Authorizer
     from moldau.security.login.logins import Logins
     from moldau.server.listener_tls import ListenerTls
@@ -79,7 +80,7 @@ log = logging.getLogger("moldau.node")
 _COORDINATORS_DELAY_MS = 500
 _CLEANER_DELAY_MS = 1000
 _HEALTH_TOPIC_MS = 3_600_000
-_HEALTH_TOPIC_REPLICAS_MAX = 3
+_OWN_TOPIC_REPLICAS_MAX = 3
 _NODE_ID_LOOK_MS = 100
 
 
@@ -160,6 +161,8 @@ class Node:
         await self._take_addresses()
         load_all()
         await self._open_metadata()
+        self._elsewhere = []
+        self.audit = self._make_audit()
         self.authorizer = self._make_authorizer()
         await self._open_logs()
         await self._adopt_topics()
@@ -233,6 +236,43 @@ class Node:
         if self.in_cluster:
             await self._check_security_of_peers()
 
+    def _make_audit(self) -> "AuditTrail | None":
+        """Who is told of refusals and administrative changes; None: nobody."""
+        settings, host = self.static.broker, self.host
+        topic = settings.moldau_audit_topic
+        if not (settings.authorizer_class_name or topic):
+            return None
+        from moldau.security.audit import AuditTrail, LogSink
+
+        sink: Sink = LogSink()
+        if topic:
+            from moldau.peers.audit_topic import TopicSink
+
+            peers = LatePeers(lambda: self._make_peers("audit"))
+            self._elsewhere.append(peers)
+            sink = to_topic = TopicSink(
+                topic,
+                sink,
+                self.node_id,
+                lambda: self.metadata.image,
+                host,
+                peers,
+                lambda name: self._create_own_topic(name, 1, {}),
+                host.loop.create_task,
+            )
+            self._stops.append(("connection of the audit", peers.close))
+            self._stops.append(("audit topic", to_topic.stop))
+        trail = AuditTrail(
+            sink,
+            host.timers,
+            host.clock.now_ms,
+            node_id=self.node_id,
+            allowed_too=settings.moldau_audit_allowed_enable,
+            untold_topic=topic,
+        )
+        self._stops.append(("audit", trail.close))
+        return trail
+
     def _make_authorizer(self) -> "Authorizer | None":
         """Who may do what; None where no authorizer is set."""
         settings = self.static.broker
@@ -244,6 +284,7 @@ class Node:
         authorizer = Authorizer(
             super_users=parse_super_users(settings.super_users),
             allow_everyone=settings.allow_everyone_if_no_acl_found,
+            audit=self.audit,
             rights_changed=self.listeners.rights_changed,
         )
         authorizer.follow(EMPTY_IMAGE, self.metadata.image, ())
@@ -505,8 +546,9 @@ class Node:
         end_doubt = EndDoubt(self.host.clock.monotonic_ms, self.controller.confirm)
         self.replicas.end_doubt = end_doubt
         self._stops.append(("doubt about ends", end_doubt.stop))
-        self._elsewhere = [marker_peers, question_peers, markers, verifier]
-        for part in self._elsewhere:
+        parts: list[_FollowsImage] = [marker_peers, question_peers, markers, verifier]
+        self._elsewhere += parts
+        for part in parts:
             self._stops.append(("transactions of other brokers", part.close))
 
     def _make_groups(self) -> "GroupCoordinator":
@@ -598,6 +640,7 @@ class Node:
             slow_lane=self.slow_lane,
             side_worker=self.side_worker,
             authorizer=self.authorizer,
+            audit=self.audit,
         )
         self.broker.verifications = Verifications(self.broker)
         self.logins = self._make_logins()
@@ -643,11 +686,18 @@ class Node:
         trips.start()
 
     async def _create_health_topic(self, name: str, partition_count: int) -> str | None:
+        kept = {"retention.ms": str(_HEALTH_TOPIC_MS), "segment.ms": str(_HEALTH_TOPIC_MS)}
+        return await self._create_own_topic(name, partition_count, kept)
+
+    async def _create_own_topic(
+        self, name: str, partition_count: int, configs: Mapping[str, str]
+    ) -> str | None:
+        """Create a topic of the broker's own; None, or why it could not be."""
         from moldau.controller.topics import NewTopic
 
-        replicas = min(partition_count, _HEALTH_TOPIC_REPLICAS_MAX)
-        kept = {"retention.ms": str(_HEALTH_TOPIC_MS), "segment.ms": str(_HEALTH_TOPIC_MS)}
-        new = NewTopic(name, partition_count, replicas, configs=kept)
+        live = sum(not each.fenced for each in self.metadata.image.brokers.values())
+        replicas = min(max(live, 1), _OWN_TOPIC_REPLICAS_MAX)
+        new = NewTopic(name, partition_count, replicas, configs=dict(configs))
         (result,) = await self.controller.create_topics([new])
         code = result.outcome.error_code
         if not result.outcome.failed or code is ErrorCode.TOPIC_ALREADY_EXISTS:

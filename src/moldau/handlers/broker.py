@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from moldau.replication.manager import ReplicaManager
     from moldau.replication.markers import LocalMarkers
     from moldau.replication.producer_ids import ProducerIds
+    from moldau.security.audit import AuditTrail
     from moldau.security.authorizer import Authorizer
 
 
@@ -67,6 +68,7 @@ class Broker:
     allowance: Allowance = field(default_factory=Allowance)
     response_room: ResponseRoom = field(default_factory=ResponseRoom)
     authorizer: "Authorizer | None" = None  # None: everybody may do everything, and nothing is asked
+    audit: "AuditTrail | None" = None  # None: nobody is told who changed what
     slow_lane: SlowLane = field(default_factory=SlowLane)  # one a broker: large requests share its slices
 
     @property

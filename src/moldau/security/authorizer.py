@@ -41,6 +41,8 @@ class Client(Protocol):
 
     principal: str
     client_host: str
+    client_id: str
+    listener: str
     decisions: Decisions | None
 
 

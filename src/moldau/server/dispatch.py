@@ -129,6 +129,7 @@ class Dispatch:
         self._times = broker.request_times
         self._now_us = broker.request_times.now_us
         self._allowance = broker.allowance
+        self._audited: dict[int, Handler] = {} if broker.audit is None else _audited()
 
     def connected(self, connection: Connection) -> Dispatcher:
         """This serves a new connection; where the listener has SASL, after the client has logged in."""
@@ -192,7 +193,7 @@ class Dispatch:
         except MalformedMessage as error:
             raise asked.malformed(error) from error
         try:
-            handler = entry.handler
+            handler = self._audited.get(entry.api_key, entry.handler)
             assert handler is not None
             answer = handler(self._broker, asked.context, request)
             if type(answer) is GeneratorType:
@@ -273,7 +274,7 @@ class Dispatch:
                 request = await slices.run(steps, asked.is_wanted)
             except MalformedMessage as error:
                 raise asked.malformed(error) from error
-            serve = handler or entry.handler
+            serve = handler or self._audited.get(entry.api_key, entry.handler)
             assert serve is not None
             answer = serve(self._broker, asked.context, request)
             if type(answer) is GeneratorType:
@@ -349,3 +350,15 @@ class Dispatch:
     def other_protocol(self, connection: Connection, first_bytes: bytes) -> None:
         """Bytes that are not a Kafka frame: answer HTTP or TLS in kind, and close."""
         connection.listener.other_protocol(connection, first_bytes)
+
+
+def _audited() -> dict[int, Handler]:
+    """The handlers of requests that change the cluster, which tell the audit of them."""
+    from moldau.handlers.administrative import CHANGES, audited
+
+    handlers = {}
+    for api_key in CHANGES:
+        entry = TABLE[api_key]
+        assert entry.handler is not None
+        handlers[api_key] = audited(entry.handler, api_key, entry.name)
+    return handlers

@@ -112,6 +112,14 @@ class SecuritySettings(SettingsObject):
     allow_everyone_if_no_acl_found: bool = boolean(
         False, "Whether a resource without ACLs is open to everyone."
     )
+    moldau_audit_allowed_enable: bool = boolean(
+        False, "Whether the audit is told of operations that were allowed, too."
+    )
+    moldau_audit_topic: str = text(
+        "",
+        "The topic to which audit events (refused operations, administrative changes) are written as JSON; "
+        "empty: the log moldau.audit, where an authorizer is set.",
+    )
     delegation_token_secret_key: str | None = text(
         None, "The secret that signs delegation tokens.", kind=Kind.PASSWORD
     )
