@@ -42,7 +42,7 @@ def test_a_broker_that_is_gone_is_in_the_table() -> None:
 
 def test_without_a_health_page_the_metadata_is_all_there_is() -> None:
     rows = [(row["id"], row["state"], row["leaders"]) for row in members(cluster(), None)]
-    assert rows == [(1, "live", 2), (3, "live", 1)]
+    assert rows == [(1, "live", 2), (2, "gone", 0), (3, "live", 1)], "who has replicas is named"
 
 
 def test_the_metadata_store_and_what_is_moved(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """The brokers of the cluster for `moldau status`: their state and share, and the metadata store.
 
-Counts are those of the cluster's metadata. What that leaves out (brokers that are gone, since when) comes
-from the health page, if there is one.
+Counts are those of the cluster's metadata. It names brokers that are gone only as holders of replicas; since
+when comes from the health page, if there is one.
 """
 
 from __future__ import annotations
@@ -32,17 +32,20 @@ def count_share(cluster: Cluster, partition: Any) -> None:
 
 
 def members(cluster: Cluster, health: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """A row for each broker that lives, or that the health page knows."""
+    """A row for each broker that lives, that has replicas, or that the health page knows."""
     told = {each.get("id"): each for each in (health or {}).get("members", ())}
     rows = {row["id"]: row for row in cluster.brokers}
-    for node_id, each in told.items():
-        away = {"id": node_id, "address": "", "rack": each.get("rack"), "controller": False}
+    gone = cluster.replicas.keys() - rows.keys()
+    for node_id in (*told, *gone):
+        rack = told.get(node_id, {}).get("rack")
+        away = {"id": node_id, "address": "", "rack": rack, "controller": False}
         rows.setdefault(node_id, away)
     shown = []
     for node_id in sorted(rows):
         each = told.get(node_id, {})
         since = each.get("since")
-        state = f"{each.get('state', 'live')} since {since}" if since else each.get("state", "live")
+        word = each.get("state", "gone" if node_id in gone else "live")
+        state = f"{word} since {since}" if since else word
         share = {"leaders": cluster.leaders[node_id], "replicas": cluster.replicas[node_id]}
         shown.append({**rows[node_id], "state": state, **share})
     return shown
