@@ -580,6 +580,28 @@ class Node:
 
     # Metadata
 
+    def _follow_quotas(self, image: Image) -> None:
+        """The clients' quotas are those of the image; nothing is made before there is one."""
+        quotas = self.broker.quotas
+        if quotas is None:
+            if not image.quotas:
+                return
+            from moldau.security.quotas.limits import ClientQuotas
+            from moldau.security.quotas.rate import Windows
+
+            static, host = self.static.broker, self.host
+            quotas = self.broker.quotas = ClientQuotas(
+                host.clock.monotonic_ms,
+                host.seconds,
+                Windows(static.quota_window_num, static.quota_window_size_seconds * 1_000),
+                Windows(
+                    static.controller_quota_window_num, static.controller_quota_window_size_seconds * 1_000
+                ),
+            )
+            self._show_parts()
+        quotas.follow(image)
+        self.listeners.quotas_changed(quotas)
+
     def _apply(self, old: Image, new: Image, changes: Sequence[Change]) -> asyncio.Future[None] | None:
         """Apply new metadata: first settings, then partitions, then coordinators, which depend on them."""
         if old.configs is not new.configs:
@@ -587,6 +609,8 @@ class Node:
             self.broker.settings = self._settings
             self.logs.settings = self._settings
             self.listeners.change_limits(self._settings)
+        if old.quotas is not new.quotas:
+            self._follow_quotas(new)
         self.peers.follow(new)
         self.fetcher.follow(new)
         self.coordinators.resign(new)  # at once; what they have begun to lead waits for its partition
@@ -644,6 +668,7 @@ class Node:
         )
         self.broker.verifications = Verifications(self.broker)
         self.logins = self._make_logins()
+        self._follow_quotas(self.metadata.image)
         self._stops.append(("listeners", self._close_listeners))
         found_at = endpoints(self.listeners.all, self.static.broker, host.network.name)
         await self.controller.register(

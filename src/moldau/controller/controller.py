@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from moldau.controller.adoption import FoundTopic, adopt_topics
 from moldau.controller.brokers import raise_level, unregister_broker
 from moldau.controller.configs import AlterResource, alter_configs
-from moldau.controller.decision import Decision, Outcome, Steps
+from moldau.controller.decision import Decision, MutationLimit, Outcome, Steps
 from moldau.controller.delegation_tokens import (
     CreatedToken,
     NewToken,
@@ -67,6 +67,7 @@ from moldau.security.tokens.signing import TokenSigner
 
 if TYPE_CHECKING:
     from moldau.controller.acls import Deleted
+    from moldau.controller.quotas import AlterQuotas
     from moldau.controller.scram_users import ScramAlteration
     from moldau.controller.shutdown import ControlledShutdown
     from moldau.metadata.acls import Acl
@@ -280,19 +281,27 @@ class Controller:
         return await self._decide(decide, failed, validate_only=validate_only, newest=self.in_cluster)
 
     async def create_topics(
-        self, asked: Sequence[NewTopic], *, validate_only: bool = False
+        self,
+        asked: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        limit: MutationLimit | None = None,
     ) -> list[TopicResult]:
-        """Create topics; a result for each name, in the order asked."""
+        """Create topics; a result for each name, in the order asked. `limit`: the client's quota."""
         return await self._decide_for_user(
-            lambda image: create_topics(image, asked, self.settings, self._random),
+            lambda image: create_topics(
+                image, asked, self.settings, self._random, None if validate_only else limit
+            ),
             lambda failure: [TopicResult(name, failure) for name in dict.fromkeys(t.name for t in asked)],
             validate_only=validate_only,
         )
 
-    async def auto_create_topics(self, names: Sequence[str]) -> list[TopicResult]:
+    async def auto_create_topics(
+        self, names: Sequence[str], limit: MutationLimit | None = None
+    ) -> list[TopicResult]:
         """Create missing topics with default counts; internal ones by their own settings."""
         results = await self._decide(
-            lambda image: self._auto_create(image, names),
+            lambda image: self._auto_create(image, names, limit),
             lambda failure: [TopicResult(name, failure) for name in names],
         )
         for result in results:
@@ -313,29 +322,37 @@ class Controller:
             kind = "transactions" if name == TRANSACTION_STATE_TOPIC else "consumer groups"
             log.error("%s cannot be created, so %s do not work: %s", name, kind, cause)
 
-    def _auto_create(self, image: Image, names: Sequence[str]) -> Steps[list[TopicResult]]:
+    def _auto_create(
+        self, image: Image, names: Sequence[str], limit: MutationLimit | None
+    ) -> Steps[list[TopicResult]]:
         settings = self.settings
         asked = []
         for name in names:
             asked.append(auto_topic(image, name, settings, in_cluster=self.in_cluster))
             yield
-        return (yield from create_topics(image, asked, settings, self._random))
+        return (yield from create_topics(image, asked, settings, self._random, limit))
 
-    async def delete_topics(self, asked: Sequence[tuple[str | None, bytes]]) -> list[DeletedTopic]:
+    async def delete_topics(
+        self, asked: Sequence[tuple[str | None, bytes]], limit: MutationLimit | None = None
+    ) -> list[DeletedTopic]:
         """Delete topics, each by name or (name None) by id."""
         return await self._decide_for_user(
-            lambda image: delete_topics(image, asked, enabled=self.settings.delete_topic_enable),
+            lambda image: delete_topics(image, asked, enabled=self.settings.delete_topic_enable, limit=limit),
             lambda failure: [
                 DeletedTopic(name, topic_id, failure) for name, topic_id in dict.fromkeys(asked)
             ],
         )
 
     async def create_partitions(
-        self, asked: Sequence[MorePartitions], *, validate_only: bool = False
+        self,
+        asked: Sequence[MorePartitions],
+        *,
+        validate_only: bool = False,
+        limit: MutationLimit | None = None,
     ) -> list[tuple[str, Outcome]]:
         """Add partitions to topics."""
         return await self._decide_for_user(
-            lambda image: create_partitions(image, asked, self._random),
+            lambda image: create_partitions(image, asked, self._random, None if validate_only else limit),
             lambda failure: [(name, failure) for name in dict.fromkeys(more.topic for more in asked)],
             validate_only=validate_only,
         )
@@ -357,6 +374,18 @@ class Controller:
         return await self._decide_for_user(
             lambda image: alter_scram_users(image, asked, self._random),
             lambda failure: [(user, failure) for user in dict.fromkeys(one.user for one in asked)],
+        )
+
+    async def alter_quotas(
+        self, asked: "Sequence[AlterQuotas]", *, validate_only: bool = False
+    ) -> "list[tuple[AlterQuotas, Outcome]]":
+        """Change quotas of clients; one result for each entity."""
+        from moldau.controller.quotas import alter_quotas
+
+        return await self._decide_for_user(
+            lambda image: alter_quotas(image, asked),
+            lambda failure: [(one, failure) for one in asked],
+            validate_only=validate_only,
         )
 
     def _alter_configs(

@@ -5,7 +5,7 @@ the event loop; `decided` runs all steps at once.
 """
 
 from collections.abc import Generator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from moldau.core.slow_lane import all_steps
 from moldau.metadata.changes import Change
@@ -48,6 +48,20 @@ class Decision(NamedTuple, Generic[R]):
     changes: Sequence[Change]
     answer: R
     earlier: Sequence[Sequence[Change]] = ()
+
+
+class MutationLimit(Protocol):
+    """The quota on changes of metadata of whoever asks (KIP-599)."""
+
+    def allows(self, topic: str, partition_count: int) -> bool:
+        """Whether this change is within the quota; it is charged if so, once for each topic however often the
+        decision is made."""
+
+
+def check_mutation(limit: MutationLimit | None, topic: str, partition_count: int) -> None:
+    """Refusal when the client has made too many changes of metadata."""
+    if limit is not None and not limit.allows(topic, partition_count):
+        raise Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
 
 
 Steps = Generator[None, None, Decision[R]]

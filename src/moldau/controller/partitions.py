@@ -17,9 +17,11 @@ from moldau.controller.decision import (
     RECORDS_MAX,
     TOO_LARGE,
     Decision,
+    MutationLimit,
     Outcome,
     Refusal,
     Steps,
+    check_mutation,
 )
 from moldau.controller.in_sync import with_in_sync
 from moldau.controller.membership import RulesOf, default_rules
@@ -41,9 +43,12 @@ class MorePartitions(NamedTuple):
 
 
 def create_partitions(
-    image: Image, asked: Sequence[MorePartitions], source: random.Random
+    image: Image,
+    asked: Sequence[MorePartitions],
+    source: random.Random,
+    limit: MutationLimit | None = None,
 ) -> Steps[list[tuple[str, Outcome]]]:
-    """Decide on further partitions."""
+    """Decide on further partitions. `limit`: the client's quota."""
     counts = Counter(more.topic for more in asked)
     changes: list[Change] = []
     results: dict[str, Outcome] = {}
@@ -54,6 +59,8 @@ def create_partitions(
             if counts[more.topic] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             added = yield from _add(image, more, source, RECORDS_MAX - records)
+            if added is not None:
+                check_mutation(limit, more.topic, len(added.partitions))
         except Refusal as refusal:
             results[more.topic] = refusal.outcome
         else:

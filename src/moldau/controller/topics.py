@@ -13,9 +13,11 @@ from moldau.controller.decision import (
     RECORDS_MAX,
     TOO_LARGE,
     Decision,
+    MutationLimit,
     Outcome,
     Refusal,
     Steps,
+    check_mutation,
 )
 from moldau.controller.names import METADATA_TOPIC, CollisionIndex, check_name
 from moldau.controller.placement import Placing, place
@@ -52,9 +54,14 @@ class TopicResult(NamedTuple):
 
 
 def create_topics(
-    image: Image, asked: Sequence[NewTopic], settings: BrokerSettings, source: random.Random
+    image: Image,
+    asked: Sequence[NewTopic],
+    settings: BrokerSettings,
+    source: random.Random,
+    limit: MutationLimit | None = None,
 ) -> Steps[list[TopicResult]]:
-    """Decide on new topics. `settings`: the effective ones of the broker, for the defaults."""
+    """Decide on new topics. `settings`: the effective ones of the broker, for the defaults. `limit`: the
+    client's quota."""
     if sum(_wanted_partitions(topic, settings) for topic in asked) > RECORDS_MAX:
         outcome = Outcome(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         return _refused(asked, outcome)
@@ -71,6 +78,7 @@ def create_topics(
             continue
         try:
             created, configs = yield from _create(image, topic, settings, source, collisions)
+            check_mutation(limit, topic.name, len(created.partitions))
         except Refusal as refusal:
             results[topic.name] = TopicResult(topic.name, refusal.outcome)
             continue
@@ -186,9 +194,14 @@ class DeletedTopic(NamedTuple):
 
 
 def delete_topics(
-    image: Image, asked: Sequence[tuple[str | None, bytes]], *, enabled: bool
+    image: Image,
+    asked: Sequence[tuple[str | None, bytes]],
+    *,
+    enabled: bool,
+    limit: MutationLimit | None = None,
 ) -> Steps[list[DeletedTopic]]:
-    """Decide on deletions, each given by name or (name None) by id. `enabled`: delete.topic.enable."""
+    """Decide on deletions, each given by name or (name None) by id. `enabled`: delete.topic.enable. `limit`:
+    the client's quota."""
     counts = Counter(asked)
     changes: list[Change] = []
     results: list[DeletedTopic] = []
@@ -207,6 +220,7 @@ def delete_topics(
                     ErrorCode.INVALID_REQUEST,
                     "The provided topic name maps to an ID that was already supplied.",
                 )
+            check_mutation(limit, found, len(image.topics[found].partitions))
         except Refusal as refusal:
             results.append(DeletedTopic(name, topic_id, refusal.outcome))
             continue

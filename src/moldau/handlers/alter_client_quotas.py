@@ -1,59 +1,77 @@
-"""AlterClientQuotas, versions 0-1: set or remove quotas of users, client ids and addresses.
+"""AlterClientQuotas, versions 0-1: set or remove quotas of users, client ids and addresses (KIP-546).
 
     v1  flexible
-This version enforces no quotas, so none can be set: UNSUPPORTED_VERSION with a message, not a success without
-effect. Removing a quota that does not exist succeeds, as in Kafka.
+Each entity is changed as a whole, or not at all. The client must have AlterConfigs on the cluster. Not here:
+which quotas there are, and what they may be (controller/quotas.py).
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING
 
+from moldau.controller.decision import RECORDS_MAX, TOO_LARGE, Outcome
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.describe_client_quotas import CLIENT_ID, IP, USER
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
+    EntityData,
     EntryData,
     ResponseEntryData,
 )
+from moldau.security.operations import Operation
 
-RATES = frozenset(
-    {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
-)
-ENTITY_PARTS_MAX = 2  # a user with a client id
-CONNECTION_RATES = frozenset({"connection_creation_rate"})
+if TYPE_CHECKING:
+    from moldau.controller.quotas import AlterQuotas
+
+_PARTS_MAX = 4  # an entity of more parts is refused whatever they are
 
 
 @handles(AlterClientQuotasRequest)
-def alter_client_quotas(
+async def alter_client_quotas(
     broker: Broker, context: RequestContext, request: AlterClientQuotasRequest
-) -> Generator[None, None, AlterClientQuotasResponse]:
-    rows = []
-    for entry in request.entries:
-        code, message = yield from _outcome(entry)
-        rows.append(ResponseEntryData(error_code=code, error_message=message, entity=entry.entity))
+) -> AlterClientQuotasResponse:
+    slices = broker.slow_lane.slices()
+    rows: list[ResponseEntryData] = []
+    refused, asked = None, None
+    if may_on_cluster(broker, context.session, Operation.ALTER_CONFIGS):
+        asked = await slices.run(_asked(request.entries))
+    else:
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        refused = Outcome(code, code.message)
+    if asked is None:
+        async for entry in slices.each(request.entries):
+            rows.append(_told(entry.entity[:_PARTS_MAX], refused or TOO_LARGE))
+        return AlterClientQuotasResponse(entries=rows)
+    results = await broker.controller.alter_quotas(asked, validate_only=request.validate_only)
+    async for one, outcome in slices.each(results):
+        entity = [EntityData(entity_type=kind, entity_name=name) for kind, name in one.entity]
+        rows.append(_told(entity, outcome))
     return AlterClientQuotasResponse(entries=rows)
 
 
-def _outcome(entry: EntryData) -> Generator[None, None, tuple[int, str | None]]:
-    yield
-    types = [one.entity_type for one in entry.entity[: ENTITY_PARTS_MAX + 1]]
-    if not types:
-        return ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity"
-    for entity_type in types:
-        if entity_type not in (USER, CLIENT_ID, IP):
-            return ErrorCode.INVALID_REQUEST, f"Unhandled client quota entity type: {entity_type}"
-    if len(set(types)) < len(types) or (IP in types and len(types) > 1):
-        return ErrorCode.INVALID_REQUEST, f"Invalid client quota entity: {', '.join(types)}"
-    keys = CONNECTION_RATES if IP in types else RATES
-    sets = False
-    for op in entry.ops:
+def _asked(entries: Sequence[EntryData]) -> Generator[None, None, "list[AlterQuotas] | None"]:
+    """What is asked for; None if it is more than one request may change."""
+    from moldau.controller.quotas import AlterQuotas
+
+    asked = []
+    count = 0
+    for entry in entries:
         yield
-        if op.key not in keys:
-            return ErrorCode.INVALID_REQUEST, f"Invalid configuration key {op.key}"
-        sets = sets or not op.remove
-    if sets:
-        message = "This version of Moldau slows down no client: quotas cannot be set."
-        return ErrorCode.UNSUPPORTED_VERSION, message
-    return ErrorCode.NONE, None
+        count += max(1, len(entry.ops))
+        if count > RECORDS_MAX:
+            return None
+        asked.append(
+            AlterQuotas(
+                tuple([(part.entity_type, part.entity_name) for part in entry.entity[:_PARTS_MAX]]),
+                tuple([(op.key, None if op.remove else op.value) for op in entry.ops]),
+            )
+        )
+    return asked
+
+
+def _told(entity: Sequence[EntityData], outcome: Outcome) -> ResponseEntryData:
+    return ResponseEntryData(
+        error_code=outcome.error_code, error_message=outcome.message, entity=list(entity)
+    )

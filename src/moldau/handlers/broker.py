@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from moldau.replication.producer_ids import ProducerIds
     from moldau.security.audit import AuditTrail
     from moldau.security.authorizer import Authorizer
+    from moldau.security.quotas.limits import ClientQuotas
 
 
 @dataclass(slots=True)
@@ -69,6 +70,7 @@ class Broker:
     response_room: ResponseRoom = field(default_factory=ResponseRoom)
     authorizer: "Authorizer | None" = None  # None: everybody may do everything, and nothing is asked
     audit: "AuditTrail | None" = None  # None: nobody is told who changed what
+    quotas: "ClientQuotas | None" = None  # None: there was never one
     slow_lane: SlowLane = field(default_factory=SlowLane)  # one a broker: large requests share its slices
 
     @property

@@ -1,11 +1,14 @@
 """CreatePartitions, versions 0-3: give topics more partitions.
 
-The client must have Alter on each topic. Not here: quotas on mutations (v3), timeout_ms (the response leaves
-when the partitions exist).
+    v3  a topic beyond the client's quota is refused (KIP-599); older versions wait afterwards
+
+The client must have Alter on each topic. Not here: timeout_ms (the response leaves when the partitions
+exist).
 """
 
 from moldau.controller.partitions import MorePartitions
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.mutation_quota import mutation_delay_ms, mutations_of
 from moldau.handlers.registry import handles
 from moldau.handlers.rights import apart
 from moldau.protocol.errors import ErrorCode
@@ -34,15 +37,16 @@ async def create_partitions(
             lambda topic: topic.name,
         )
         topics, refused = await broker.slow_lane.slices().run(steps)
+    limit = mutations_of(context, strict_from=3)
     results = await broker.controller.create_partitions(
-        [_wanted(topic) for topic in topics], validate_only=request.validate_only
+        [_wanted(topic) for topic in topics], validate_only=request.validate_only, limit=limit
     )
     rows = [
         CreatePartitionsTopicResult(name=name, error_code=outcome.error_code, error_message=outcome.message)
         for name, outcome in results
     ]
     rows += [_refused(name) for name in dict.fromkeys(topic.name for topic in refused)]
-    return CreatePartitionsResponse(results=rows)
+    return CreatePartitionsResponse(throttle_time_ms=mutation_delay_ms(limit), results=rows)
 
 
 def _refused(name: str) -> CreatePartitionsTopicResult:

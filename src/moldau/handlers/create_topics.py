@@ -2,16 +2,17 @@
 
     v4  -1 stands for the broker's default counts
     v5  counts and settings in the response        v7  the topic id
+    v6  a topic beyond the client's quota is refused (KIP-599); older versions wait afterwards
 
 The client must have Create on the cluster, or on each topic. Without DescribeConfigs on the topic, counts and
-settings are left out. Not here: quotas on mutations (v6), timeout_ms (the response leaves when the topics
-exist).
+settings are left out. Not here: timeout_ms (the response leaves when the topics exist).
 """
 
 from collections.abc import Mapping
 
 from moldau.controller.topics import NewTopic, TopicResult
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.mutation_quota import mutation_delay_ms, mutations_of
 from moldau.handlers.registry import handles
 from moldau.handlers.rights import apart, may, may_on_cluster
 from moldau.metadata.describe import describe_topic_configs
@@ -36,12 +37,15 @@ async def create_topics(
         steps = apart(broker, session, Operation.CREATE, ResourceType.TOPIC, topics, lambda topic: topic.name)
         topics, refused = await broker.slow_lane.slices().run(steps)
     results = []
+    limit = mutations_of(context, strict_from=6)
     if topics or not refused:
         results = await broker.controller.create_topics(
-            [_wanted(topic) for topic in topics], validate_only=request.validate_only
+            [_wanted(topic) for topic in topics], validate_only=request.validate_only, limit=limit
         )
     described = _Configs(broker) if context.api_version >= 5 else None
-    answer = CreateTopicsResponse(topics=[_told(result, described) for result in results])
+    answer = CreateTopicsResponse(
+        throttle_time_ms=mutation_delay_ms(limit), topics=[_told(result, described) for result in results]
+    )
     if described is not None and broker.authorizer is not None:
         for row in answer.topics:
             _hide_configs(broker, context, row)

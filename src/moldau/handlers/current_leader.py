@@ -118,11 +118,15 @@ def tells_leaders(version: int, rows: Iterable[PartitionAnswer]) -> bool:
 
 
 def encode_produce_response(
-    broker: Broker, listener: str, version: int, topics: Iterable[tuple[bytes, Iterable[PartitionAnswer]]]
+    broker: Broker,
+    listener: str,
+    version: int,
+    topics: Iterable[tuple[bytes, Iterable[PartitionAnswer]]],
+    throttle_time_ms: int = 0,
 ) -> bytes:
     """The body of a Produce response with refused rows; topics are keyed as the request keyed them."""
     leaders = ProduceLeaders(broker, listener, version)
-    response = produce_messages.ProduceResponse()
+    response = produce_messages.ProduceResponse(throttle_time_ms=throttle_time_ms)
     for key, rows in topics:
         answered = produce_messages.TopicProduceResponse(
             partition_responses=[leaders.produced(key, row) for row in rows]

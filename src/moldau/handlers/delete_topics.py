@@ -1,15 +1,16 @@
 """DeleteTopics, versions 1-6: delete topics, by name or (v6) by id.
 
-    v5  error messages        v6  topics by id
+    v5  error messages; a topic beyond the client's quota is refused (KIP-599)        v6  topics by id
 
 The client must have Delete on the cluster, or on each topic. Of a topic that it may not describe it does not
-learn whether it exists, nor the name of an id. Not here: quotas on mutations (v5).
+learn whether it exists, nor the name of an id.
 """
 
 from collections import Counter
 
 from moldau.core.ids import ZERO_UUID
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.mutation_quota import mutation_delay_ms, mutations_of
 from moldau.handlers.registry import handles
 from moldau.handlers.rights import may, may_on_cluster
 from moldau.protocol.errors import ErrorCode
@@ -30,6 +31,7 @@ async def delete_topics(
         asked = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         asked = [(name, ZERO_UUID) for name in request.topic_names]
+    limit = mutations_of(context, strict_from=5)
     responses = []
     if not may_on_cluster(broker, context.session, Operation.DELETE, quiet=True):
         permitted = []
@@ -42,7 +44,7 @@ async def delete_topics(
             else:
                 responses.append(refused)
         asked = permitted
-    for deleted in await broker.controller.delete_topics(asked):
+    for deleted in await broker.controller.delete_topics(asked, limit):
         error_code, message = deleted.outcome
         if error_code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < 3:
             error_code = ErrorCode.INVALID_REQUEST
@@ -51,7 +53,7 @@ async def delete_topics(
                 name=deleted.name, topic_id=deleted.topic_id, error_code=error_code, error_message=message
             )
         )
-    return DeleteTopicsResponse(responses=responses)
+    return DeleteTopicsResponse(throttle_time_ms=mutation_delay_ms(limit), responses=responses)
 
 
 def _refusal(

@@ -1,54 +1,58 @@
 """DescribeClientQuotas, versions 0-1: the quotas of users, client ids and addresses that a filter matches.
 
     v1  flexible
-There are none: this version has no quotas (alter_client_quotas.py). Filters are checked, so that a wrong one
-does not look like an empty result.
+The client must have DescribeConfigs on the cluster. Not here: what a filter matches
+(security/quotas/filters.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.rights import may_on_cluster
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.describe_client_quotas import (
-    ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
 )
-
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
-EXACT = 0
-_MATCH_TYPES = range(3)  # this name, the default, any name
+from moldau.security.operations import Operation
 
 
 @handles(DescribeClientQuotasRequest)
 def describe_client_quotas(
     broker: Broker, context: RequestContext, request: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse:
-    refused = _refusal(request.components)
-    if refused is not None:
-        code, message = refused
-        return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
-    return DescribeClientQuotasResponse()
+) -> Generator[None, None, DescribeClientQuotasResponse]:
+    if not may_on_cluster(broker, context.session, Operation.DESCRIBE_CONFIGS):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return _refused(code, code.message)
+    from moldau.security.quotas.filters import BadFilter, Component, UnknownType, component, matching
+
+    components: dict[str, Component] = {}
+    try:
+        for asked in request.components:
+            yield
+            kind = asked.entity_type
+            components[kind] = component(components, kind, asked.match_type, asked.match)
+    except BadFilter as error:
+        return _refused(ErrorCode.INVALID_REQUEST, str(error))
+    except UnknownType as error:
+        return _refused(ErrorCode.UNSUPPORTED_VERSION, str(error))
+    entries = []
+    for found in matching(broker.metadata.image.quotas, components, strict=request.strict):
+        yield
+        if found is not None:
+            entity, values = found
+            entries.append(
+                EntryData(
+                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                    values=[ValueData(key=key, value=value) for key, value in values.items()],
+                )
+            )
+    return DescribeClientQuotasResponse(error_message=None, entries=entries)
 
 
-def _refusal(components: Sequence[ComponentData]) -> tuple[int, str] | None:
-    types: set[str] = set()
-    for component in components:
-        entity_type = component.entity_type
-        if not entity_type:
-            return ErrorCode.INVALID_REQUEST, "Invalid empty entity type."
-        if entity_type in types:
-            message = f"Entity type {entity_type} cannot appear more than once in the filter."
-            return ErrorCode.INVALID_REQUEST, message
-        types.add(entity_type)
-        if component.match_type not in _MATCH_TYPES:
-            return ErrorCode.INVALID_REQUEST, f"Unknown match type {component.match_type}"
-        if (component.match_type == EXACT) != (component.match is not None):
-            message = f"A match type of {component.match_type} does not go with the name {component.match!r}."
-            return ErrorCode.INVALID_REQUEST, message
-        if entity_type not in (USER, CLIENT_ID, IP):
-            return ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {entity_type}"
-    if IP in types and len(types) > 1:
-        return ErrorCode.INVALID_REQUEST, "A filter for ip cannot be combined with one for user or client-id."
-    return None
+def _refused(error_code: ErrorCode, message: str) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(error_code=error_code, error_message=message, entries=None)

@@ -58,6 +58,9 @@ class Exchange(Protocol):
     def slot_filled(self) -> None:
         """A slot of this connection has its answer."""
 
+    def mute(self, duration_ms: float) -> None:
+        """Handle no further requests for so long; answers still leave (KIP-219)."""
+
     def close(self) -> None:
         """End the connection."""
 

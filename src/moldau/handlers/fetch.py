@@ -23,6 +23,7 @@ names as leader (current_leader.py).
 """
 
 from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING
 
 from moldau.core.timers import TimerHandle
 from moldau.handlers.broker import Broker, RequestContext
@@ -48,6 +49,9 @@ from moldau.replication.partition import CONSUMER, Partition
 from moldau.replication.waiters import UNKNOWN_BYTES
 from moldau.security.operations import Operation, ResourceType
 
+if TYPE_CHECKING:
+    from moldau.security.quotas.limits import ClientLimits
+
 TARGETS_AT_ONCE = 256
 """More partitions than these are read in slices (fetch_many.py)."""
 _FLEXIBLE_FROM = 12
@@ -68,8 +72,10 @@ class OneFetch:
         "broker",
         "broker_epoch",
         "correlation_id",
+        "exchange",
         "incremental",
         "leaders",
+        "limits",
         "listener",
         "lookup",
         "max_bytes",
@@ -127,6 +133,19 @@ class OneFetch:
             None  # replicas that consumers should rather ask
         )
         self.missing_bytes = 0
+        self.exchange: Exchange | None = None
+        self.limits: ClientLimits | None = None
+
+    def limit(self, limits: "ClientLimits", exchange: Exchange | None) -> None:
+        """Serve it within its client's quotas. A follower has none."""
+        if self.replica_id >= 0:
+            limits.drop()
+            return
+        self.exchange, self.limits = exchange, limits
+        bytes_max = limits.fetch_bytes_max()
+        if bytes_max is not None:
+            self.max_bytes = min(self.max_bytes, bytes_max)
+            self.min_bytes = min(self.min_bytes, self.max_bytes)
 
     def is_follower(self) -> bool:
         """Whether a broker asks, which has the right to what only brokers get."""
@@ -250,17 +269,45 @@ class OneFetch:
 
     def frame(self, rows: list[tuple[FetchTarget, FetchedPartition]]) -> AnswerFrame:
         """The answer; an incremental one leaves out what the client already knows."""
+        delay_ms = 0
+        if self.limits is not None:
+            delay_ms, gives = self.delay_ms(rows)
+            if not gives:
+                return self.empty_frame(delay_ms)
         topics: list[tuple[bytes, list[FetchedPartition]]] = []
         self.choose(rows, topics)
         parts = encode_fetch_response(
             self.version,
             topics,
             session_id=self.session_id,
+            throttle_time_ms=delay_ms,
             tagged=self.tagged,
             preferred=self.preferred,
             last_fields=self.last_fields(),
         )
         return self.framed(parts)
+
+    def delay_ms(self, rows: list[tuple[FetchTarget, FetchedPartition]]) -> tuple[int, bool]:
+        """How long the client must wait if it gets these rows, and whether it gets them all the same; the
+        connection is muted."""
+        limits = self.limits
+        if limits is None:
+            return 0, True
+        delay_ms, gives = limits.fetch_delay_ms(sum([len(row[6]) for _, row in rows]))
+        if delay_ms and self.exchange is not None:
+            self.exchange.mute(delay_ms)
+        elif delay_ms:
+            limits.owe(delay_ms)
+        return delay_ms, gives
+
+    def empty_frame(self, delay_ms: int) -> AnswerFrame:
+        """The answer of a client that must wait (KIP-219): nothing was told, so a new session is none."""
+        session_id = self.session_id
+        if session_id and not self.incremental:
+            self.broker.fetch_sessions.close(session_id, self.session.principal)
+            session_id = 0
+        parts = encode_fetch_response(self.version, (), session_id=session_id, throttle_time_ms=delay_ms)
+        return frame_answer_parts(self.correlation_id, self.version >= _FLEXIBLE_FROM, parts)
 
     def last_fields(self) -> bytes:
         """The response's own tagged fields: where the leaders that its rows name are reached."""
@@ -270,6 +317,8 @@ class OneFetch:
 
     def framed(self, parts: list[bytes | memoryview]) -> AnswerFrame:
         """The whole answer around its body."""
+        if self.limits is not None:
+            self.limits.fetched(sum(map(len, parts)))
         times = self.broker.request_times
         times.of(_FETCH).observe(times.now_us() - self.began_us)
         return frame_answer_parts(self.correlation_id, self.version >= _FLEXIBLE_FROM, parts)
@@ -349,6 +398,14 @@ class OneFetch:
         if self.missing_bytes <= 0 or not bytes_added:
             self.finish()
 
+    def _begin(self) -> None:
+        if self.limits is not None:
+            self.limits.begin()
+
+    def _end(self) -> None:
+        if self.limits is not None:
+            self.limits.end()
+
     def _look_again(self) -> None:
         """A transaction marker made an unknown number of bytes readable: read again, and go on waiting if
         they are too few.
@@ -356,20 +413,24 @@ class OneFetch:
         slot = self.slot
         if slot is None:
             return
+        self._begin()
         rows, total_bytes, failed = self.collect()
         if total_bytes >= self.min_bytes or failed:
             self.forget()
             slot.fill(self.frame(rows))
         else:
             self.missing_bytes = self.min_bytes - total_bytes
+        self._end()
 
     def finish(self) -> None:
         slot = self.slot
         if slot is None:
             return
         self.forget()
+        self._begin()
         rows, _, _ = self.collect()
         slot.fill(self.frame(rows))
+        self._end()
 
     def forget(self) -> None:
         """Stop waiting, without an answer."""
@@ -395,6 +456,8 @@ def fetch(
     body = decode_fetch(view, body_offset, version)
     _, max_wait_ms, _, _, _, session_id, session_epoch, topics, forgotten, _, _ = body
     request = OneFetch(broker, exchange.session, version, correlation_id, body)
+    if exchange.session.limits is not None:
+        request.limit(exchange.session.limits, exchange)
     error_code = _choose_targets(broker, request, session_id, session_epoch, topics, forgotten)
     if error_code:
         parts = encode_fetch_response(version, (), error_code=error_code)

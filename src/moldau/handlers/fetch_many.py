@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Generator, Iterable
 
+from moldau.core.measured import measured
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.exchange import AnswerFrame, Exchange, Slot
 from moldau.handlers.fetch import OneFetch
@@ -44,7 +45,11 @@ def serve_session(request: OneFetch, body: FetchBody, exchange: Exchange) -> Non
     """Answer a small request of a large session, whose targets are chosen."""
     many = ManyFetch(request.broker, request.session, request.version, request.correlation_id, body)
     many.targets, many.session_id, many.incremental = request.targets, request.session_id, request.incremental
-    task = asyncio.ensure_future(many.serve(body[1]))
+    work = many.serve(body[1])
+    if request.limits is not None:
+        many.limit(request.limits, exchange)
+        work = measured(work, request.limits)
+    task = asyncio.ensure_future(work)
 
     def lost() -> None:
         task.cancel()
@@ -82,6 +87,8 @@ async def serve_large(broker: Broker, context: RequestContext, request: FetchReq
         request.replica_state.replica_epoch if by_state else -1,
     )
     many = ManyFetch(broker, context.session, context.api_version, context.correlation_id, body)
+    if context.session.limits is not None:
+        many.limit(context.session.limits, None)
     slices = broker.slow_lane.slices()
     error_code = await slices.run(many.choose_targets(request, by_id))
     if error_code:
@@ -161,6 +168,9 @@ class ManyFetch(OneFetch):
                 await self.broker.slow_lane.slices().run(self._unwatch_all())
         finally:
             self.forget()
+        delay_ms, gives = self.delay_ms(rows)
+        if not gives:
+            return self.empty_frame(delay_ms)
         slices = self.broker.slow_lane.slices()
         topics: list[tuple[bytes, list[FetchedPartition]]] = []
         await slices.run(self._choose_all(rows, topics))
@@ -168,6 +178,7 @@ class ManyFetch(OneFetch):
             self.version,
             topics,
             session_id=self.session_id,
+            throttle_time_ms=delay_ms,
             tagged=self.tagged,
             preferred=self.preferred,
             last_fields=self.last_fields(),

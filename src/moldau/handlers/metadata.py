@@ -22,6 +22,7 @@ from moldau.core.ids import ZERO_UUID
 from moldau.core.slow_lane import all_steps
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.cluster_view import UNKNOWN_OPERATIONS, ClusterView
+from moldau.handlers.mutation_quota import mutation_delay_ms, mutations_of
 from moldau.handlers.registry import Reply, handles
 from moldau.handlers.rights import apart, authorized_operations, cluster_operations, may, may_on_cluster
 from moldau.metadata.image import INTERNAL_TOPICS, Image, TopicState
@@ -36,6 +37,9 @@ from moldau.protocol.messages.metadata import (
 )
 from moldau.security.operations import Operation, ResourceType
 
+_DELAY_FROM = 3
+_NEVER = 1 << 15
+
 
 class EncodedResponse:
     """A response that is encoded already."""
@@ -49,6 +53,12 @@ class EncodedResponse:
         """The bytes, which were made for the version of the request."""
         del version
         return self._body
+
+    def throttled(self, version: int, delay_ms: int) -> "EncodedResponse":
+        """The same for a client that must wait: the delay is its first field."""
+        if version < _DELAY_FROM:
+            return self
+        return EncodedResponse(delay_ms.to_bytes(4, "big") + self._body[4:])
 
 
 Response = MetadataResponse | EncodedResponse
@@ -155,9 +165,12 @@ async def _create_and_answer(
         steps = apart(broker, session, Operation.CREATE, ResourceType.TOPIC, missing, str)
         missing, refused = await slices.run(steps)
         errors = dict.fromkeys(refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    results = await broker.controller.auto_create_topics(missing) if missing else []
+    limit = mutations_of(context, strict_from=_NEVER) if missing else None
+    results = await broker.controller.auto_create_topics(missing, limit) if missing else []
     errors |= {result.name: result.outcome.error_code for result in results if result.outcome.failed}
-    return await slices.run(_some_topics(broker, context, request, asked, errors))
+    answer = await slices.run(_some_topics(broker, context, request, asked, errors))
+    answer.throttle_time_ms = mutation_delay_ms(limit)
+    return answer
 
 
 def _some_topics(
@@ -166,7 +179,7 @@ def _some_topics(
     request: MetadataRequest,
     asked: Sequence[MetadataRequestTopic],
     errors: dict[str, ErrorCode],
-) -> Steps:
+) -> Generator[None, None, MetadataResponse]:
     image = broker.metadata.image
     cluster = ClusterView(image, context.session.listener)
     answer = _answer(broker, context, image, cluster, request)

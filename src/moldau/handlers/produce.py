@@ -53,10 +53,13 @@ def produce(
         timeout_ms,
         refused,
     )
+    limits = request.limits
+    if limits is not None:
+        request.charge(len(view))
     if not _take_rows(request, topics):
         return None
     answers = request.answers
-    if len(answers) == 1 and len(answers[0][1]) == 1 and not request.failed:
+    if limits is None and len(answers) == 1 and len(answers[0][1]) == 1 and not request.failed:
         lookup = request.lookup
         remember(
             broker, exchange, view, version, topics[0], lookup, acks, timeout_ms, transactional=transactional

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from moldau.core.measured import measured
 from moldau.handlers.exchange import Slot, kept
 from moldau.handlers.produce_request import DeferredRow, PendingProduce, Rows
 from moldau.protocol.hot_produce import ProduceTopic
@@ -53,7 +54,10 @@ def go_on_later(
     if request.slot is None:
         request.slot = request.exchange.park(blocking=False)
     rest = list(_rest(request, topics, topic_at, at))
-    task = asyncio.get_running_loop().create_task(_take_all(request, rest, deferred))
+    work = _take_all(request, rest, deferred)
+    if request.limits is not None:
+        work = measured(work, request.limits)
+    task = asyncio.get_running_loop().create_task(work)
     barrier = request.exchange.park(blocking=True, on_lost=lambda: _drop(task))
     _running.add(task)
     task.add_done_callback(lambda done: _ended(done, request, barrier))

@@ -35,6 +35,10 @@ class _Unseen(Exchange):
 
     def slot_filled(self) -> None: ...
 
+    def mute(self, duration_ms: float) -> None:
+        if self.session.limits is not None:
+            self.session.limits.owe(int(duration_ms))
+
     def close(self) -> None: ...
 
 

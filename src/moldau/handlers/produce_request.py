@@ -75,10 +75,12 @@ class PendingProduce:
         "exchange",
         "failed",
         "left",
+        "limits",
         "lookup",
         "now_ms",
         "refused",
         "slot",
+        "throttle_ms",
         "timeout_ms",
         "transactional_id",
         "unknown",
@@ -115,6 +117,8 @@ class PendingProduce:
         self.failed = False
         self.left = 1  # held by the handler until all rows are taken
         self.slot: Slot | None = None
+        self.limits = exchange.session.limits
+        self.throttle_ms = 0
         self._errors_left = RECORD_ERRORS_MAX
         self._unverified: list[tuple[Partition, memoryview, Rows, int]] = []
 
@@ -162,7 +166,12 @@ class PendingProduce:
     async def inspect(self, deferred: DeferredRow, budget: UnpackBudget) -> None:
         """Inspect the batch's records in a worker thread, then append it."""
         inspection = deferred.inspection
-        await self.broker.side_worker.run(lambda: inspection.run(budget), self.exchange)
+        worker, limits = self.broker.side_worker, self.limits
+        if limits is None:
+            await worker.run(lambda: inspection.run(budget), self.exchange)
+        else:
+            seconds, _ = await worker.run(limits.timed(lambda: inspection.run(budget)), self.exchange)
+            limits.used(seconds)
         self.now_ms = self.broker.clock.now_ms()
         self.take_inspected(deferred)
 
@@ -273,13 +282,33 @@ class PendingProduce:
         else:
             self.slot.fill(None)
 
+    def charge(self, size_bytes: int) -> None:
+        """Charge the request's bytes to its client. Who is above the quota is told in the answer; what comes
+        next waits from now on."""
+        limits = self.limits
+        if limits is not None:
+            self.throttle_ms = limits.produced(size_bytes)
+            if self.throttle_ms:
+                self.exchange.mute(self.throttle_ms)
+
+    def _charge_time(self) -> None:
+        limits = self.limits
+        delay_ms = 0 if limits is None else limits.request_delay_ms()
+        if delay_ms > self.throttle_ms:
+            self.throttle_ms = delay_ms
+            self.exchange.mute(delay_ms)
+
     def frame(self) -> bytes:
         """The answer's frame."""
+        if self.limits is not None:
+            self._charge_time()
         if self.failed and tells_leaders(self.version, (row for _, rows in self.answers for row in rows)):
             listener = self.exchange.session.listener
-            body = current_leader.encode_produce_response(self.broker, listener, self.version, self.answers)
+            body = current_leader.encode_produce_response(
+                self.broker, listener, self.version, self.answers, self.throttle_ms
+            )
         else:
-            body = encode_produce_response(self.version, self.answers)
+            body = encode_produce_response(self.version, self.answers, self.throttle_ms)
         return frame_answer(self.correlation_id, self.version >= _FLEXIBLE_FROM, body)
 
     def _withdraw(self, error_code: int, partition: Partition) -> None:

@@ -23,6 +23,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from moldau.security.authorizer import Decisions
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.security.quotas.limits import ClientLimits
+
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of a client that has not authenticated, as Kafka prints it."""
 
@@ -44,6 +49,8 @@ class Session:
         "decisions",
         "expires_ms",
         "index",
+        "limits",
+        "limits_known",
         "listener",
         "local_host",
         "local_port",
@@ -80,6 +87,10 @@ class Session:
         self.client_id = client_id  # of the request that is being handled; "" if it has none
         self.client_field = NO_CLIENT_ID  # the same in the header's bytes ...
         self.client_end = 8 + len(NO_CLIENT_ID)  # ... which end there in a frame without its size
+        self.limits: ClientLimits | None = None
+        """The client's quotas, None: it has none. Looked up again when it, or a quota, has changed, if
+        there are any at all (server/dispatch.py)."""
+        self.limits_known = False
         self.mutes = 0  # not 0: used more than its quota, and waits for that (Connection.mute)
         self.decisions: Decisions | None = None  # None: the authorizer was not asked yet
         self.software_name = ""  # as ApiVersions said (KIP-511); "" if it did not
@@ -105,6 +116,7 @@ class Session:
         delegation token `token_id`, if by one."""
         self.principal = principal
         self.token_id = token_id
+        self.limits, self.limits_known = None, False
         self.decisions = None
         self.authenticated_ms = now_ms
         self.expires_ms = expires_ms
@@ -117,8 +129,10 @@ class Session:
         self.client_end = 8 + len(field)
         if client_id != self.client_id:
             self.client_id = client_id
+            self.limits, self.limits_known = None, False
             self.version += 1
 
     def rights_changed(self) -> None:
         """ACLs or quotas have changed: decisions about this client are made again."""
+        self.limits, self.limits_known = None, False
         self.version += 1

@@ -20,6 +20,7 @@ from moldau.metadata.image import (
     ConfigKey,
     Image,
     PartitionState,
+    QuotaEntity,
     ResourceType,
     TopicState,
 )
@@ -35,6 +36,7 @@ class Draft:
         "brokers",
         "configs",
         "delegation_tokens",
+        "quotas",
         "scalars",
         "scram",
         "topic_names",
@@ -52,6 +54,7 @@ class Draft:
         self.delegation_tokens = base.delegation_tokens
         self.scram = base.scram
         self.scalars: dict[str, str | int | bytes] = {}
+        self.quotas = base.quotas
 
     def edit_brokers(self) -> dict[int, BrokerState]:
         """The brokers, to be changed."""
@@ -102,6 +105,13 @@ class Draft:
             self.scram = dict(self.scram)
         return self.scram  # type: ignore[return-value]
 
+    def edit_quotas(self) -> dict[QuotaEntity, Mapping[str, float]]:
+        """The client quotas, to be changed."""
+        if "quotas" not in self._copied:
+            self._copied.add("quotas")
+            self.quotas = dict(self.quotas)
+        return self.quotas  # type: ignore[return-value]
+
     def finish(self, version: int) -> Image:
         """The image, at this version."""
         return self._base._replace(
@@ -113,6 +123,7 @@ class Draft:
             acls=self.acls,
             delegation_tokens=self.delegation_tokens,
             scram=self.scram,
+            quotas=self.quotas,
             **self.scalars,  # type: ignore[arg-type]
         )
 
@@ -432,6 +443,22 @@ class ScramCredentialRemoved(NamedTuple):
             users[self.user] = kept
         else:
             users.pop(self.user, None)
+
+
+class ClientQuotasChanged(NamedTuple):
+    """Quotas of one entity were set, or (None) removed."""
+
+    entity: QuotaEntity
+    values: Mapping[str, float | None]
+
+    def apply(self, draft: Draft) -> None:
+        merged: dict[str, float | None] = {**draft.quotas.get(self.entity, {}), **self.values}
+        kept = {key: value for key, value in merged.items() if value is not None}
+        quotas = draft.edit_quotas()
+        if kept:
+            quotas[self.entity] = kept
+        else:
+            quotas.pop(self.entity, None)
 
 
 class ProducerIdsAllocated(NamedTuple):

@@ -27,6 +27,7 @@ from moldau.metadata.image import (
     BrokerState,
     Image,
     PartitionState,
+    QuotaEntity,
     ResourceType,
     TopicState,
 )
@@ -186,6 +187,10 @@ def _credential(fields: Sequence[Any]) -> ScramCredential:
     return ScramCredential(_bytes(salt), _bytes(stored_key), _bytes(server_key), iterations)
 
 
+def _entity(parts: Sequence[Sequence[Any]]) -> QuotaEntity:
+    return tuple([(kind, name) for kind, name in parts])
+
+
 _Row = tuple[str, Callable[[Any], Iterable[Any]], Callable[..., ch.Change]]
 _BY_TYPE: dict[type, _Row] = {
     ch.ClusterCreated: ("cluster-created", list, ch.ClusterCreated),
@@ -265,6 +270,11 @@ _BY_TYPE: dict[type, _Row] = {
         lambda user, mechanism, fields: ch.ScramCredentialSet(user, mechanism, _credential(fields)),
     ),
     ch.ScramCredentialRemoved: ("scram-credential-removed", list, ch.ScramCredentialRemoved),
+    ch.ClientQuotasChanged: (
+        "client-quotas-changed",
+        list,
+        lambda entity, values: ch.ClientQuotasChanged(_entity(entity), values),
+    ),
     ch.ProducerIdsAllocated: ("producer-ids-allocated", list, ch.ProducerIdsAllocated),
 }
 """For each change: its kind as it is written, its fields as JSON (tuples become lists), and the way back."""
@@ -289,6 +299,7 @@ def encode_image(image: Image) -> dict[str, Any]:
         ],
         "configs": [[int(kind), name, values] for (kind, name), values in image.configs.items()],
         **({"acls": list(image.acls)} if image.acls else {}),
+        **({"quotas": [[entity, values] for entity, values in image.quotas.items()]} if image.quotas else {}),
         **({"delegation_tokens": list(image.delegation_tokens.values())} if image.delegation_tokens else {}),
         **({"scram": _fields_of_users(image)} if image.scram else {}),
         **({"scram_secret": _text(image.scram_secret)} if image.scram_secret else {}),
@@ -331,4 +342,5 @@ def decode_image(value: Mapping[str, Any]) -> Image:
             for user, own in value.get("scram", {}).items()
         },
         scram_secret=_bytes(value.get("scram_secret", "")),
+        quotas={_entity(entity): values for entity, values in value.get("quotas", ())},
     )

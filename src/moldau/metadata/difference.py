@@ -19,6 +19,7 @@ from moldau.metadata.changes import (
     BrokerShuttingDown,
     BrokerUnregistered,
     Change,
+    ClientQuotasChanged,
     ClusterCreated,
     ConfigsChanged,
     ControllerElected,
@@ -55,6 +56,7 @@ def changes_between(old: Image, new: Image) -> list[Change]:
     changes += _of_acls(old, new)
     changes += _of_delegation_tokens(old, new)
     changes += _of_scram(old, new)
+    changes += _of_quotas(old, new)
     if new.next_producer_id != old.next_producer_id:
         changes.append(ProducerIdsAllocated(new.controller_id, new.next_producer_id))
     return changes
@@ -167,3 +169,14 @@ def _of_scram(old: Image, new: Image) -> Iterator[Change]:
         for mechanism, credential in after.items():
             if before.get(mechanism) != credential:
                 yield ScramCredentialSet(user, mechanism, credential)
+
+
+def _of_quotas(old: Image, new: Image) -> Iterator[Change]:
+    if old.quotas is new.quotas:
+        return
+    for entity in {**old.quotas, **new.quotas}:
+        before, after = old.quotas.get(entity, {}), new.quotas.get(entity, {})
+        if before != after:
+            values: dict[str, float | None] = dict.fromkeys(key for key in before if key not in after)
+            values.update((key, value) for key, value in after.items() if before.get(key) != value)
+            yield ClientQuotasChanged(entity, values)

@@ -127,6 +127,11 @@ class BrokerState(NamedTuple):
 ConfigKey = tuple[ResourceType, str]
 Configs = Mapping[ConfigKey, Mapping[str, str]]
 
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""What a quota is set for: (type, name) of a user, a client id, both, or an address; None for the default
+(security/quotas/entities.py)."""
+Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+
 
 ScramUsers = Mapping[str, Mapping[str, ScramCredential]]
 """Users' SCRAM credentials, by name and mechanism; every user here has one at least."""
@@ -151,6 +156,7 @@ class Image(NamedTuple):
     scram: ScramUsers = MappingProxyType({})
     scram_secret: bytes = b""
     """Of which the salts of names that do not exist are made (security/login/scram.py)."""
+    quotas: Quotas = MappingProxyType({})
 
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         """The topic of this id."""

@@ -7,7 +7,7 @@ registered broker reads. So no broker meets a change that it cannot read.
 
     level 1   a single broker, releases before the cluster
     level 2   brokers tell levels and log directories; BrokerShuttingDown, ReplicasOffline, reassignments
-    level 3   who may log in, do what, and how much: ACLs, SCRAM credentials, delegation tokens
+    level 3   who may log in, do what, and how much: ACLs, SCRAM credentials, delegation tokens, client quotas
 
 A new cluster begins at the highest level. An older one keeps its level until an administrator raises it
 (UpdateFeatures, `kafka-features upgrade`). Levels are never lowered: what was written would not be readable.
@@ -21,6 +21,7 @@ from moldau.metadata.changes import (
     BrokerRegistered,
     BrokerShuttingDown,
     Change,
+    ClientQuotasChanged,
     DelegationTokenChanged,
     DelegationTokensRemoved,
     FeatureLevelChanged,
@@ -58,6 +59,7 @@ _NEEDED: Mapping[type, int] = {
     ScramSecretMade: SECURITY_LEVEL,
     ScramCredentialSet: SECURITY_LEVEL,
     ScramCredentialRemoved: SECURITY_LEVEL,
+    ClientQuotasChanged: SECURITY_LEVEL,
 }
 """Changes that are new in a level; of the others, some need one only for what they say."""
 

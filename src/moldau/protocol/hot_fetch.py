@@ -277,13 +277,14 @@ def encode_fetch_response_in_slices(
     topics: Sequence[tuple[bytes, Sequence[FetchedPartition]]],
     *,
     session_id: int = 0,
+    throttle_time_ms: int = 0,
     tagged: Tagged | None = None,
     preferred: Preferred | None = None,
     last_fields: bytes = b"\x00",
 ) -> Generator[None, None, list[bytes | memoryview]]:
     """As `encode_fetch_response`, for many partitions: yields now and then."""
     flexible = version >= 12
-    small = bytearray(_PACK_I32(0))
+    small = bytearray(_PACK_I32(throttle_time_ms))
     parts: list[bytes | memoryview] = []
     if version >= 7:
         small += _PACK_I16(0)

@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
+from moldau.core.timers import TimerHandle
 from moldau.handlers.exchange import AnswerFrame, Shortcut, Slot
 from moldau.handlers.session import Session
 from moldau.server.frame_buffer import FrameBuffer, shared_view, size_for
@@ -101,6 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         "handled_bytes",
         "idle_tick",
         "listener",
+        "mute_timers",
         "own",
         "parked_bytes",
         "paused",
@@ -135,6 +137,7 @@ class Connection(asyncio.BufferedProtocol):
         self.handled_bytes = 0  # of a large request that is being handled
         self.parked_bytes = 0  # of answers that are there and wait behind one that is not
         self.idle_tick = listener.tick
+        self.mute_timers: tuple[TimerHandle, ...] = ()
         self.shortcut: Shortcut | None = None
 
     # The transport's calls
@@ -152,12 +155,17 @@ class Connection(asyncio.BufferedProtocol):
             # As Kafka: the system finds out that a client's machine is gone, also while a long poll waits.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if not self.listener.admit(self):
-            self.close()
+            self.blocked = True
+            self._pause()
+            if self not in self.listener.delayed:
+                self.close()
             return
         self.dispatcher = self.dispatcher.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        if self.mute_timers:
+            self.unmute()
         self._give_back()
         self.parked_bytes = 0
         self.listener.responses.count(self, 0)
@@ -263,7 +271,8 @@ class Connection(asyncio.BufferedProtocol):
     def _answer(self, parts: Parts | None, request_bytes: int) -> None:
         """The answer to a request goes out now, or waits behind earlier ones."""
         if parts is None:
-            if self.blocked and request_bytes > SMALL_BYTES:
+            queue = self.queue
+            if request_bytes > SMALL_BYTES and queue and queue[-1].blocking and not queue[-1].filled:
                 self.handled_bytes = request_bytes
                 self.listener.requests.begin_handling(request_bytes)
         elif self.queue:
@@ -393,13 +402,26 @@ class Connection(asyncio.BufferedProtocol):
     def mute(self, duration_ms: float) -> None:
         """Handle no further requests for so long; answers still leave (KIP-219). Of several, the longest
         counts."""
+        if self.closed:
+            return
         self.session.mutes += 1
         self.blocked = True
-        self.listener.timers.call_later(duration_ms, self._unmute)
+        self.listener.muted[self] = None
+        self.mute_timers += (self.listener.timers.call_later(duration_ms, self._mute_over),)
 
-    def _unmute(self) -> None:
+    def _mute_over(self) -> None:
         self.session.mutes -= 1
-        if not (self.session.mutes or self.closed):
+        if not self.session.mutes:
+            self.unmute()
+
+    def unmute(self) -> None:
+        """Handle requests again at once: the quota is gone, or the time is over."""
+        timers, self.mute_timers = self.mute_timers, ()
+        for timer in timers:
+            timer.cancel()
+        self.session.mutes = 0
+        self.listener.muted.pop(self, None)
+        if timers and not self.closed:
             self._unblock()
 
     def slot_filled(self) -> None:
@@ -429,13 +451,11 @@ class Connection(asyncio.BufferedProtocol):
                 queue[-1] = parked = _ParkedAnswer(self, last.parts)
                 self.parked_bytes += parked.size_bytes
         parked_much = self.parked_bytes > SMALL_BYTES
-        self.blocked = bool(self.waits_turn or self.session.mutes) or (
-            bool(queue)
-            and (
-                (queue[-1].blocking and not queue[-1].filled) or len(queue) > _PARKED_AGAIN_MAX or parked_much
-            )
+        waits = bool(queue) and (
+            (queue[-1].blocking and not queue[-1].filled) or len(queue) > _PARKED_AGAIN_MAX or parked_much
         )
-        if not self.blocked:
+        self.blocked = waits or bool(self.waits_turn or self.session.mutes)
+        if not (waits or self.waits_turn):
             self.end_handling()
         self._count_unsent()
         self._go_on()

@@ -6,6 +6,10 @@ Every request passes `Dispatch.request` with its connection's session. The short
 requests is used only while the session's version is unchanged. So checks of every request (authentication,
 quotas) belong there; authorisation is checked in handlers, with the same session.
 
+While clients have quotas, each request finds its client's limits (`_limits`), and the time that it takes is
+measured. A delay goes into the answer, and the connection is muted for as long (KIP-219); Produce and Fetch
+see to that themselves.
+
 Two kinds of entry stand in the table. Produce and Fetch are *frame handlers*: they take the frame itself and
 pack their own answers (`raw`). Any other API is decoded by its declaration, and its handler returns a
 message, or an awaitable of it, for which the connection keeps a slot. A handler may be a generator that
@@ -34,10 +38,12 @@ from dataclasses import dataclass
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
+from moldau.core.measured import measured
 from moldau.core.slow_lane import NotWanted, Slices
 from moldau.handlers.api_versions import advertised
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.exchange import EndConnection, Slot, kept
+from moldau.handlers.metadata import EncodedResponse
 from moldau.handlers.registry import TABLE, Entry, FrameHandler, Handler
 from moldau.handlers.session import Session
 from moldau.protocol.declare import Message, is_long
@@ -51,6 +57,9 @@ from moldau.server.connection import REPEATED, Connection, Dispatcher, Parts, Pe
 if TYPE_CHECKING:
     from moldau.security.login.logins import Logins
 
+if TYPE_CHECKING:
+    from moldau.security.quotas.limits import ClientLimits
+
 log = logging.getLogger("moldau.server")
 
 _HEAD = struct.Struct(">hhi").unpack_from
@@ -61,6 +70,10 @@ LARGE_FRAME_BYTES = 8 * 1024
 """A longer frame is worked on in slices from the beginning; this one's smallest rows take less than a slice
 or two to decode."""
 _ELEMENT_BYTES_MIN = 2
+_PRODUCE, _FETCH = 0, 1
+_EXEMPT = frozenset({27})  # WriteTxnMarkers: only brokers send it
+_OFFSET_FOR_LEADER_EPOCH = 23
+_ADD_PARTITIONS_TO_TXN, _BY_BROKERS_FROM = 24, 4
 _PARKING = frozenset({1, 11, 14})  # Fetch, JoinGroup and SyncGroup wait for others, which may take minutes
 LARGE_RAW_FRAME_BYTES = 16 * 1024
 """A longer Fetch request is decoded in slices; it has some five hundred partitions."""
@@ -75,6 +88,7 @@ class _Asked:
     version: int
     correlation_id: int
     began_us: int
+    limits: "ClientLimits | None"
 
     @property
     def flexible_header(self) -> bool:
@@ -87,6 +101,22 @@ class _Asked:
     def is_wanted(self) -> bool:
         """Whether its client still waits."""
         return not self.connection.closed
+
+    # The time it takes, where its client has a quota of time
+
+    def begin(self) -> None:
+        if self.limits is not None:
+            self.limits.begin()
+
+    def end(self) -> None:
+        if self.limits is not None:
+            self.limits.end()
+
+    def exempt(self, request: Any) -> None:
+        """Charge nothing for it if it is another broker's."""
+        if self.limits is not None and _is_exempt(self, request):
+            self.limits.drop()
+            self.limits = None
 
     def malformed(self, error: MalformedMessage) -> PeerError:
         return PeerError("malformed", f"{self.entry.name} v{self.version} that does not parse: {error}")
@@ -113,6 +143,16 @@ def _body_offset(session: Session, view: memoryview, flexible: bool) -> int:
     if end < len(view) and view[end] == 0:
         return end + 1
     return _read_header(session, view)  # tagged fields in a header: none is defined
+
+
+def _is_exempt(asked: "_Asked", request: Any) -> bool:
+    """Whether this is a request of another broker, which has no quota."""
+    api_key = asked.entry.api_key
+    if api_key == _FETCH:
+        return bool(request.replica_id >= 0 or request.replica_state.replica_id >= 0)
+    if api_key == _OFFSET_FOR_LEADER_EPOCH:
+        return bool(request.replica_id >= 0)
+    return api_key in _EXEMPT or (api_key == _ADD_PARTITIONS_TO_TXN and asked.version >= _BY_BROKERS_FROM)
 
 
 class Dispatch:
@@ -160,13 +200,18 @@ class Dispatch:
         if entry is None or not entry.min_version <= version <= entry.max_version:
             return self._unknown(entry, api_key, version, correlation_id)
         self.counts.of(api_key, version).value += 1
+        limits = None
+        if self._broker.quotas is not None:
+            limits = self._limits(connection.session, view)
         if entry.raw is None:
-            return self._declared(connection, view, entry, version, correlation_id)
+            return self._declared(connection, view, entry, version, correlation_id, limits)
         many_rows = None
         if len(view) <= LARGE_RAW_FRAME_BYTES or entry.handler is None:
             try:
                 body = _body_offset(connection.session, view, version >= entry.flexible_from)
                 serve: FrameHandler = entry.raw
+                if limits is not None:
+                    limits.begin()
                 return serve(self._broker, connection, view, body, version, correlation_id)
             except MalformedMessage as error:
                 raise PeerError(
@@ -174,18 +219,53 @@ class Dispatch:
                 ) from error
             except ManyRows:
                 many_rows = entry.many_rows
-        asked = _Asked(connection, entry, version, correlation_id, self._now_us())
+            finally:
+                if limits is not None:
+                    limits.end()
+        asked = _Asked(connection, entry, version, correlation_id, self._now_us(), limits)
+        if limits is not None and api_key == _PRODUCE:
+            limits.owe(limits.produced(len(view)))
         self._later(asked, self._serve_large(asked, kept(view), many_rows))
         return None
 
+    def _limits(self, session: Session, view: memoryview) -> "ClientLimits | None":
+        """The limits of this request's client; None: it has none."""
+        quotas = self._broker.quotas
+        if quotas is None or not quotas.active:
+            return None
+        try:
+            _read_header(session, view)
+        except MalformedMessage:
+            return None  # its handler says so
+        if not session.limits_known:
+            session.limits = quotas.limits_of(session.principal, session.client_id)
+            session.limits_known = True
+        return session.limits
+
     def _declared(
-        self, connection: Connection, view: memoryview, entry: Entry, version: int, correlation_id: int
+        self,
+        connection: Connection,
+        view: memoryview,
+        entry: Entry,
+        version: int,
+        correlation_id: int,
+        limits: "ClientLimits | None",
     ) -> Parts | None:
         """A request that is decoded by its declaration."""
-        asked = _Asked(connection, entry, version, correlation_id, self._now_us())
+        asked = _Asked(connection, entry, version, correlation_id, self._now_us(), limits)
         if len(view) > LARGE_FRAME_BYTES:
             self._later(asked, self._serve_large(asked, kept(view)))
             return None
+        asked.begin()
+        try:
+            return self._at_once(asked, view)
+        finally:
+            asked.end()
+
+    def _at_once(self, asked: "_Asked", view: memoryview) -> Parts | None:
+        """A small request: served in this call, or begun in it."""
+        connection, entry = asked.connection, asked.entry
+        version, correlation_id = asked.version, asked.correlation_id
         frame = bytes(view)
         try:
             body = _read_header(connection.session, frame)
@@ -195,6 +275,7 @@ class Dispatch:
         try:
             handler = self._audited.get(entry.api_key, entry.handler)
             assert handler is not None
+            asked.exempt(request)
             answer = handler(self._broker, asked.context, request)
             if type(answer) is GeneratorType:
                 slices = self._broker.slow_lane.slices()
@@ -207,6 +288,8 @@ class Dispatch:
                     self._later(asked, self._finish_steps(asked, answer, slices))
                     return None
             if not inspect.isawaitable(answer):
+                if asked.limits is not None:
+                    answer = self._throttled(asked, asked.limits, answer)
                 parts = self._encode(entry, version, correlation_id, answer)
                 self._times.of(entry.api_key).observe(self._now_us() - asked.began_us)
                 return parts
@@ -219,6 +302,8 @@ class Dispatch:
 
     def _later(self, asked: "_Asked", parts: Coroutine[Any, Any, Parts | None]) -> None:
         """Park a slot for the response until it is there."""
+        if asked.limits is not None:
+            parts = measured(parts, asked)
         task = asyncio.ensure_future(parts)
 
         # A long poll ends with its client; anything else is finished, as it may change something.
@@ -234,6 +319,8 @@ class Dispatch:
         answer = await awaitable
         if is_long(answer):
             return await self._encode_long(asked, answer, self._broker.slow_lane.slices())
+        if asked.limits is not None:
+            answer = self._throttled(asked, asked.limits, answer)
         return self._encode(asked.entry, asked.version, asked.correlation_id, answer)
 
     async def _finish_steps(
@@ -246,6 +333,8 @@ class Dispatch:
     async def _encode_long(self, asked: "_Asked", answer: Any, slices: Slices) -> Parts:
         if type(answer) is list:
             return answer  # a whole frame
+        if asked.limits is not None:
+            answer = self._throttled(asked, asked.limits, answer)
         if not isinstance(answer, Message):
             return self._encode(asked.entry, asked.version, asked.correlation_id, answer)
         try:
@@ -276,6 +365,7 @@ class Dispatch:
                 raise asked.malformed(error) from error
             serve = handler or self._audited.get(entry.api_key, entry.handler)
             assert serve is not None
+            asked.exempt(request)
             answer = serve(self._broker, asked.context, request)
             if type(answer) is GeneratorType:
                 answer = await slices.run(answer, asked.is_wanted)
@@ -300,6 +390,8 @@ class Dispatch:
     def _finish(self, done: asyncio.Future[Parts | None], slot: Slot, asked: "_Asked") -> None:
         self._tasks.discard(done)
         asked.connection.end_handling()
+        if asked.limits is not None and asked.limits.owed_ms:
+            asked.connection.mute(asked.limits.take_owed())
         entry, version = asked.entry, asked.version
         self._times.of(entry.api_key).observe(self._now_us() - asked.began_us)
         if done.cancelled():
@@ -319,6 +411,18 @@ class Dispatch:
                 slot.exchange.close()
                 return
             slot.fill(parts)
+
+    def _throttled(self, asked: "_Asked", limits: "ClientLimits", answer: Any) -> Any:
+        """The answer with the delay that its client has earned; the connection is muted for as long."""
+        told_ms = getattr(answer, "throttle_time_ms", 0)  # what the handler itself has found
+        delay_ms = max(limits.request_delay_ms(), limits.take_owed(), told_ms)
+        if delay_ms:
+            asked.connection.mute(delay_ms)
+            if isinstance(answer, EncodedResponse):
+                return answer.throttled(asked.version, delay_ms)
+            if hasattr(answer, "throttle_time_ms"):
+                answer.throttle_time_ms = delay_ms
+        return answer
 
     def _encode(self, entry: Entry, version: int, correlation_id: int, answer: Any) -> bytes:
         flexible = version >= entry.flexible_from and entry.api_key != API_VERSIONS

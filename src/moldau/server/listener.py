@@ -22,11 +22,13 @@ from moldau.server.turns import Turns
 
 if TYPE_CHECKING:
     from moldau.credentials.tls.handshakes import Handshakes
+    from moldau.security.quotas.connection_rates import ConnectionRates
     from moldau.server.listener_tls import ListenerTls
 
 log = logging.getLogger("moldau.server")
 
 _SWEEPS_PER_IDLE_TIME = 10
+_DELAYED_MAX = 1_000  # connections over their address's quota that are kept; more are closed at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,9 @@ class Listener:
         self.frame_bytes_max = limits.frame_bytes_max
         self.tick = 0
         self.connections: dict[Connection, None] = {}  # in the order in which they came
+        self.connection_rates: ConnectionRates | None = None  # None: no address has a quota of connections
+        self.delayed: dict[Connection, TimerHandle] = {}  # over that quota: closed after a while
+        self.muted: dict[Connection, None] = {}  # those that wait for their quota
         self.accepted_count = 0
         self.refused_count = 0
         self.limits = limits
@@ -123,7 +128,7 @@ class Listener:
             self._sweep_timer.cancel()
         if self._address is not None:
             self._address.close()
-        for connection in list(self.connections):
+        for connection in [*self.connections, *self.delayed]:
             connection.close()
         if self._address is not None:
             await asyncio.sleep(0)  # lets the transports report their end
@@ -140,6 +145,13 @@ class Listener:
         if count >= self.limits.connections_per_host_max:
             self._refuse(host, "max.connections.per.ip", self.limits.connections_per_host_max)
             return False
+        if self.connection_rates is not None:
+            delay_ms = self.connection_rates.delay_ms(host)
+            if delay_ms:
+                self.refused_count += 1
+                if len(self.delayed) < _DELAYED_MAX:
+                    self.delayed[connection] = self.timers.call_later(delay_ms, connection.close)
+                return False
         self.connections[connection] = None
         self._per_host[host] = count + 1
         self.accepted_count += 1
@@ -153,6 +165,9 @@ class Listener:
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone."""
+        delayed = self.delayed.pop(connection, None)
+        if delayed is not None:
+            delayed.cancel()
         if connection not in self.connections:
             return
         del self.connections[connection]

@@ -24,6 +24,7 @@ from moldau.server.turns import Turns
 
 if TYPE_CHECKING:
     from moldau.credentials.tls.handshakes import Handshakes
+    from moldau.security.quotas.limits import ClientQuotas
     from moldau.server.listener_tls import ListenerTls
     from moldau.server.tls_renewals import TlsRenewals
 
@@ -117,6 +118,19 @@ class Listeners:
 
             self._renewals = TlsRenewals(secured, settings, self._timers)
             self._renewals.look()
+
+    def quotas_changed(self, quotas: "ClientQuotas") -> None:
+        """These quotas hold from now on. Who waits because of one that is another now goes on at once."""
+        waiting = [(each, each.session.limits) for listener in self.all for each in listener.muted]
+        for listener in self.all:
+            listener.connection_rates = quotas.connections if quotas.connections.active else None
+            for connection in listener.connections:
+                connection.session.rights_changed()
+        for connection, before in waiting:
+            session = connection.session
+            now = quotas.limits_of(session.principal, session.client_id) if quotas.active else None
+            if now is None or before is None or now.values != before.values:
+                connection.unmute()
 
     def change_limits(self, settings: BrokerSettings) -> None:
         """Other settings hold from now on. The largest frame is that of the start."""

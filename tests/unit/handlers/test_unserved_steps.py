@@ -12,7 +12,6 @@ from moldau.handlers.registry import TABLE
 from moldau.handlers.session import Session
 from moldau.metadata.image import Image
 from moldau.protocol.messages import (
-    alter_client_quotas,
     describe_quorum,
     describe_user_scram_credentials,
     update_features,
@@ -26,15 +25,6 @@ def _many(row):
 
 
 REQUESTS = {
-    "quotas": alter_client_quotas.AlterClientQuotasRequest(entries=_many(alter_client_quotas.EntryData())),
-    "quotas of one": alter_client_quotas.AlterClientQuotasRequest(
-        entries=[
-            alter_client_quotas.EntryData(
-                entity=[alter_client_quotas.EntityData(entity_type="user")],
-                ops=_many(alter_client_quotas.OpData(key="producer_byte_rate", remove=True)),
-            )
-        ]
-    ),
     "describe credentials": describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
         users=[describe_user_scram_credentials.UserName(name=str(number)) for number in range(ROWS)]
     ),
@@ -71,13 +61,3 @@ def test_a_row_a_step(name: str) -> None:
 
     all_steps(counted())
     assert count >= ROWS
-
-
-def test_an_entity_of_many_parts_is_not_looked_through() -> None:
-    load_all()
-    part = alter_client_quotas.EntityData(entity_type="user", entity_name="a")
-    entry = alter_client_quotas.EntryData(entity=_many(part))
-    request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry])
-    context = RequestContext(1, 1, Session("PLAINTEXT", client_host="127.0.0.1", client_id="test"))
-    answer = all_steps(TABLE[49].handler(None, context, request))
-    assert answer.entries[0].error_message == "Invalid client quota entity: user, user, user"

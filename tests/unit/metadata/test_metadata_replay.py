@@ -40,6 +40,7 @@ KINDS = [
     "acls",
     "tokens",
     "scram",
+    "quotas",
 ]
 
 
@@ -147,6 +148,10 @@ def histories(draw):
                 entry.append(ch.ScramCredentialSet(name, mechanism, draw(scram_credentials())))
                 other = draw(st.sampled_from(NAMES))
                 entry.append(ch.ScramCredentialRemoved(other, mechanism))
+            elif kind == "quotas":
+                entities = [(("user", name),), (("user", None), ("client-id", name)), (("ip", None),)]
+                values = st.dictionaries(st.sampled_from("ab"), st.one_of(st.none(), st.floats(1, 9)))
+                entry.append(ch.ClientQuotasChanged(draw(st.sampled_from(entities)), draw(values)))
             elif kind == "control":
                 entry.append(ch.ControllerElected(1, number))
         entries.append(entry)

@@ -68,6 +68,8 @@ class FakeListener:
         self.failures: list[str] = []
         self.closed_for_memory: list[tuple[Connection, str]] = []
         self.gone = 0
+        self.muted: dict[Connection, None] = {}
+        self.delayed: dict[Connection, object] = {}
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
         self.room = ResponseRoom()

@@ -258,6 +258,44 @@ def test_a_muted_connection_that_ends_stays_ended() -> None:
     assert not transport.sent
 
 
+def test_a_muted_connection_that_ends_leaves_no_timer() -> None:
+    connection, _, _, listener = start()
+    connection.mute(1e9)
+    connection.mute(1e9)
+    connection.connection_lost(None)
+    assert not listener.muted
+    assert not connection.mute_timers
+    listener.timers.advance(10**9)
+    connection.mute(1000)  # a handler that ends after its client
+    assert not listener.muted
+
+
+def test_a_connection_is_unmuted_at_once_when_its_quota_is_gone() -> None:
+    connection, transport, script, listener = start()
+    connection.mute(1e9)
+    feed(connection, framed(b"e1", b"e2"))
+    assert script.seen == []
+    connection.unmute()
+    assert script.seen == [b"e1", b"e2"]
+    assert transport.reading
+    connection.mute(1000)
+    feed(connection, framed(b"e3"))
+    listener.timers.advance(999)
+    assert script.seen == [b"e1", b"e2"]
+    listener.timers.advance(1)
+    assert script.seen == [b"e1", b"e2", b"e3"]
+
+
+def test_a_muted_connection_holds_no_memory_of_the_request_that_was_answered() -> None:
+    connection, _, script, listener = start()
+    feed(connection, framed(b"b" + bytes(1_000_000)))
+    connection.mute(1000)
+    assert listener.requests.used_bytes > 0
+    script.slots[0][1].fill(b"done")
+    assert listener.requests.used_bytes == 0
+    assert connection.blocked
+
+
 def test_large_frames_of_many_connections_are_read_one_a_turn() -> None:
     listener = FakeListener()
     worlds = [start(listener) for _ in range(5)]

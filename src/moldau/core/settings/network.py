@@ -149,11 +149,15 @@ class NetworkSettings(SettingsObject):
     max_request_partition_size_limit: int = integer(
         2000, "The most partitions in one response of DescribeTopicPartitions.", at_least(1)
     )
-    quota_window_num: int = integer(
-        11, "How many samples a quota is measured over.", at_least(1), effective=False
-    )
+    quota_window_num: int = integer(11, "How many samples a quota of clients is measured over.", at_least(1))
     quota_window_size_seconds: int = integer(
-        1, "How many seconds each sample of a quota covers.", at_least(1), effective=False
+        1, "How many seconds each sample of a quota of clients covers.", at_least(1)
+    )
+    controller_quota_window_num: int = integer(
+        11, "How many samples the quota of metadata changes is measured over.", at_least(1)
+    )
+    controller_quota_window_size_seconds: int = integer(
+        1, "How many seconds each sample of the quota of metadata changes covers.", at_least(1)
     )
     metric_reporters: tuple[str, ...] = listing(
         ("org.apache.kafka.common.metrics.JmxReporter",),

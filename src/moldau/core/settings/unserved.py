@@ -1,4 +1,4 @@
-"""Settings of Kafka for features that Moldau does not have: threads, quotas, older metrics. Accepted
+"""Settings of Kafka for features that Moldau does not have: threads, older metrics. Accepted
 and described.
 """
 
@@ -39,12 +39,6 @@ class UnservedSettings(SettingsObject):
     )
     controller_quorum_fetch_snapshot_max_bytes: int = integer(
         1_048_576, "The most bytes of a metadata snapshot that a controller fetches at once.", effective=False
-    )
-    controller_quota_window_num: int = integer(
-        11, "How many samples the quota of metadata changes is measured over.", effective=False
-    )
-    controller_quota_window_size_seconds: int = integer(
-        1, "How many seconds each sample of the quota of metadata changes covers.", effective=False
     )
     controller_socket_timeout_ms: int = integer(
         30_000, "How long the controller waits for a broker's answer, in milliseconds.", effective=False
