@@ -73,6 +73,7 @@ class Cluster:
         self._data: Path | None = None
         self._ensemble: Ensemble | None = None
         self._admin: AdminClient | None = None
+        self._client_settings: dict[str, str] = {}
         self._addresses: list[str] = []
 
     @property
@@ -221,9 +222,19 @@ class Cluster:
         if self._admin is None:
             # librdkafka would log each broker that a test kills, and wait for one that is paused.
             self._admin = AdminClient(
-                {"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "socket.timeout.ms": 3000}
+                {
+                    "bootstrap.servers": self.bootstrap_servers,
+                    "log_level": 0,
+                    "socket.timeout.ms": 3000,
+                    **self._client_settings,
+                }
             )
         return self._admin
+
+    def use_client_settings(self, settings: Mapping[str, str]) -> None:
+        """How `admin`, and all that waits for the cluster, connects from now on (librdkafka's names)."""
+        self._client_settings = dict(settings)
+        self._admin = None
 
     def leader_of(
         self, topic: str, partition: int = 0, timeout_seconds: float = START_TIMEOUT_SECONDS
