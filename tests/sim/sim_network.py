@@ -158,12 +158,21 @@ class TakenAddress:
         self.network, self.process, self.key, self.waits = network, process, key, waits
         self.host, self.port = key
         self.make_protocol: Callable[[], asyncio.BaseProtocol] | None = None
+        self.held: Callable[[], asyncio.BaseProtocol] | None = None  # while it accepts nothing
 
     async def serve(self, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
         self.make_protocol = make_protocol
 
+    def wait(self) -> None:
+        if self.make_protocol is not None:
+            self.held, self.make_protocol, self.waits = self.make_protocol, None, True
+
+    def go_on(self) -> None:
+        if self.held is not None:
+            self.make_protocol, self.held = self.held, None
+
     def close(self) -> None:
-        self.make_protocol, self.waits = None, False
+        self.make_protocol, self.held, self.waits = None, None, False
         self.network.give_back(self)
 
 

@@ -78,6 +78,7 @@ ALLOWED = {
     "core/clock.py": "the real clock",
     "core/files.py": "the real files",
     "core/network.py": "the real sockets",
+    "core/accepting.py": "the real sockets",
     "core/workers.py": "the real threads",
     "core/kernels.py": "reads once, when it is imported, whether kernels may be used",
     "core/logs.py": "the time in a line of the log",

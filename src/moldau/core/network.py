@@ -16,6 +16,8 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
+from moldau.core.accepting import Bound
+
 if TYPE_CHECKING:
     import ssl
 
@@ -42,6 +44,12 @@ class Address(Protocol):
 
     def close(self) -> None:
         """Give the address back; connections that were accepted stay. Closing twice does nothing."""
+
+    def wait(self) -> None:
+        """Accept no connections until `go_on`; they wait in the system's queue."""
+
+    def go_on(self) -> None:
+        """Accept connections again."""
 
 
 class Network(Protocol):
@@ -78,7 +86,7 @@ class SystemNetwork:
         self._loop = loop
 
     async def bind(self, host: str, port: int, backlog: int) -> Address:
-        return await _Bound.make(self._loop, host, port, backlog)
+        return await Bound.make(self._loop, host, port, backlog)
 
     def listen(self, host: str, port: int, backlog: int) -> Address:
         return _Listening(self._loop, host, port, backlog)
@@ -98,41 +106,6 @@ class SystemNetwork:
         return socket.getfqdn()
 
 
-class _Bound:
-    """Sockets that are bound, one for each interface, and listen when they are served."""
-
-    _server: asyncio.Server
-    _make_protocol: MakeProtocol
-
-    def __init__(self, host: str) -> None:
-        self.host = host
-        self.port = 0
-
-    @classmethod
-    async def make(cls, loop: asyncio.AbstractEventLoop, host: str, port: int, backlog: int) -> "_Bound":
-        bound = cls(host)
-        bound._server = await loop.create_server(
-            bound._new_connection,
-            host or None,
-            port,
-            backlog=backlog,
-            reuse_address=True,
-            start_serving=False,
-        )
-        bound.port = bound._server.sockets[0].getsockname()[1]
-        return bound
-
-    def _new_connection(self) -> asyncio.BaseProtocol:
-        return self._make_protocol()  # set before the first connection
-
-    async def serve(self, make_protocol: MakeProtocol) -> None:
-        self._make_protocol = make_protocol
-        await self._server.start_serving()
-
-    def close(self) -> None:
-        self._server.close()
-
-
 class _Listening:
     """One socket that listens from the start; the system keeps connections until they are accepted."""
 
@@ -147,6 +120,12 @@ class _Listening:
 
     async def serve(self, make_protocol: MakeProtocol) -> None:
         self._server = await self._loop.create_server(make_protocol, sock=self._socket)
+
+    def wait(self) -> None:
+        raise NotImplementedError("only a bound address waits")
+
+    def go_on(self) -> None:
+        raise NotImplementedError("only a bound address waits")
 
     def close(self) -> None:
         if self._server is not None:

@@ -2,11 +2,14 @@
 
 import asyncio
 import errno
+import socket
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 
 import pytest
 import uvloop
 
+from moldau.core.accepting import ACCEPTS_PER_TURN
 from moldau.core.network import SystemNetwork
 
 Scene = Callable[[SystemNetwork], Awaitable[None]]
@@ -82,6 +85,59 @@ def test_an_address_that_is_taken_is_refused() -> None:
         first.close()
         again = network.listen("127.0.0.1", first.port, 16)
         again.close()
+
+    on_each_loop(scene)
+
+
+def test_an_address_that_waits_accepts_later() -> None:
+    async def scene(network: SystemNetwork) -> None:
+        address = await network.bind("127.0.0.1", 0, 16)
+        await address.serve(Greeter)
+        address.wait()
+        address.wait()
+        early = asyncio.ensure_future(greeting(network, address.port))
+        done, _ = await asyncio.wait({early}, timeout=0.05)
+        assert not done
+        address.go_on()
+        assert await early == b"hello"
+        address.close()
+
+    on_each_loop(scene)
+
+
+def test_many_connections_are_accepted_a_few_at_a_time() -> None:
+    async def scene(network: SystemNetwork) -> None:
+        address = await network.bind("127.0.0.1", 0, 100)
+        turns: list[int] = []
+        loop = asyncio.get_running_loop()
+        made = 0
+
+        class Counted(Greeter):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                nonlocal made
+                made += 1
+                super().connection_made(transport)
+
+        def count() -> None:
+            turns.append(made)
+            if made < 50:
+                loop.call_soon(count)
+
+        clients = []
+        for _ in range(50):  # in the system's queue before the first is accepted
+            client = socket.socket()
+            client.setblocking(False)
+            clients.append(client)
+        await address.serve(Counted)
+        for client in clients:
+            client.connect_ex(("127.0.0.1", address.port))
+        count()
+        while made < 50:
+            await asyncio.sleep(0)
+        assert max(after - before for before, after in pairwise(turns)) <= 2 * ACCEPTS_PER_TURN
+        for client in clients:
+            client.close()
+        address.close()
 
     on_each_loop(scene)
 

@@ -5,7 +5,7 @@ stores.py        a key store or trust store of any format -> PEM blocks (pem.py,
 contexts.py      options -> SSLContext: `client_context`, `server_context`
 ciphers.py       Kafka's (Java's) names of cipher suites in OpenSSL's
 stream.py        TLS between a transport and a protocol; handshakes.py computes handshakes in workers
-connect.py       a client's connection; failures.py: why a handshake failed
+failures.py      why a handshake failed, as a sentence
 certificate.py   what a certificate says: names, validity
 
 PEM and JKS need nothing but the standard library; PKCS12 needs `cryptography`.
