@@ -111,11 +111,14 @@ def test_many_connections_are_accepted_a_few_at_a_time() -> None:
         turns: list[int] = []
         loop = asyncio.get_running_loop()
         made = 0
+        all_made = asyncio.Event()
 
         class Counted(Greeter):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 nonlocal made
                 made += 1
+                if made == 50:
+                    all_made.set()
                 super().connection_made(transport)
 
         def count() -> None:
@@ -132,8 +135,7 @@ def test_many_connections_are_accepted_a_few_at_a_time() -> None:
         for client in clients:
             client.connect_ex(("127.0.0.1", address.port))
         count()
-        while made < 50:
-            await asyncio.sleep(0)
+        await all_made.wait()
         assert max(after - before for before, after in pairwise(turns)) <= 2 * ACCEPTS_PER_TURN
         for client in clients:
             client.close()

@@ -249,7 +249,8 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         assert self._wire is not None
         self._flush()  # also the alert of a handshake that failed
         if isinstance(outcome, ssl.SSLWantReadError):
-            self._wire.resume_reading()
+            if self._reading:
+                self._wire.resume_reading()
             if self._early:
                 self._shake(b"")
         elif outcome is not None:
@@ -357,16 +358,16 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
 
     def pause_reading(self) -> None:
         self._reading = False
-        if self.state is State.OPEN and self._wire is not None:
+        if self.state in (State.SHAKING, State.OPEN) and not self._stepping and self._wire is not None:
             self._wire.pause_reading()
 
     def resume_reading(self) -> None:
         if self._reading:
             return
         self._reading = True
-        if self.state is State.OPEN and self._wire is not None:
+        if self.state in (State.SHAKING, State.OPEN) and not self._stepping and self._wire is not None:
             self._wire.resume_reading()
-            if not self._delivering:
+            if self.state is State.OPEN and not self._delivering:
                 self._timers.call_later(0, self._deliver_later)
 
     def _deliver_later(self) -> None:
