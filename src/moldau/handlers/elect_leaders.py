@@ -20,13 +20,16 @@ from moldau.protocol.messages.elect_leaders import (
 )
 from moldau.security.operations import Operation
 
+FOR_ALL_SINCE = 1
+"""The first version of the response with an error of its own."""
+
 
 @handles(ElectLeadersRequest)
 async def elect_leaders(
     broker: Broker, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
     if not may_on_cluster(broker, context.session, Operation.ALTER):
-        return _refused(request)
+        return _refused(context, request)
     try:
         kind = ElectionType(request.election_type)
     except ValueError:
@@ -54,7 +57,7 @@ async def elect_leaders(
     )
 
 
-def _refused(request: ElectLeadersRequest) -> ElectLeadersResponse:
+def _refused(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     rows = [
         ReplicaElectionResult(
@@ -66,4 +69,5 @@ def _refused(request: ElectLeadersRequest) -> ElectLeadersResponse:
         )
         for topic in request.topic_partitions or ()
     ]
-    return ElectLeadersResponse(error_code=code, replica_election_results=rows)
+    for_all = code if context.api_version >= FOR_ALL_SINCE else ErrorCode.NONE
+    return ElectLeadersResponse(error_code=for_all, replica_election_results=rows)
