@@ -40,6 +40,7 @@ from moldau.log.manager import LogManager
 from moldau.metadata.changes import Change
 from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.embedded import EmbeddedStore
+from moldau.metadata.first_changes import read_first_changes, remove_first_changes
 from moldau.metadata.image import EMPTY_IMAGE, Image
 from moldau.metadata.store import MetadataStoreError
 from moldau.metadata.view import MetadataView
@@ -231,7 +232,10 @@ class Node:
         )
         self.controller.in_cluster = self.in_cluster
         self._stops.append(("metadata", self.controller.close))
-        await self.controller.open(stored_cluster_id(host.files, broker.data_directories))
+        folder = broker.metadata_log_dir or broker.data_directories[0]
+        first = read_first_changes(host.files, folder)
+        made = await self.controller.open(stored_cluster_id(host.files, broker.data_directories), first)
+        remove_first_changes(host.files, folder, used=made)
         self._settings = effective_broker_settings(self.metadata.image, broker, self.node_id)
         if self.in_cluster:
             await self._check_security_of_peers()

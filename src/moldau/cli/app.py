@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "produce": "moldau.cli.records.produce",
     "consume": "moldau.cli.records.consume",
     "groups": "moldau.cli.groups.command",
+    "users": "moldau.cli.users.command",
     "transactions": "moldau.cli.transactions.command",
     "perf": "moldau.cli.perf.command",
     "streams": "moldau.cli.streams.command",

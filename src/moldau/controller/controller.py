@@ -138,11 +138,12 @@ class Controller:
 
     # Starting and stopping
 
-    async def open(self, cluster_id: str | None = None) -> None:
-        """Open the store and publish what it holds. MetadataStoreError when it cannot be.
+    async def open(self, cluster_id: str | None = None, first: Sequence[Change] = ()) -> bool:
+        """Open the store and publish what it holds; whether this made the cluster. MetadataStoreError when it
+        cannot be.
 
         A new cluster gets `cluster_id` (that of meta.properties, where Kafka wrote the folder), else a random
-        one.
+        one, and begins with the changes in `first`.
         """
         self._presence.timers = self._timers or LoopTimers(asyncio.get_running_loop())
         image = await self._loop.open()
@@ -150,10 +151,13 @@ class Controller:
         if unreadable is not None:
             raise MetadataStoreError(unreadable)
         self.cluster_is_new = not image.brokers
-        if not image.cluster_id:
-            fresh = cluster_id or uuid_to_text(random_uuid(self._random))
-            created: list[Change] = [ClusterCreated(fresh), FeatureLevelChanged(LEVEL_MAX)]
-            await self._decide(lambda image: Decision([] if image.cluster_id else created, None))
+        if image.cluster_id:
+            return False
+        fresh = cluster_id or uuid_to_text(random_uuid(self._random))
+        created: list[Change] = [ClusterCreated(fresh), FeatureLevelChanged(LEVEL_MAX), *first]
+        return await self._decide(
+            lambda image: Decision([], False) if image.cluster_id else Decision(created, True)
+        )
 
     def store_status(self) -> StoreStatus | None:
         """How the metadata store is reached; None: it is in this process."""

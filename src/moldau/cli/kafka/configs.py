@@ -113,7 +113,9 @@ def main(words: Sequence[str]) -> int:
 
 
 def _failed(words: Sequence[str], reason: str) -> ToolError:
-    return ToolError(f"Error while executing config command with args '{' '.join(words)}'\n{reason}")
+    """Kafka's error, which repeats the command line; not where a password stands in it."""
+    shown = " ".join("[hidden]" if "password" in each else each for each in words)
+    return ToolError(f"Error while executing config command with args '{shown}'\n{reason}")
 
 
 def _entity(given: Given) -> Entity:
@@ -227,6 +229,10 @@ def _describe(cluster: Cluster, entity: Entity, *, everything: bool) -> None:
         from moldau.cli.kafka.quotas import describe_quotas
 
         describe_quotas(cluster, entity)
+        if kind == "users" and name != "":
+            from moldau.cli.kafka.scram_users import describe_scram_users
+
+            describe_scram_users(cluster, name)
         return
     for each in _names(cluster, kind) if name is None else [name]:
         if each == "":
@@ -283,6 +289,9 @@ def _shown(value: str | None) -> str:
 
 def _alter(cluster: Cluster, entity: Entity, settings: dict[str, str | None]) -> None:
     kind, name = entity
+    if any(each.startswith("SCRAM-") for each in settings):
+        _alter_scram(cluster, entity, settings)
+        return
     if kind in ("users", "clients", "ips"):
         from moldau.cli.kafka.quotas import alter_quotas
 
@@ -313,4 +322,34 @@ def _alter(cluster: Cluster, entity: Entity, settings: dict[str, str | None]) ->
         print("Completed updating default config for brokers in the cluster.")
     else:
         print(f"Completed updating config for {_singular(kind)} {name}.")
+    sys.stdout.flush()
+
+
+def _alter_scram(cluster: Cluster, entity: Entity, settings: dict[str, str | None]) -> None:
+    """Change a user's SCRAM credentials. ToolError, Refused: in Kafka's words where they hold no password."""
+    from moldau.cli.kafka.scram_users import alter_scram_user, is_scram
+
+    kind, name = entity
+    others = [each for each in settings if not is_scram(each)]
+    if kind != "users":
+        raise Refused(
+            0, f"Only quota configs can be added for '{kind}' using --bootstrap-server. Unexpected config "
+            f"names: {', '.join(settings)}"
+        )  # fmt: skip
+    if not name:
+        raise Refused(
+            0, "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials "
+            "using --bootstrap-server."
+        )  # fmt: skip
+    if any(each.startswith("SCRAM-") for each in others):
+        raise Refused(
+            0, "Only quota and SCRAM credential configs can be added for 'users' using --bootstrap-server. "
+            f"Unexpected config names: {', '.join(others)}"
+        )  # fmt: skip
+    if others:
+        raise Refused(
+            0, "Cannot alter both quota and SCRAM credential configs simultaneously for 'users' using "
+            "--bootstrap-server."
+        )  # fmt: skip
+    alter_scram_user(cluster, name, settings)
     sys.stdout.flush()

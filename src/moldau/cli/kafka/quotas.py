@@ -1,6 +1,6 @@
 """Quotas of users, clients and addresses, for kafka-configs: DescribeClientQuotas and AlterClientQuotas.
 
-Not here: SCRAM users, and quotas of a user together with a client.
+Not here: SCRAM users (scram_users.py), and quotas of a user together with a client.
 """
 
 from __future__ import annotations
@@ -45,10 +45,6 @@ def alter_quotas(cluster: Cluster, entity: Entity, settings: Mapping[str, str | 
     """Set quotas, or (None) remove them."""
     operations = []
     for key, value in settings.items():
-        if key.startswith("SCRAM-"):
-            raise ToolError(
-                "SCRAM users are not served: name users in the broker's listener settings instead"
-            )
         try:
             number = 0.0 if value is None else float(value)
         except ValueError:

@@ -39,9 +39,18 @@ def main(words: Sequence[str]) -> int:
     folders = log_folders(settings)
     if given.command == "info":
         return info(folders)
-    if given.add_scram:
-        raise ToolError("--add-scram: this version of Moldau has no SCRAM users; leave it out")
-    return format_(folders, given.cluster_id, _node_id(settings), ignore_formatted=given.ignore_formatted)
+    users = given.add_scram or []
+    if users:
+        from moldau.cli.kafka.scram_format import first_changes
+
+        content = first_changes(users)  # before anything is written
+    fresh = any(not (folder / META).exists() for folder in folders)
+    code = format_(folders, given.cluster_id, _node_id(settings), ignore_formatted=given.ignore_formatted)
+    if users and fresh:
+        from moldau.cli.kafka.scram_format import write_first_changes
+
+        write_first_changes(Path(settings.get("metadata.log.dir") or folders[0]), content)
+    return code
 
 
 def _parser() -> Subcommands:
@@ -54,7 +63,12 @@ def _parser() -> Subcommands:
     one = commands.add_parser("format", help="Give the log directories of a broker a cluster id.")
     one.add_argument("--config", "-c", required=True, help="The broker's settings.")
     one.add_argument("--cluster-id", "-t", required=True, help="The cluster's id: see random-uuid.")
-    one.add_argument("--add-scram", "-S", action="append", help="Not with this version of Moldau.")
+    one.add_argument(
+        "--add-scram",
+        "-S",
+        action="append",
+        help="A user of the new cluster: SCRAM-SHA-256=[name=alice,password=...]; may be repeated.",
+    )
     one.add_argument("--ignore-formatted", "-g", action="store_true", help="Skip what is formatted.")
     one.add_argument("--release-version", "-r", help="Without effect.")
     one.add_argument("--feature", "-f", action="append", help="Without effect: kafka-features sets levels.")

@@ -1,0 +1,1 @@
+"""`moldau users`: list, add, remove."""
