@@ -31,6 +31,7 @@ from client_agents import (
     kafkajs_missing,
 )
 from client_model import Client
+from secured_fixtures import secured_broker, secured_clients  # noqa: F401 (fixtures)
 
 from bench.brokers import KINDS, BrokerProcess
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,15 @@ class Login:
     mechanism: str = ""
     user: str = ""
     password: str = ""
+    token: bool = False  # user and password are a delegation token's id and HMAC
 
     @property
     def tls(self) -> bool:
         return self.protocol.endswith("SSL")
+
+    def with_token(self) -> Login:
+        """The same with a delegation token instead of a user (Java only)."""
+        return replace(self, token=True)
 
     def librdkafka(self) -> dict[str, str]:
         """Settings of librdkafka, confluent-kafka and kcat."""
@@ -87,6 +92,8 @@ class Login:
         if self.mechanism:
             settings["sasl.mechanism"] = self.mechanism
             options = {"username": self.user, "password": self.password}
+            if self.token:
+                options["tokenauth"] = "true"
             settings["sasl.jaas.config"] = jaas_entry(self.mechanism, options)
         return settings
 
@@ -155,7 +162,8 @@ class Security:
         if not protocol.startswith("SASL"):
             pair = self._pairs[user] if user and protocol == "SSL" else None
             return Login(protocol, self.authority.certificate, pair)
-        password = password or self.users[user]
+        if not password:
+            password = self.users[user]
         return Login(protocol, self.authority.certificate, None, mechanism, user, password)
 
     def secrets(self) -> dict[str, str]:

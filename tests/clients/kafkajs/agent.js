@@ -102,6 +102,8 @@ async function openMember(request, onMessage) {
 }
 
 const operations = {
+  exchange,
+
   async produce(request) {
     const producer = kafka.producer({ idempotent: Boolean(request.idempotent), allowAutoTopicCreation: false });
     await producer.connect();
@@ -352,11 +354,39 @@ Object.assign(operations, {
   },
 });
 
+// One record into partition 0 and read back from there, by a client whose address and login come with the request.
+async function exchange(request) {
+  const client = new Kafka({
+    clientId: "kafkajs-secured",
+    brokers: [request.address],
+    logLevel: logLevel.NOTHING,
+    retry: { initialRetryTime: 100, retries: 8 },
+    ...request.options,
+  });
+  const producer = client.producer({ allowAutoTopicCreation: false });
+  const consumer = client.consumer({ groupId: `kafkajs-${process.pid}-${Math.random()}`, maxWaitTimeInMs: 100 });
+  try {
+    await producer.connect();
+    const messages = [{ value: request.value, partition: 0 }];
+    const [{ baseOffset }] = await producer.send({ topic: request.topic, acks: -1, messages });
+    await consumer.connect();
+    await consumer.subscribe({ topics: [request.topic], fromBeginning: true });
+    return await new Promise((resolve, reject) => {
+      consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
+      const eachMessage = async ({ message: one }) => one.offset === baseOffset && resolve(one.value.toString());
+      consumer.run({ autoCommit: false, eachMessage }).catch(reject);
+      setTimeout(() => reject(new Error("nothing read")), 60000).unref();
+    });
+  } finally {
+    await consumer.disconnect();
+    await producer.disconnect();
+  }
+}
+
 async function answer(request) {
   const reply = { id: request.id };
   try {
-    connected ??= admin.connect();
-    await connected;
+    if (request.op !== "exchange") await (connected ??= admin.connect());
     reply.ok = (await operations[request.op](request)) ?? null;
   } catch (error) {
     reply.error = `${error.name}: ${error.message}`;

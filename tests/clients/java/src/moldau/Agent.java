@@ -37,6 +37,7 @@ public final class Agent {
         Members.register(operations, bootstrap);
         Administration.register(operations, bootstrap);
         Transactions.register(operations, bootstrap);
+        Secured.register(operations);
         ExecutorService threads = Executors.newCachedThreadPool();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
