@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "streams": "moldau.cli.streams.command",
     "brokers": "moldau.cli.brokers.command",
     "configs": "moldau.cli.configs.command",
+    "acls": "moldau.cli.acls.command",
     "dump-log": "moldau.cli.dump.command",
     "status": "moldau.cli.status.command",
     "doctor": "moldau.cli.doctor.command",

@@ -17,6 +17,7 @@ _SPECIAL = {
     "UNKNOWN_TOPIC_ID": "UnknownTopicIdException",
     "REQUEST_TIMED_OUT": "TimeoutException",
     "KAFKA_STORAGE_ERROR": "KafkaStorageException",
+    "CLUSTER_AUTHORIZATION_FAILED": "ClusterAuthorizationException",
     "INVALID_REQUEST": "InvalidRequestException",
 }
 

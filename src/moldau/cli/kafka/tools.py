@@ -9,6 +9,7 @@ from __future__ import annotations
 _HERE = "moldau.cli.kafka"
 
 TOOLS: dict[str, str] = {
+    "kafka-acls": f"{_HERE}.acls",
     "kafka-broker-api-versions": f"{_HERE}.broker_api_versions",
     "kafka-cluster": f"{_HERE}.cluster",
     "kafka-configs": f"{_HERE}.configs",
