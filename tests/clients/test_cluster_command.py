@@ -101,3 +101,46 @@ def test_a_port_in_use_is_said_and_nothing_is_left(at: list[str]) -> None:
     assert f"port {int(words[1]) + 1}, which broker 2 needs, is in use" in said
     assert "--port" in said
     assert set(states(status(at)).values()) == {"stopped"}
+
+
+def test_a_secured_cluster_in_one_command(at: list[str], tmp_path: Path) -> None:
+    """TLS, logins and ACLs; the settings that it writes serve every command, and no secret is told."""
+    folder = tmp_path / "cluster"
+    said = run("start", "--secure", "--brokers", "1", *ports(), *at)
+    file = folder / "client.properties"
+    assert f"export MOLDAU_COMMAND_CONFIG={file}" in said
+    secrets = [
+        line.partition("=")[2] for line in (folder / "security/secrets.properties").read_text().split()
+    ]
+    assert len(secrets) == 2
+    private = (
+        "client.properties",
+        "security/secrets.properties",
+        "security/broker.pem",
+        "security/ca-key.pem",
+    )
+    for each in private:
+        assert (folder / each).stat().st_mode & 0o777 == 0o600, each
+
+    def moldau(*words: str, code: int = 0) -> str:
+        command = [sys.executable, "-m", "moldau", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    settings = ("--command-config", str(file))
+    moldau("topics", "create", "orders", *settings)
+    assert "orders" in moldau("topics", "list", *settings)
+    assert "no transactional ids" in moldau("transactions", "list", *settings)  # not by librdkafka
+    healthy = moldau("doctor", *settings)
+    assert "admin is logged in by SCRAM-SHA-512" in healthy
+    refused = moldau("topics", "list", *settings, "-X", "sasl.password=wrong", code=1)
+    assert "refused the user admin" in refused
+    run("stop", *at)
+    again = run("start", *at)
+    assert "orders" in moldau("topics", "list", *settings)
+    told = said + again + healthy + refused + (folder / "broker-1/broker.log").read_text()
+    told += (folder / "broker-1/server.properties").read_text() + (folder / "cluster.json").read_text()
+    assert not any(secret in told for secret in secrets)
+    run("purge", "--yes", *at)
+    assert not folder.exists()

@@ -56,6 +56,12 @@ def test_a_cluster_grows_and_does_not_shrink_unasked(tmp_path: Path) -> None:
         check_change(tmp_path, before, before.changed(zookeepers=3))
 
 
+def test_a_cluster_is_secured_from_the_start_or_step_by_step(tmp_path: Path) -> None:
+    assert Plan().changed(secure=True).changed(secure=None).secure
+    with pytest.raises(CommandError, match="is not secured"):
+        check_change(tmp_path, Plan(), Plan().changed(secure=True))
+
+
 def test_a_wrong_setting_is_said_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"log\.segment\.bytes"):
         check_change(tmp_path, None, Plan().changed(settings={"log.segment.bytes": "much"}))

@@ -178,8 +178,12 @@ def test_settings_that_contradict_each_other() -> None:
         transport_of({"sasl.mechanism": "PLAIN"})
     with pytest.raises(UsageError, match="none of plaintext"):
         transport_of({"security.protocol": "tls"})
-    with pytest.raises(UsageError, match=r"ssl\.ca\.location"):
-        transport_of({"ssl.truststore.location": "trust.jks"})
+    with pytest.raises(UsageError, match=r"trust\.jks: the file cannot be read"):
+        transport_of({"security.protocol": "ssl", "ssl.truststore.location": "trust.jks"})
+    jaas = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": "X required password=hush"}
+    with pytest.raises(UsageError, match="';' is missing") as raised:
+        transport_of({"security.protocol": "sasl_ssl", **jaas})
+    assert "hush" not in str(raised.value)
     with pytest.raises(UsageError, match="cannot be used"):
         transport_of({"security.protocol": "ssl", "ssl.ca.location": "/nowhere/ca.pem"})
 

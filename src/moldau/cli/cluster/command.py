@@ -44,10 +44,10 @@ start brings up the same cluster, or what is missing of it. More --brokers may b
 
 Examples:
 
-* moldau cluster start
-* moldau cluster start --brokers 5 --zookeepers 3 --set moldau.durability=group
-* moldau cluster start --data /tmp/try --port 19092 --http-port 19640 --zookeeper-port 12181
-* moldau cluster start --broker 2          start broker 2 again, after it was stopped or has died
+* moldau cluster start * moldau cluster start --brokers 5 --zookeepers 3 --set moldau.durability=group *
+moldau cluster start --data /tmp/try --port 19092 --http-port 19640 --zookeeper-port 12181 * moldau cluster
+start --broker 2          start broker 2 again, after it was stopped or has died * moldau cluster start
+--secure            with TLS, logins and ACLs; client.properties is for --command-config
 
 Needs Java, and ZooKeeper's jars: an installation that ZOOKEEPER_HOME names, or those that PySpark brings.
 """
@@ -100,6 +100,10 @@ def start(
         list[str] | None,
         typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of all brokers. May be repeated."),
     ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option("--secure", help="A new cluster with TLS, logins (SCRAM) and ACLs."),
+    ] = False,
     only: Only = None,
     timeout: Annotated[
         float,
@@ -127,6 +131,7 @@ def start(
                 http_port=http_port,
                 zookeeper_port=zookeeper_port,
                 settings=parse_assignments(set_, "--set") or None,
+                secure=secure or None,
             )
             _require_known(plan, only)
             starting.check_change(data, before, plan)
@@ -158,8 +163,16 @@ def _say_next(folder: Path, plan: Plan, started: list[str]) -> None:
     at = "" if folder == DEFAULT_FOLDER else f" --data {folder}"
     print(f"started: {', '.join(started)}" if started else "everything ran already")
     print(f"clients connect to {plan.bootstrap}; settings, data and logs are in {folder}")
+    if plan.secure:
+        from moldau.cli.cluster.secured import ADMIN, CLIENT_FILE
+
+        file = folder / CLIENT_FILE
+        print(f"TLS, logins and ACLs are on; {file} has the settings and password of the user {ADMIN}")
+        access = f"export MOLDAU_COMMAND_CONFIG={file.absolute()}"
+    else:
+        access = f"export MOLDAU_BOOTSTRAP={plan.bootstrap}"
     note(
-        f"\n  export MOLDAU_BOOTSTRAP={plan.bootstrap}\n"
+        f"\n  {access}\n"
         "  moldau topics create orders --partitions 6\n"
         f"  moldau cluster stop{at} --broker {plan.brokers}     the others take over\n"
         f"  moldau cluster start{at}               it comes back\n"

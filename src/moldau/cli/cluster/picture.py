@@ -6,12 +6,13 @@ Nothing here fails because something is missing; what is missing is the news.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moldau.cli.cluster import secured
 from moldau.cli.cluster.plan import Plan
 from moldau.cli.cluster.processes import DEAD, RUNNING, Process, recorded
 from moldau.cli.cluster.servers import BrokerServer, EnsembleServer
@@ -124,7 +125,8 @@ def look(root: Path, plan: Plan, admin: Callable[[str], AdminClient] | None = No
             seen.causes = [str(cause.get("message")) for cause in health.get("causes", ())]
         picture.servers.append(seen)
     if any(each.kind == "broker" and each.state == RUNNING for each in picture.servers):
-        _ask_partitions(picture, plan, admin or _admin_client)
+        more = secured.admin_settings(root) if plan.secure else {}
+        _ask_partitions(picture, plan, admin or (lambda bootstrap: _admin_client(bootstrap, more)))
     return picture
 
 
@@ -161,7 +163,7 @@ def _ask_partitions(picture: Picture, plan: Plan, admin: Callable[[str], AdminCl
             seen.controller = metadata.controller_id == seen.id
 
 
-def _admin_client(bootstrap: str) -> AdminClient:
+def _admin_client(bootstrap: str, more: Mapping[str, str]) -> AdminClient:
     from confluent_kafka.admin import AdminClient
 
     from moldau.cli.shared.connection import QUIET
@@ -170,5 +172,6 @@ def _admin_client(bootstrap: str) -> AdminClient:
         "bootstrap.servers": bootstrap,
         "client.id": "moldau-cluster",
         "logger": QUIET,
+        **more,
     }
     return AdminClient(settings)

@@ -28,7 +28,8 @@ PEER_PORT_STEP = 100
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One cluster. `settings` are those that all brokers get beside the cluster's own."""
+    """One cluster. `settings` are those that all brokers get beside the cluster's own; `secure`: with TLS,
+    logins and ACLs (secured.py)."""
 
     brokers: int = 3
     zookeepers: int = 1
@@ -36,6 +37,7 @@ class Plan:
     http_port: int = 9640
     zookeeper_port: int = 2181
     settings: Mapping[str, str] = field(default_factory=dict)
+    secure: bool = False
 
     @property
     def bootstrap(self) -> str:

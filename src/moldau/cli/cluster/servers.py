@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from moldau.cli.cluster import secured
 from moldau.cli.cluster.plan import HOST, PEER_PORT_STEP, Plan
 from moldau.ensemble import Ports, ZooKeeperServer
 from moldau.testing.cluster_settings import SESSION_TIMEOUT_MS, broker_settings
@@ -58,7 +59,7 @@ class BrokerServer:
         self.folder = root / f"broker-{node_id}"
         self.log = self.folder / "broker.log"
         self.ports = {"--port": plan.port + node_id - 1, "--http-port": plan.http_port + node_id - 1}
-        self._plan = plan
+        self._root, self._plan = root, plan
 
     @property
     def address(self) -> str:
@@ -73,8 +74,12 @@ class BrokerServer:
     def prepare(self) -> list[str]:
         """Write server.properties; a setting of the user's wins over the cluster's."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self._plan.secure:
+            listening = secured.broker_settings(self._root, self.address)
+        else:
+            listening = {"listeners": f"PLAINTEXT://{self.address}"}
         settings = {
-            "listeners": f"PLAINTEXT://{self.address}",
+            **listening,
             "moldau.http.listener": self.http,
             "log.dirs": str(self.folder.absolute() / "data"),
             **broker_settings(self.node_id, self._plan.brokers, self._plan.connect, self._plan.settings),

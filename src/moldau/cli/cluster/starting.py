@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from moldau.cli.cluster import processes
+from moldau.cli.cluster import processes, secured
 from moldau.cli.cluster.picture import Picture, look
 from moldau.cli.cluster.plan import Plan
 from moldau.cli.cluster.servers import (
@@ -42,6 +42,11 @@ def check_change(root: Path, before: Plan | None, plan: Plan) -> None:
     check_settings(plan)
     if before is None:
         return
+    if plan.secure and not before.secure:
+        raise UsageError(
+            f"the cluster in {root} is not secured: change it step by step "
+            "(docs/security-rolling-change.md), or begin anew with `moldau cluster purge`"
+        )
     if plan.brokers < before.brokers:
         _require_empty(look(root, before), plan.brokers)
     if plan.zookeepers != before.zookeepers:
@@ -101,6 +106,8 @@ def start(
     CommandError: a port is taken, a server ended, or the time is over; what was started goes on running.
     """
     deadline = time.monotonic() + timeout_seconds
+    if plan.secure:
+        secured.prepare(root, plan)
     missing = [each for each in all_servers(root, plan) if processes.alive(each.folder) is None]
     if only is not None:
         missing = [each for each in missing if not isinstance(each, BrokerServer) or each.node_id in only]
@@ -116,6 +123,8 @@ def start(
     for broker in brokers:
         _spawn(broker)
     picture = _wait_until_whole(root, plan, brokers, deadline, report)
+    if plan.secure and picture.registered is not None:
+        secured.make_admin(root, plan)
     return Started([each.name for each in missing], picture)
 
 

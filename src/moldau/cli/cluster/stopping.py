@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from moldau.cli.cluster import lock, plan, processes
+from moldau.cli.cluster import lock, plan, processes, secured
 from moldau.cli.cluster.picture import look
 from moldau.cli.cluster.plan import Plan
 from moldau.cli.cluster.servers import BrokerServer, EnsembleServer, Server
@@ -66,6 +66,8 @@ def purge(root: Path, layout: Plan, report: Callable[[str], None] = lambda words
             pass
         except OSError as problem:
             raise CommandError(f"{server.folder} cannot be deleted: {problem.strerror}") from None
+    if layout.secure:
+        secured.remove(root)
     (root / plan.FILE).unlink(missing_ok=True)
     (root / lock.FILE).unlink(missing_ok=True)
     if not any(root.iterdir()):

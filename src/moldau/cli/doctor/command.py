@@ -9,7 +9,6 @@ A step that failed makes the later ones pointless where they depend on it: they 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -57,15 +56,6 @@ def register(root: typer.Typer) -> None:
 def doctor(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
-    command_config: Annotated[
-        Path | None,
-        typer.Option(
-            "--command-config",
-            metavar="FILE",
-            help="A properties file with client settings, as your client has them.",
-            rich_help_panel="Connection",
-        ),
-    ] = None,
     timeout: Annotated[
         float,
         typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait at each step."),
@@ -97,10 +87,7 @@ def doctor(
     if read_only and topic is not None:
         raise UsageError("--topic names where to write, and --read-only forbids it: drop one")
     report = Report(_quiet if as_json else _print)
-    settings = {
-        **(_read_properties(command_config) if command_config is not None else {}),
-        **parse_assignments(client_settings, "-X"),
-    }
+    settings = parse_assignments(client_settings, "-X")
     bootstrap = settings.pop("bootstrap.servers", bootstrap) if bootstrap == DEFAULT_BOOTSTRAP else bootstrap
     settings.pop("bootstrap.servers", None)
     examine(report, bootstrap, settings, timeout, topic, group, read_only=read_only)
@@ -131,7 +118,7 @@ def examine(
     from moldau.cli.doctor.ways_in import Advertised, check_advertised, check_bootstrap
     from moldau.cli.shared.connection import parse_address
 
-    transport = transport_of(settings)
+    transport = transport_of(settings, timeout_seconds)
     addresses = [parse_address(part) for part in bootstrap.split(",") if part.strip()]
     if not addresses:
         raise UsageError("the bootstrap address is empty: write HOST:PORT, such as 127.0.0.1:9092")
@@ -201,7 +188,11 @@ def _log_in(
         )
         return None
     except CommandError as failure:
-        report.fail("metadata", str(failure), "see the message")
+        report.fail(
+            "login" if "sasl" in settings.get("security.protocol", "").lower() else "metadata",
+            str(failure),
+            "see the message",
+        )
         return None
     controller = metadata.controller_id
     seat = f"controller {controller}" if controller >= 0 else "no controller"
@@ -231,15 +222,6 @@ def _look_at_partitions(report: Report, metadata: Any) -> None:
         )
     else:
         report.ok("leaders", "every partition has one")
-
-
-def _read_properties(path: Path) -> dict[str, str]:
-    from moldau.core.settings.properties import parse_properties
-
-    try:
-        return parse_properties(path.read_text())
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UsageError(f"--command-config {path} cannot be read: {problem}") from None
 
 
 def _quiet(finding: Finding) -> None:

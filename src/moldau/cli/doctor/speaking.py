@@ -1,6 +1,6 @@
 """One connection to a listener, as a client opens it, with the reason where it goes no further.
 
-    resolve the name -> connect -> TLS handshake -> ApiVersions -> SaslHandshake or Metadata
+    resolve the name -> connect -> TLS handshake -> ApiVersions -> SaslHandshake, login -> Metadata
 
 Each step that fails raises `Trouble` with the step's name, what was seen and what to do. The usual mix-ups
 (a web server, a TLS listener, a listener that wants SASL) are told apart by the bytes that come back, or by
@@ -21,6 +21,7 @@ from typing import Any
 from moldau.cli.doctor.findings import Stopwatch
 from moldau.cli.doctor.transport import Transport, explain_handshake
 from moldau.cli.shared.raw_request import FRAME_BYTES_MAX, error_words
+from moldau.client.options import ClientOptions
 from moldau.protocol.declare import Message
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
@@ -61,6 +62,8 @@ class Reached:
     apis: dict[int, tuple[int, int]]
     tls: str | None = None
     mechanisms: tuple[str, ...] = ()
+    user: str | None = None
+    """Who has logged in."""
     cluster_id: str | None = None
     brokers: tuple[tuple[int, str, int], ...] = ()
     """Number, host and port of each, as Metadata names them; none where a login comes first."""
@@ -99,6 +102,10 @@ def reach(host: str, port: int, transport: Transport, timeout_seconds: float) ->
         reached = Reached(address, connect_ms, watch.ms, apis, tls, unreachable=refused)
         if transport.mechanism is not None:
             reached.mechanisms = _mechanisms(connection, transport.mechanism)
+            if transport.options is not None:
+                reached.cluster_id, reached.brokers = _log_in(host, port, transport.options)
+                sasl = transport.options.security.sasl
+                reached.user = sasl.options.get("username", "the client") if sasl is not None else None
         else:
             reached.cluster_id, reached.brokers = _cluster(connection, apis)
         return reached
@@ -248,6 +255,42 @@ def _mechanisms(connection: socket.socket, mechanism: str) -> tuple[str, ...]:
             f"set -X sasl.mechanism={names[0]}" if names else "see sasl.enabled.mechanisms of the broker",
         )
     return names
+
+
+def _log_in(
+    host: str, port: int, options: ClientOptions
+) -> tuple[str | None, tuple[tuple[int, str, int], ...]]:
+    """Log in over a connection of its own, and ask for the cluster. Trouble says why the login fails."""
+    from moldau.client.connection import Connection, ConnectionLost
+    from moldau.client.errors import ClientError, OptionError
+    from moldau.client.login import LoginRefused
+
+    try:
+        connection = Connection(host, port, options)
+    except OptionError as problem:
+        raise Trouble("login", str(problem), "correct the sasl.* settings") from None
+    except LoginRefused as problem:
+        raise Trouble(
+            "login",
+            str(problem),
+            "compare user and password with the broker's: a wrong password and an unknown user look alike "
+            "to a client; `moldau users list` shows who has SCRAM credentials",
+        ) from None
+    except ClientError as problem:
+        raise Trouble(
+            "login", str(problem), "is it the broker that you mean? Compare its sasl.* settings"
+        ) from None
+    except ConnectionLost as problem:
+        raise Trouble(
+            "login", f"the connection ended during the login: {problem}", "see the broker's log"
+        ) from None
+    try:
+        answer = connection.ask(MetadataRequest(topics=[]))
+    except (ClientError, OSError) as problem:
+        raise Trouble("protocol", f"Metadata was not answered: {problem}", "see the broker's log") from None
+    finally:
+        connection.close()
+    return answer.cluster_id, tuple(sorted((each.node_id, each.host, each.port) for each in answer.brokers))
 
 
 def _cluster(

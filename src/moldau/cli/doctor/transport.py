@@ -1,7 +1,9 @@
-"""The client's security settings as a plain socket needs them: whether TLS, with which certificates.
+"""The client's security settings as a plain socket needs them: whether TLS, with which certificates, which
+login.
 
-librdkafka says of a failed handshake that it failed. Python's `ssl` says which of a dozen reasons it was, so
-the handshake is tried here first, with the same settings. Not here: the SASL exchange, which librdkafka does.
+librdkafka says of a failed handshake or login that it failed. Python's `ssl` and our own client say which
+of a dozen reasons it was, so both are tried here first, with the same settings, under Java's names or
+librdkafka's.
 """
 
 from __future__ import annotations
@@ -11,14 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from moldau.cli.shared.errors import UsageError
-
-_FALSE = {"false", "0", "f", "n", "no"}
-_JAVA_ONLY = {
-    "ssl.truststore.location": "ssl.ca.location (a PEM file)",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.keystore.type": "ssl.keystore.location (PKCS12), or ssl.certificate.location and ssl.key.location",
-    "sasl.jaas.config": "sasl.username and sasl.password",
-}
+from moldau.client.options import ClientOptions
+from moldau.credentials.client.contexts import context_of
+from moldau.credentials.client.options import client_security, is_supported
+from moldau.credentials.errors import CredentialsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +27,8 @@ class Transport:
     tls: ssl.SSLContext | None
     mechanism: str | None
     """The SASL mechanism; None without SASL."""
+    options: ClientOptions | None = None
+    """How our own client logs in; None where it has not the means."""
 
     @property
     def names_checked(self) -> bool:
@@ -36,53 +36,52 @@ class Transport:
         return self.tls is not None and self.tls.check_hostname
 
 
-def transport_of(settings: Mapping[str, str]) -> Transport:
-    """Read the settings of librdkafka's names. UsageError for one that cannot be meant."""
-    for name, instead in _JAVA_ONLY.items():
-        if name in settings:
-            raise UsageError(f"{name} is a setting of Java clients: librdkafka's is {instead}")
+def transport_of(settings: Mapping[str, str], timeout_seconds: float = 5.0) -> Transport:
+    """Read the settings. UsageError for one that cannot be meant."""
     protocol = settings.get("security.protocol", "plaintext").lower()
     if protocol not in ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"):
         raise UsageError(
             f"security.protocol={protocol!r} is none of plaintext, ssl, sasl_plaintext, sasl_ssl"
         )
-    mechanism = None
-    if protocol.startswith("sasl_"):
-        mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms", "GSSAPI")).upper()
-    elif "sasl.mechanism" in settings or "sasl.mechanisms" in settings:
-        raise UsageError(
-            f"sasl.mechanism is set, but security.protocol={protocol} uses no SASL: "
-            "add -X security.protocol=sasl_plaintext or sasl_ssl"
-        )
-    return Transport(protocol, _context(settings) if protocol.endswith("ssl") else None, mechanism)
-
-
-def _context(settings: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    try:
-        if "ssl.ca.location" in settings:
-            context = ssl.create_default_context(cafile=settings["ssl.ca.location"])
-        elif "ssl.ca.pem" in settings:
-            context = ssl.create_default_context(cadata=settings["ssl.ca.pem"])
-        if "ssl.certificate.location" in settings:
-            context.load_cert_chain(
-                settings["ssl.certificate.location"],
-                settings.get("ssl.key.location"),
-                settings.get("ssl.key.password", ""),
+    named = settings.get("sasl.mechanism", settings.get("sasl.mechanisms"))
+    if not protocol.startswith("sasl_"):
+        if named is not None:
+            raise UsageError(
+                f"sasl.mechanism is set, but security.protocol={protocol} uses no SASL: "
+                "add -X security.protocol=sasl_plaintext or sasl_ssl"
             )
-    except (OSError, ssl.SSLError) as problem:
-        named = ", ".join(
-            settings[name]
-            for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
-            if name in settings
-        )
-        raise UsageError(f"the certificates in the settings cannot be used ({named}): {problem}") from None
-    if settings.get("ssl.endpoint.identification.algorithm", "https").lower() in ("none", ""):
-        context.check_hostname = False
-    if settings.get("enable.ssl.certificate.verification", "true").lower() in _FALSE:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+        return Transport(protocol, _context(settings), None)
+    options = _login_options(settings, timeout_seconds)
+    sasl = None if options is None else options.security.sasl
+    mechanism = (named or "GSSAPI").upper() if sasl is None else sasl.mechanism
+    return Transport(protocol, _context(settings), mechanism, options)
+
+
+def _context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
+    """The context of a handshake, without the login: its settings may be incomplete. UsageError."""
+    theirs = {name: value for name, value in settings.items() if name.startswith(("ssl.", "enable.ssl."))}
+    protocol = "SSL" if settings.get("security.protocol", "").lower().endswith("ssl") else "PLAINTEXT"
+    try:
+        known = {name: value for name, value in theirs.items() if is_supported(name)}
+        return context_of(client_security({**known, "security.protocol": protocol}))
+    except CredentialsError as problem:
+        raise UsageError(f"the certificates in the settings cannot be used: {problem}") from None
+
+
+def _login_options(settings: Mapping[str, str], timeout_seconds: float) -> ClientOptions | None:
+    theirs = {name: value for name, value in settings.items() if is_supported(name)}
+    try:
+        security = client_security(theirs)
+    except CredentialsError as problem:
+        if "sasl.jaas.config" in settings:
+            raise UsageError(str(problem)) from None
+        return None  # no user is named: the steps up to the login are looked at
+    return ClientOptions(
+        client_id="moldau-doctor",
+        security=security,
+        connect_timeout_seconds=timeout_seconds,
+        request_timeout_seconds=timeout_seconds,
+    )
 
 
 def explain_handshake(problem: OSError, host: str) -> tuple[str, str]:

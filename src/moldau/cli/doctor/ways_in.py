@@ -104,6 +104,8 @@ def _describe(report: Report, named: str, found: Reached, transport: Transport) 
         report.ok("TLS", f"{named} speaks {found.tls}, {checked}")
     if found.mechanisms:
         report.ok("SASL", f"{named} offers {', '.join(found.mechanisms)}")
+    if found.user:
+        report.ok("login", f"{found.user} is logged in by {transport.mechanism}")
     missing = lacking(found.apis)
     if missing:
         report.fail(
