@@ -87,10 +87,27 @@ def connections(listeners: list[ListenerSource]) -> Iterator[str]:
     prefix = "kafka_server_socket_server_metrics_connection"
     yield samples(f"{prefix}_count", [(tag, len(each.connections)) for tag, each in tags])
     yield samples(f"{prefix}_creation_total", [(tag, each.accepted_count) for tag, each in tags])
+    yield from _logins(tags)
     yield samples(
         "moldau_connections_refused_total",
         [(labels(listener=each.name), each.refused_count) for each in listeners],
     )
+
+
+def _logins(tags: list[tuple[str, ListenerSource]]) -> Iterator[str]:
+    """Logins by listener; a TLS handshake that failed counts as a failed login, as in Kafka."""
+    prefix = "kafka_server_socket_server_metrics"
+    counted = {
+        "successful_authentication_total": [(tag, each.logins.succeeded) for tag, each in tags],
+        "failed_authentication_total": [
+            (tag, each.logins.failed + each.handshake_failures) for tag, each in tags
+        ],
+        "successful_reauthentication_total": [(tag, each.logins.succeeded_again) for tag, each in tags],
+        "failed_reauthentication_total": [(tag, each.logins.failed_again) for tag, each in tags],
+        "expired_connections_killed_count": [(tag, each.logins.expired) for tag, each in tags],
+    }
+    for name, values in counted.items():
+        yield samples(f"{prefix}_{name}", values)
 
 
 def memory(requests: RequestMemorySource, responses: ResponseMemorySource) -> Iterator[str]:

@@ -120,6 +120,21 @@ STRIMZI = {
     "kafka_server_socket_server_metrics_connection_creation_total": _counter(
         "Connections accepted, by listener."
     ),
+    "kafka_server_socket_server_metrics_successful_authentication_total": _counter(
+        "Logins with SASL that succeeded, by listener."
+    ),
+    "kafka_server_socket_server_metrics_failed_authentication_total": _counter(
+        "Logins with SASL that were refused, and TLS handshakes that failed, by listener."
+    ),
+    "kafka_server_socket_server_metrics_successful_reauthentication_total": _counter(
+        "Re-authentications (connections.max.reauth.ms) that succeeded, by listener."
+    ),
+    "kafka_server_socket_server_metrics_failed_reauthentication_total": _counter(
+        "Re-authentications that were refused, by listener."
+    ),
+    "kafka_server_socket_server_metrics_expired_connections_killed_count": _counter(
+        "Connections closed because their login had ended, by listener."
+    ),
     "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent": _gauge(
         "Share (0 to 1) of the last minute in which the event loop used no CPU."
     ),

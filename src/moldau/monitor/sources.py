@@ -260,15 +260,29 @@ class TransactionsSource(Protocol):
     def pending_markers(self) -> PendingMarkersSource: ...
 
 
+class LoginsSource(Protocol):
+    """Logins with SASL on one listener."""
+
+    succeeded: int
+    failed: int
+    succeeded_again: int
+    failed_again: int
+    expired: int
+
+
 class ListenerSource(Protocol):
     """One listening address."""
 
     name: str
     accepted_count: int
     refused_count: int
+    handshake_failures: int
 
     @property
     def connections(self) -> Sized: ...
+
+    @property
+    def logins(self) -> LoginsSource: ...
 
 
 class RequestMemorySource(Protocol):

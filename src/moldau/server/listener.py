@@ -15,6 +15,7 @@ from moldau.core.logs import SayOnce
 from moldau.core.network import Address, Network
 from moldau.core.timers import TimerHandle, Timers
 from moldau.server.connection import Connection, Dispatcher
+from moldau.server.login_counts import LoginCounts
 from moldau.server.other_protocols import recognise
 from moldau.server.request_memory import RequestMemory
 from moldau.server.response_memory import ResponseMemory
@@ -82,6 +83,7 @@ class Listener:
         self.timers = timers
         self.tls = tls
         self.handshake_failures = 0
+        self.logins = LoginCounts()
         self._handshakes = handshakes
         self._clock = clock
         self._http_address = http_address

@@ -101,7 +101,7 @@ class LoginGate:
         try:
             reply = login.receive(bytes(view[position + 4 : end]))
         except LoginError as error:
-            self._logins.counts.failed += 1
+            connection.listener.logins.fail(again=bool(self._mechanism))
             raise PeerError("login", str(error)) from None
         if is_later(reply):
             self._wait_for(reply)
@@ -119,7 +119,7 @@ class LoginGate:
                 self._begin(Earlier(self._mechanism, connection.session.principal))
                 return self.request(connection, view, position, end)
             if now_ms > self._ends_ms:
-                self._logins.counts.expired += 1
+                connection.listener.logins.expired += 1
                 raise PeerError("expired", "a request after its login had ended")
         return self._served.request(connection, view, position, end)
 
@@ -177,11 +177,7 @@ class LoginGate:
 
     def _logged_in(self, reply: LoggedIn) -> None:
         connection, clock, accepted = self._connection, self._broker.clock, reply.accepted
-        counts = self._logins.counts
-        if self._mechanism:
-            counts.renewed += 1
-        else:
-            counts.succeeded += 1
+        connection.listener.logins.succeed(again=bool(self._mechanism))
         now_ms, lifetime_ms = clock.now_ms(), reply.lifetime_ms
         expires_ms = None if lifetime_ms is None else now_ms + lifetime_ms
         connection.session.authenticate(accepted.principal, now_ms, expires_ms, accepted.token_id)
@@ -197,7 +193,7 @@ class LoginGate:
         """Answer late, so that guessing passwords is slow, then close."""
         connection = self._connection
         self._over = True
-        self._logins.counts.failed += 1
+        connection.listener.logins.fail(again=bool(self._mechanism))
         connection.listener.login_failed(connection, reply.reason)
 
         def end() -> None:

@@ -14,6 +14,7 @@ from moldau.monitor.health import Phase
 from moldau.monitor.monitor import Monitor
 from moldau.monitor.process import read
 from moldau.monitor.sources import Sources
+from moldau.server.login_counts import LoginCounts
 
 
 @dataclass
@@ -233,6 +234,8 @@ class FakeListener:
     connections: set[int] = field(default_factory=set)
     accepted_count: int = 0
     refused_count: int = 0
+    handshake_failures: int = 0
+    logins: LoginCounts = field(default_factory=LoginCounts)
 
 
 @dataclass

@@ -26,7 +26,6 @@ from login_world import (
 from moldau.credentials.scram import SHA_256
 from moldau.handlers import load_all
 from moldau.protocol.frames import frame_request
-from moldau.security.login.logins import LoginCounts
 from moldau.security.login.plain import PlainUsers
 from moldau.security.login.steps import Offer
 from moldau.server.connection import Connection
@@ -42,9 +41,6 @@ GOOD_PLAIN = plain("alice", "alice-secret")
 
 
 class Logins:
-    def __init__(self) -> None:
-        self.counts = LoginCounts()
-
     def offered(self, listener: str) -> dict[str, Offer]:
         return {"PLAIN": Offer(PLAIN.begin, 1000), "SCRAM-SHA-256": Offer(SCRAM.begin)}
 

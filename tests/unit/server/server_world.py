@@ -9,6 +9,7 @@ from moldau.core.timers import ManualTimers
 from moldau.handlers.broker import ResponseRoom
 from moldau.handlers.exchange import Slot
 from moldau.server.connection import Connection, Parts, PeerError
+from moldau.server.login_counts import LoginCounts
 from moldau.server.request_memory import RequestMemory
 from moldau.server.response_memory import ResponseMemory
 from moldau.server.turns import Turns
@@ -65,6 +66,7 @@ class FakeListener:
 
     def __init__(self, limit_bytes: int = -1) -> None:
         self.failed_logins: list[str] = []
+        self.logins = LoginCounts()
         self.failures: list[str] = []
         self.closed_for_memory: list[tuple[Connection, str]] = []
         self.gone = 0

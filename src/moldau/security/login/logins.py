@@ -1,4 +1,4 @@
-"""Which SASL mechanisms a listener offers, made from its settings; limits and counts of logins.
+"""Which SASL mechanisms a listener offers, made from its settings; and the limits of logins.
 
     listener.name.<listener>.<mechanism>.sasl.jaas.config              as Kafka has it
     listener.name.<listener>.<mechanism>.connections.max.reauth.ms
@@ -16,7 +16,6 @@ a login. SettingError says what is missing.
 import logging
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from moldau.core.clock import Clock
@@ -44,17 +43,6 @@ class Parts(NamedTuple):
     source: random.Random
 
 
-@dataclass(slots=True)
-class LoginCounts:
-    """How many logins there were since the start."""
-
-    succeeded: int = 0
-    failed: int = 0
-    renewed: int = 0
-    expired: int = 0
-    """Connections closed because their login had ended."""
-
-
 class Logins:
     """The logins of a broker's listeners."""
 
@@ -70,7 +58,6 @@ class Logins:
         self._clock = clock
         self._random = source
         self._offered: dict[str, tuple[BrokerSettings, Mapping[str, Offer]]] = {}
-        self.counts = LoginCounts()
 
     def offered(self, listener: str) -> Mapping[str, Offer]:
         """The mechanisms of a listener, by name. SettingError when one cannot be made at the start; after a
