@@ -13,7 +13,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bench import wire
@@ -73,9 +73,18 @@ def closed_loop_over(requests: Mapping[int, bytes], topic: str, connections: int
 
 
 def closed_loop_tls(
-    port: int, topic: str, request: bytes, connections: int, seconds: float, connect: Connect
+    port: int,
+    topic: str,
+    request: bytes,
+    connections: int,
+    seconds: float,
+    connect: Connect,
+    begin: Callable[[], None] = lambda: None,
 ) -> Load:
-    """As `closed_loop`, over connections of another kind. An answer may come in several TLS records."""
+    """As `closed_loop`, over connections of another kind. An answer may come in several TLS records.
+
+    Handshakes, logins and the first request of each connection do not count: `begin` is called after them.
+    """
     size, error_at = wire.produce_response_bytes(topic), wire.produce_error_at(topic)
     poller = select.epoll()
     sockets, answers = {}, {}
@@ -84,11 +93,10 @@ def closed_loop_tls(
         one.setblocking(False)
         poller.register(one.fileno(), select.EPOLLIN)
         sockets[one.fileno()], answers[one.fileno()] = one, b""
-    began = time.monotonic()
-    ends = began + seconds
+    began, ends = 0.0, float("inf")
     for one in sockets.values():
         one.send(request)
-    in_flight, done, sending = len(sockets), 0, True
+    in_flight, done, sending = len(sockets), -connections, True
     while in_flight:
         if sending and time.monotonic() > ends:
             sending = False
@@ -107,6 +115,10 @@ def closed_loop_tls(
             if len(answer) != size or answer[error_at : error_at + 2] != b"\0\0":
                 raise RequestFailed(f"unexpected answer to Produce: {answer[:60].hex()}")
             done += 1
+            if done == 0:
+                began = time.monotonic()
+                ends = began + seconds
+                begin()
             if sending:
                 one.send(request)
             else:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from bench import wire
 from bench.client import Connection, RequestFailed
 from bench.figures import Figure, Row, Start, Values
+from bench.figures.security_requests import cpu_of_requests
 from bench.load import closed_loop_tls
 from bench.login import connector
 from bench.secured import SecuredProcess, gathered, running
@@ -57,9 +58,8 @@ def _request_us(broker: SecuredProcess, warm_up_s: float) -> float:
     port, connect = broker.ports[LISTENER], connector(broker.security.login(LISTENER, "alice"))
     request = wire.produce(TOPIC, wire.batch([bytes(100)]))
     closed_loop_tls(port, TOPIC, request, CONNECTIONS, warm_up_s, connect)
-    before = broker.cpu()
-    load = closed_loop_tls(port, TOPIC, request, CONNECTIONS, SECONDS, connect)
-    return (broker.cpu() - before).total_s / load.requests * 1e6
+    used, load = cpu_of_requests(broker, port, TOPIC, request, CONNECTIONS, SECONDS, connect)
+    return used.total_s / load.requests * 1e6
 
 
 def _make_topic(broker: SecuredProcess) -> None:
@@ -124,5 +124,5 @@ FIGURE = Figure(
         Row("cpu_us_100", "100 ACLs", "µs"),
         Row("cpu_us_10000", "10,000 ACLs", "µs"),
     ),
-    "The user's own ACL and those of others, four a topic, every tenth for a prefix. The 100 logins count.",
+    "The user's own ACL and those of others, four a topic, every tenth for a prefix.",
 )
