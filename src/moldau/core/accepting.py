@@ -66,7 +66,8 @@ class Bound:
         self._make_protocol = make_protocol
         for sock in self._sockets:
             sock.listen(self._backlog)
-        self._watch()
+        if not self._waits:
+            self._watch()
 
     def wait(self) -> None:
         """Accept nothing until `go_on`."""

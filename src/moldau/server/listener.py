@@ -6,8 +6,8 @@ counted in ticks of the sweeper, so that a request does not read the clock.
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moldau.core.clock import Clock
@@ -24,6 +24,7 @@ from moldau.server.turns import Turns
 if TYPE_CHECKING:
     from moldau.credentials.tls.handshakes import Handshakes
     from moldau.security.quotas.connection_rates import ConnectionRates
+    from moldau.server.accept_limits import AcceptLimits
     from moldau.server.listener_tls import ListenerTls
 
 log = logging.getLogger("moldau.server")
@@ -37,10 +38,11 @@ class Limits:
     """The limits of a listener."""
 
     frame_bytes_max: int
-    connections_max: int
     connections_per_host_max: int
     idle_ms: int
     handshake_ms: int = 30_000
+    host_overrides: Mapping[str, int] = field(default_factory=dict)
+    """Exceptions from `connections_per_host_max`, by address."""
 
 
 class Listener:
@@ -76,6 +78,8 @@ class Listener:
         self.accepted_count = 0
         self.refused_count = 0
         self.limits = limits
+        self.accept_limits: AcceptLimits | None = None
+        self._accepts_not: set[str] = set()  # why nothing is accepted
         self._per_host: dict[str, int] = {}
         self.requests = requests
         self.responses = responses
@@ -141,11 +145,12 @@ class Listener:
         """Whether there is room for one more; counts it if so."""
         host = connection.session.client_host
         count = self._per_host.get(host, 0)
-        if len(self.connections) >= self.limits.connections_max:
-            self._refuse(host, "max.connections", self.limits.connections_max)
+        if self.accept_limits is not None and self.accept_limits.is_over(self.name):
+            self._refuse(host, "max.connections")
             return False
-        if count >= self.limits.connections_per_host_max:
-            self._refuse(host, "max.connections.per.ip", self.limits.connections_per_host_max)
+        host_max = self.limits.host_overrides.get(host, self.limits.connections_per_host_max)
+        if count >= host_max:
+            self._refuse(host, f"max.connections.per.ip={host_max}")
             return False
         if self.connection_rates is not None:
             delay_ms = self.connection_rates.delay_ms(host)
@@ -157,13 +162,47 @@ class Listener:
         self.connections[connection] = None
         self._per_host[host] = count + 1
         self.accepted_count += 1
+        if self.accept_limits is not None:
+            self.accept_limits.admitted(self.name)
         return True
 
-    def _refuse(self, host: str, setting: str, limit: int) -> None:
+    def _refuse(self, host: str, limit: str) -> None:
         self.refused_count += 1
-        self._say.warning(
-            (host, setting), "a connection from %s is refused: %s=%d is reached", host, setting, limit
-        )
+        self._say.warning((host, limit), "a connection from %s is refused: %s is reached", host, limit)
+
+    # What limits on all listeners ask
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections there are."""
+        return len(self.connections)
+
+    def accept_nothing(self, reason: str) -> None:
+        """Accept nothing until this reason, and all others, are over."""
+        if not self._accepts_not and self._address is not None:
+            self._address.wait()
+            self._say.warning(
+                ("accepts nothing", reason),
+                "the listener %s accepts no connections for now: its limit (%s) is reached",
+                self.name,
+                "max.connections" if reason == "count" else "max.connection.creation.rate",
+            )
+        self._accepts_not.add(reason)
+
+    def accept_again(self, reason: str) -> None:
+        """This reason is over."""
+        if reason in self._accepts_not:
+            self._accepts_not.discard(reason)
+            if not self._accepts_not and self._address is not None:
+                self._address.go_on()
+
+    def close_idlest(self) -> bool:
+        """Close the connection that has been idle the longest; whether there was one."""
+        idle = [each for each in self.connections if not each.closed]
+        if not idle:
+            return False
+        min(idle, key=lambda each: each.idle_tick).close()
+        return True
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone."""
@@ -179,6 +218,8 @@ class Listener:
             self._per_host[host] = left
         else:
             self._per_host.pop(host, None)
+        if self.accept_limits is not None:
+            self.accept_limits.forgotten()
 
     def peer_failed(self, connection: Connection, kind: str, sentence: str) -> None:
         """Log once for each host and kind of failure that a client broke the protocol."""

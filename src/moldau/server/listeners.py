@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 from moldau.core.clock import Clock
 from moldau.core.network import Network
 from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.checks import counts_of
 from moldau.core.settings.listeners import Listener as PlannedListener
+from moldau.core.settings.listeners import inter_broker_listener
 from moldau.core.timers import Timers
 from moldau.handlers.broker import ResponseRoom
+from moldau.server.accept_limits import AcceptLimits
 from moldau.server.addresses import cannot_listen
 from moldau.server.connection import Dispatcher
 from moldau.server.listener import Limits, Listener
@@ -58,6 +61,7 @@ class Listeners:
         self._make_handshakes = make_handshakes
         self._handshakes: Handshakes | None = None
         self._renewals: TlsRenewals | None = None
+        self._accept_limits: AcceptLimits | None = None
         self.requests = RequestMemory(settings.queued_max_request_bytes, timers, clock)
         self.responses = ResponseMemory(
             settings.moldau_queued_max_response_bytes, response_room, timers, clock
@@ -105,6 +109,7 @@ class Listeners:
 
     async def serve(self, settings: BrokerSettings, dispatcher: Dispatcher) -> None:
         """Accept clients, whose frames go to `dispatcher`."""
+        self._limit_accepting(settings)
         for listener in self.all:
             listener.limits = _limits(settings)
             listener.frame_bytes_max = settings.socket_request_max_bytes
@@ -136,8 +141,17 @@ class Listeners:
         """Other settings hold from now on. The largest frame is that of the start."""
         for listener in self.all:
             listener.limits = _limits(settings)
+        self._limit_accepting(settings)
         if self._renewals is not None:
             self._renewals.settings_changed(settings)
+
+    def _limit_accepting(self, settings: BrokerSettings) -> None:
+        if self._accept_limits is None:
+            between = inter_broker_listener(settings) or self.all[0].name
+            self._accept_limits = AcceptLimits(self.all, between, self._clock, self._timers)
+            for listener in self.all:
+                listener.accept_limits = self._accept_limits
+        self._accept_limits.set(settings)
 
     def rights_changed(self) -> None:
         """ACLs or quotas have changed: what was decided about any connection's client is decided again."""
@@ -154,6 +168,8 @@ class Listeners:
         """Stop listening and end every connection; closing twice does nothing more."""
         for listener in self.all:
             await listener.close()
+        if self._accept_limits is not None:
+            self._accept_limits.stop()
         if self._renewals is not None:
             await self._renewals.stop()
         if self._handshakes is not None:
@@ -165,8 +181,8 @@ class Listeners:
 def _limits(settings: BrokerSettings) -> Limits:
     return Limits(
         frame_bytes_max=settings.socket_request_max_bytes,
-        connections_max=settings.max_connections,
         connections_per_host_max=settings.max_connections_per_ip,
         idle_ms=settings.connections_max_idle_ms,
         handshake_ms=settings.moldau_ssl_handshake_timeout_ms,
+        host_overrides=counts_of(settings.max_connections_per_ip_overrides),
     )

@@ -98,3 +98,28 @@ def principals() -> tuple[Check, str]:
         return None
 
     return check, "type:name;type:name;..."
+
+
+def address_counts() -> tuple[Check, str]:
+    """Pairs address:count, separated by commas; `counts_of` reads them."""
+
+    def check(value: str) -> str | None:
+        try:
+            counts_of(value)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return check, "[address:count,...]"
+
+
+def counts_of(value: str) -> dict[str, int]:
+    """The counts by address, of a text that `address_counts` takes. ValueError."""
+    found: dict[str, int] = {}
+    for pair in value.split(","):
+        if pair.strip():
+            host, _, count = pair.strip().rpartition(":")
+            if not host or not count.isdigit():
+                raise ValueError(f"'{pair.strip()}' is not address:count, for example 10.0.0.7:100")
+            found[host.strip("[]")] = int(count)
+    return found

@@ -1,6 +1,6 @@
 """The broker's settings about sockets, threads, request limits and its own HTTP port."""
 
-from moldau.core.settings.checks import at_least, one_of
+from moldau.core.settings.checks import address_counts, at_least, one_of
 from moldau.core.settings.rows import MAX_INT, Scope
 from moldau.core.settings.table import SettingsObject, boolean, double, integer, listing, long, part, text
 
@@ -102,7 +102,11 @@ class NetworkSettings(SettingsObject):
         50, "How many connections may wait to be accepted.", at_least(1)
     )
     max_connections: int = integer(
-        MAX_INT, "The most connections that the broker holds at once.", at_least(0), scope=_CLUSTER
+        MAX_INT,
+        "The most connections that the broker holds at once, or with a listener's prefix that listener; "
+        "further ones wait to be accepted.",
+        at_least(0),
+        scope=_CLUSTER,
     )
     max_connections_per_ip: int = integer(
         MAX_INT, "The most connections that the broker holds from one address.", at_least(0), scope=_CLUSTER
@@ -110,15 +114,15 @@ class NetworkSettings(SettingsObject):
     max_connections_per_ip_overrides: str = text(
         "",
         "Exceptions from max.connections.per.ip: address:count pairs, separated by commas.",
+        address_counts(),
         scope=_CLUSTER,
-        effective=False,
     )
     max_connection_creation_rate: int = integer(
         MAX_INT,
-        "The most connections that are accepted in a second.",
+        "The most connections that are accepted in a second, by the broker or with a listener's prefix by "
+        "that listener.",
         at_least(0),
         scope=_CLUSTER,
-        effective=False,
     )
     connections_max_idle_ms: int = long(
         600_000, "After how many idle milliseconds a connection is closed; negative: never."
