@@ -42,7 +42,7 @@ check: $(VENV)/.installed-dev
 
 # Programs beyond Python that some client tests use; what is not to be had is skipped by them, with the reason.
 tools:
-	@sh scripts/client-tools.sh
+	@sh scripts/client-tools.sh $(VENV)
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

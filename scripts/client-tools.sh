@@ -1,5 +1,6 @@
 #!/bin/sh
-# Brings the programs of other languages that the client tests use: kcat, a JDK with Maven, Node.js with npm.
+# Brings what is not Python and the client tests use: kcat, a JDK with Maven, Node.js with npm, a Kerberos KDC.
+# The package gssapi is built on Kerberos's headers, so it follows here, into the environment $1 (.venv).
 # As root on Debian or Ubuntu they are installed; elsewhere it says what is missing. Nothing here fails: a test
 # whose program is missing is reported as skipped, with the reason.
 set -u
@@ -12,6 +13,10 @@ have javac || wanted="$wanted default-jdk-headless"
 have mvn || wanted="$wanted maven"
 have node || wanted="$wanted nodejs"
 have npm || wanted="$wanted npm"
+PATH="$PATH:/usr/sbin:/usr/local/sbin"
+have krb5kdc || wanted="$wanted krb5-kdc krb5-admin-server"
+have kinit || wanted="$wanted krb5-user"
+have krb5-config || wanted="$wanted libkrb5-dev"
 
 if [ -n "$wanted" ] && [ "$(id -u)" = 0 ] && have apt-get; then
     apt-get update -qq >/dev/null 2>&1
@@ -21,7 +26,14 @@ if [ -n "$wanted" ] && [ "$(id -u)" = 0 ] && have apt-get; then
     done
 fi
 
-for need in kcat:kcat 'javac:a JDK 17 or newer' 'mvn:Maven' 'node:Node.js 18 or newer' 'npm:npm'; do
+python=${1:-.venv}/bin/python
+if [ -x "$python" ] && have krb5-config && ! "$python" -c 'import gssapi' 2>/dev/null; then
+    echo "installing gssapi for the tests of Kerberos"
+    "$python" -m pip install --quiet --disable-pip-version-check 'gssapi>=1.8' >/dev/null 2>&1 ||
+        echo "gssapi could not be installed: the tests of Kerberos are skipped (they need a C compiler)"
+fi
+
+for need in kcat:kcat 'javac:a JDK 17 or newer' 'mvn:Maven' 'node:Node.js 18 or newer' 'npm:npm' 'krb5kdc:krb5-kdc and libkrb5-dev'; do
     program=${need%%:*}
     have "$program" ||
         echo "$program was not found: the client tests that need it are skipped (install ${need#*:} to run them)"

@@ -28,6 +28,9 @@ from moldau.metadata.lock import lock_folder
 from moldau.metadata.store import MetadataStore, MetadataStoreError
 
 if TYPE_CHECKING:
+    import ssl
+
+    from moldau.credentials.http_fetch import Response
     from moldau.log.compaction.job import CleaningWorker
     from moldau.monitor.process import ProcessFacts
 
@@ -95,6 +98,15 @@ def compaction_process(host: "Host") -> "CleaningWorker":
     return ProcessWorker(host.loop)
 
 
+def fetch(
+    url: str, *, timeout_seconds: float, bytes_max: int, tls: "ssl.SSLContext | None" = None
+) -> "Response":
+    """Get a URL, blocking; OSError."""
+    from moldau.credentials import http_fetch
+
+    return http_fetch.fetch(url, timeout_seconds=timeout_seconds, bytes_max=bytes_max, tls=tls)
+
+
 def read_process_facts() -> "ProcessFacts":
     """Facts about this process from the operating system."""
     from moldau.monitor.process import read
@@ -126,6 +138,8 @@ class Host:
     """CPU time of the calling thread."""
     process_facts: "Callable[[], ProcessFacts]" = read_process_facts
     metadata_store: "Callable[[Host, BrokerSettings, SlowLane], MetadataStore]" = metadata_store
+    fetch: "Callable[..., Response]" = fetch
+    """Gets a URL; called on a worker."""
     cleaning_worker: "Callable[[Host], CleaningWorker]" = compaction_process
 
 

@@ -688,9 +688,19 @@ class Node:
         names = [each.name for each in self.listeners.all if each.security_protocol.startswith("SASL_")]
         if not names:
             return None
+        from moldau.security.jwt.key_sources import KeySources
         from moldau.security.login.logins import Logins
+        from moldau.security.login.outside import Outside
 
-        logins = Logins(self.settings, lambda: self.metadata.image, self.host.clock, self.host.random)
+        host = self.host
+        keys = KeySources(host.fetch, host.files, host.pool, host.loop, host.clock, host.timers)
+        self._stops.append(("keys of token issuers", keys.close))
+        outside = Outside(
+            lambda blocking: host.loop.run_in_executor(host.workers, blocking),
+            keys,
+            self.controller.token_signer,
+        )
+        logins = Logins(self.settings, lambda: self.metadata.image, host.clock, host.random, outside)
         for name in names:
             logins.offered(name)
         return logins

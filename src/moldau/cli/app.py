@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "brokers": "moldau.cli.brokers.command",
     "configs": "moldau.cli.configs.command",
     "acls": "moldau.cli.acls.command",
+    "tokens": "moldau.cli.tokens.command",
     "dump-log": "moldau.cli.dump.command",
     "status": "moldau.cli.status.command",
     "doctor": "moldau.cli.doctor.command",

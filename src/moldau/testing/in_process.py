@@ -17,7 +17,7 @@ from moldau.testing.broker import START_TIMEOUT_SECONDS, Addresses
 
 STOP_TIMEOUT_SECONDS = 60.0
 LOG_TAIL_BYTES = 4_000
-SECRETS = ("password", "jaas.config", "keystore.key")
+SECRETS = ("password", "jaas.config", "keystore.key", "secret.key")
 """How the names of settings end whose values are secret."""
 
 

@@ -101,6 +101,12 @@ class Given:
         )
 
 
+def _is_option(word: str, before: Option) -> bool:
+    """Whether the word behind an option that may lack its value is another one: -1 is none, where a number is
+    expected."""
+    return word.startswith("-") and not (before.kind in (int, Long) and _WHOLE.fullmatch(word))
+
+
 class Parser:
     """The options of one tool."""
 
@@ -173,7 +179,7 @@ class Parser:
                 continue
             if equals:
                 found.append(value)
-            elif at < len(words) and not (option.may_lack_value and words[at].startswith("-")):
+            elif at < len(words) and not (option.may_lack_value and _is_option(words[at], option)):
                 found.append(words[at])
                 at += 1
             elif not option.may_lack_value:

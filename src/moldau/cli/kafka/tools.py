@@ -17,6 +17,7 @@ TOOLS: dict[str, str] = {
     "kafka-console-producer": f"{_HERE}.console_producer",
     "kafka-consumer-groups": f"{_HERE}.consumer_groups",
     "kafka-consumer-perf-test": f"{_HERE}.consumer_perf_test",
+    "kafka-delegation-tokens": f"{_HERE}.delegation_tokens",
     "kafka-delete-records": f"{_HERE}.delete_records",
     "kafka-dump-log": f"{_HERE}.dump_log",
     "kafka-e2e-latency": f"{_HERE}.e2e_latency",

@@ -78,19 +78,13 @@ class SecuritySettings(SettingsObject):
     sasl_mechanism_controller_protocol: str = text(
         "GSSAPI", "The SASL mechanism towards controllers.", effective=False
     )
-    sasl_oauthbearer_jwks_endpoint_url: str | None = text(
-        None, "The URL of the token issuer's keys.", effective=False
-    )
-    sasl_oauthbearer_expected_audience: tuple[str, ...] = listing(
-        (), "The audiences that a token must name.", effective=False
-    )
-    sasl_oauthbearer_expected_issuer: str | None = text(
-        None, "The issuer that a token must name.", effective=False
-    )
-    sasl_oauthbearer_sub_claim_name: str = text("sub", "The claim that holds the user name.", effective=False)
-    sasl_oauthbearer_scope_claim_name: str = text("scope", "The claim that holds the scope.", effective=False)
+    sasl_oauthbearer_jwks_endpoint_url: str | None = text(None, "The URL of the token issuer's keys.")
+    sasl_oauthbearer_expected_audience: tuple[str, ...] = listing((), "The audiences that a token must name.")
+    sasl_oauthbearer_expected_issuer: str | None = text(None, "The issuer that a token must name.")
+    sasl_oauthbearer_sub_claim_name: str = text("sub", "The claim that holds the user name.")
+    sasl_oauthbearer_scope_claim_name: str = text("scope", "The claim that holds the scope.")
     sasl_oauthbearer_clock_skew_seconds: int = integer(
-        30, "How far clocks may differ, in seconds.", effective=False
+        30, "How far clocks may differ, in seconds.", at_least(0)
     )
     connections_max_reauth_ms: int = long(
         0, "After how many milliseconds a client must authenticate anew (KIP-368); 0: never."
@@ -152,7 +146,7 @@ class SecuritySettings(SettingsObject):
         effective=False,
     )
     sasl_kerberos_principal_to_local_rules: tuple[str, ...] = listing(
-        ("DEFAULT",), "How a Kerberos name becomes a user name.", scope=_BROKER, effective=False
+        ("DEFAULT",), "How a Kerberos name becomes a user name.", scope=_BROKER
     )
     sasl_kerberos_service_name: str | None = text(
         None, "The Kerberos name of the broker's service.", scope=_BROKER, effective=False
@@ -242,19 +236,14 @@ class SecuritySettings(SettingsObject):
         None, "The client secret that an identity provider is shown.", kind=Kind.PASSWORD, effective=False
     )
     sasl_oauthbearer_jwks_endpoint_refresh_ms: int = long(
-        3_600_000,
-        "How often the keys of the token issuer are fetched anew, in milliseconds.",
-        effective=False,
+        3_600_000, "How often the keys of the token issuer are fetched anew, in milliseconds."
     )
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int = long(
         10_000,
         "The longest wait between two attempts to fetch the keys of the token issuer, in milliseconds.",
-        effective=False,
     )
     sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int = long(
-        100,
-        "The first wait between two attempts to fetch the keys of the token issuer, in milliseconds.",
-        effective=False,
+        100, "The first wait between two attempts to fetch the keys of the token issuer, in milliseconds."
     )
     sasl_oauthbearer_jwt_retriever_class: str = text(
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
@@ -275,7 +264,7 @@ class SecuritySettings(SettingsObject):
         None, "The URL from which tokens are requested.", effective=False
     )
     sasl_server_callback_handler_class: str | None = text(
-        None, "The class that checks credentials.", kind=Kind.CLASS, effective=False
+        None, "The class that checks credentials.", kind=Kind.CLASS
     )
     sasl_server_max_receive_size: int = integer(524_288, "The most bytes of one step of a SASL exchange.")
     security_providers: str | None = text(None, "Classes that add Java security providers.", effective=False)

@@ -27,6 +27,7 @@ T = TypeVar("T")
 DOCUMENT_BYTES_MAX = 1024 * 1024
 FILE_REFRESH_MS_MAX = 10_000
 UNKNOWN_KEY_PAUSE_MS = 10_000
+_PAUSE_MS_MIN = 50
 
 Run = Callable[[Callable[[], KeySet]], Awaitable[KeySet]]
 
@@ -56,7 +57,9 @@ class KeySource:
         self._clock = clock
         self._timers = timers
         self._is_file = url.startswith("file:")
-        self._refresh_ms = min(refresh_ms, FILE_REFRESH_MS_MAX) if self._is_file else refresh_ms
+        self._refresh_ms = max(
+            min(refresh_ms, FILE_REFRESH_MS_MAX) if self._is_file else refresh_ms, _PAUSE_MS_MIN
+        )
         self._first_backoff_ms = retry_backoff_ms
         self._backoff_max_ms = retry_backoff_max_ms
         self._failures = 0
@@ -132,4 +135,4 @@ class KeySource:
         if not self._failures:
             return self._refresh_ms
         doubled = self._first_backoff_ms << min(self._failures - 1, 30)
-        return max(1, min(doubled, self._backoff_max_ms))
+        return max(_PAUSE_MS_MIN, min(doubled, self._backoff_max_ms))

@@ -24,6 +24,7 @@ from moldau.core.settings.prefixed import listener_settings, own_texts
 from moldau.core.settings.rows import SettingError
 from moldau.credentials.jaas import JaasEntry, JaasError, parse_jaas
 from moldau.metadata.image import Image
+from moldau.security.login.outside import Outside
 from moldau.security.login.plain import PlainUsers
 from moldau.security.login.steps import Begin, Offer
 
@@ -41,6 +42,7 @@ class Parts(NamedTuple):
     image: Callable[[], Image]
     clock: Clock
     source: random.Random
+    outside: Outside | None = None
 
 
 class Logins:
@@ -52,8 +54,10 @@ class Logins:
         image: Callable[[], Image],
         clock: Clock,
         source: random.Random,
+        outside: Outside | None = None,
     ) -> None:
         self._settings = settings
+        self._outside = outside
         self._image = image
         self._clock = clock
         self._random = source
@@ -88,7 +92,9 @@ class Logins:
                 f"there are {', '.join(MAKERS)}",
             )
         jaas = _jaas(listener, name, settings, texts)
-        begin = maker(Parts(listener, name, settings, jaas, self._image, self._clock, self._random))
+        begin = maker(
+            Parts(listener, name, settings, jaas, self._image, self._clock, self._random, self._outside)
+        )
         own_ms = texts.get(f"{name.lower()}.connections.max.reauth.ms")
         return Offer(begin, settings.connections_max_reauth_ms if own_ms is None else int(own_ms))
 
@@ -159,12 +165,31 @@ def _scram(parts: Parts) -> Begin:
     from moldau.security.login.scram_store import scram_store
 
     mechanism = BY_NAME[parts.mechanism]
-    store = scram_store(mechanism, parts.image, parts.source)
+    tokens, outside = None, parts.outside
+    if outside is not None and outside.signer.enabled:
+        from moldau.security.login.token_credentials import TokenCredentials
+
+        tokens = TokenCredentials(mechanism, outside.signer, parts.image, parts.clock, outside.run).find
+    store = scram_store(mechanism, parts.image, parts.source, tokens)
     return lambda: Scram(mechanism, store, parts.source)
+
+
+def _oauthbearer(parts: Parts) -> Begin:
+    from moldau.security.login.setup_oauthbearer import oauthbearer
+
+    return oauthbearer(parts)
+
+
+def _gssapi(parts: Parts) -> Begin:
+    from moldau.security.login.setup_gssapi import gssapi
+
+    return gssapi(parts)
 
 
 MAKERS: Mapping[str, Callable[[Parts], Begin]] = {
     "PLAIN": _plain,
     "SCRAM-SHA-256": _scram,
     "SCRAM-SHA-512": _scram,
+    "OAUTHBEARER": _oauthbearer,
+    "GSSAPI": _gssapi,
 }

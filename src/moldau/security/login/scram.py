@@ -18,6 +18,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from moldau.core.waiting import Answer, then
 from moldau.credentials.scram import (
     ITERATIONS_DEFAULT,
     ITERATIONS_MIN,
@@ -55,6 +56,7 @@ class Known(NamedTuple):
 
 
 Find = Callable[[str], Known | None]
+FindToken = Callable[[str], Answer[Known | None]]
 
 
 class ScramStore(NamedTuple):
@@ -65,7 +67,7 @@ class ScramStore(NamedTuple):
     """
 
     user: Find
-    token: Find
+    token: FindToken
     secret: Callable[[], bytes]
     shapes: Callable[[], Sequence[ScramCredential]]
 
@@ -83,7 +85,7 @@ class Scram:
         self._nonce = ""
         self._spoken = ""  # both first messages, as the auth message begins
 
-    def step(self, token: bytes) -> Step:
+    def step(self, token: bytes) -> Answer[Step]:
         """The client's first message, then its final one."""
         try:
             text = message_text(token)
@@ -93,7 +95,7 @@ class Scram:
         except ScramSyntaxError as error:
             return Refused(str(error))
 
-    def _first(self, text: str) -> Step:
+    def _first(self, text: str) -> Answer[Step]:
         binding, other_id, bare = _header_and_rest(text)
         if binding not in ("n", "y"):
             return Refused("a demand for channel binding, which Kafka does not have")
@@ -103,14 +105,18 @@ class Scram:
         if other_id and other_id != name:
             return _OTHER_ID
         by_token = extensions.get(TOKEN_AUTHENTICATION, "").lower() == "true"
-        self._known = self._store.token(name) if by_token else self._store.user(name)
-        if self._known is not None and self._known.credential.iterations < ITERATIONS_MIN:
-            self._known = None  # Kafka stores none such
         made_up = self._made_up(f"{by_token}:{name}")
-        credential = made_up if self._known is None else self._known.credential
-        self._credential = credential
-        self._nonce = client_nonce + base64_text(self._random.randbytes(_NONCE_BYTES))
+        self._credential = made_up
         self._gs2_header = text[: len(text) - len(bare)]
+        found = self._store.token(name) if by_token else self._store.user(name)
+        return then(found, lambda known: self._answer(known, made_up, client_nonce, bare))
+
+    def _answer(self, known: Known | None, made_up: ScramCredential, client_nonce: str, bare: str) -> Step:
+        if known is not None and known.credential.iterations < ITERATIONS_MIN:
+            known = None  # Kafka stores none such
+        credential = made_up if known is None else known.credential
+        self._known, self._credential = known, credential
+        self._nonce = client_nonce + base64_text(self._random.randbytes(_NONCE_BYTES))
         answer = f"r={self._nonce},s={base64_text(credential.salt)},i={credential.iterations}"
         self._spoken = f"{bare},{answer}"
         return Challenge(answer.encode())

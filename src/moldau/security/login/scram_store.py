@@ -1,6 +1,6 @@
 """Finds SCRAM credentials in the metadata, for one mechanism.
 
-Not here: delegation tokens.
+Not here: delegation tokens (token_credentials.py).
 """
 
 import random
@@ -10,13 +10,18 @@ from itertools import islice
 from moldau.credentials.scram import ScramMechanism
 from moldau.credentials.scram_credential import ScramCredential
 from moldau.metadata.image import Image, ScramUsers
-from moldau.security.login.scram import Known, ScramStore
+from moldau.security.login.scram import FindToken, Known, ScramStore
 
 _SHAPES_MAX = 64
 _SECRET_BYTES = 32
 
 
-def scram_store(mechanism: ScramMechanism, image: Callable[[], Image], source: random.Random) -> ScramStore:
+def scram_store(
+    mechanism: ScramMechanism,
+    image: Callable[[], Image],
+    source: random.Random,
+    tokens: FindToken | None = None,
+) -> ScramStore:
     """The users of the image, as it is when a login asks. As long as no credential was ever stored, the
     secret for salts is this broker's own."""
     own_secret = source.randbytes(_SECRET_BYTES)
@@ -27,7 +32,7 @@ def scram_store(mechanism: ScramMechanism, image: Callable[[], Image], source: r
 
     return ScramStore(
         user=user,
-        token=lambda token_id: None,
+        token=tokens or (lambda token_id: None),
         secret=lambda: image().scram_secret or own_secret,
         shapes=_Shapes(mechanism.name, image),
     )

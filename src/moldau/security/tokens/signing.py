@@ -6,7 +6,7 @@ It is computed, never stored. A request names a token by its HMAC: `find` looks 
 sent, so that the time of a look-up tells nothing about any HMAC, and then compares in constant time.
 
 Invariant: after `follow`, exactly the tokens of that image are found. Not here: who may do what with a token
-(controller/delegation_tokens.py), and its use in a login (credentials.py).
+(controller/delegation_tokens.py), and its use in a login (security/login/token_credentials.py).
 """
 
 import hashlib
