@@ -26,6 +26,7 @@ ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 ITERATIONS_DEFAULT = 4096
 CLIENT_ITERATIONS_MAX = 1_000_000
 """A client does not hash longer than that for a server that it does not know yet; about a second."""
+MESSAGE_BYTES_MAX = 16 * 1024
 TOKEN_AUTHENTICATION = "tokenauth"
 """The extension by which a client says that its name is the id of a delegation token (KIP-48)."""
 
@@ -160,7 +161,9 @@ def base64_text(data: bytes) -> str:
 
 
 def message_text(message: bytes) -> str:
-    """A message as text. ScramSyntaxError."""
+    """A message as text. ScramSyntaxError, also for one so long that reading it would take milliseconds."""
+    if len(message) > MESSAGE_BYTES_MAX:
+        raise ScramSyntaxError(f"a message of {len(message)} bytes; {MESSAGE_BYTES_MAX} are read")
     try:
         return message.decode()
     except UnicodeDecodeError:

@@ -18,6 +18,9 @@ What is refused is answered late and closed (server/login_gate.py).
 A *re-authentication* (KIP-368) begins with SaslHandshake, in NAMED, on a connection that is logged in. It
 must use the mechanism and end in the principal of the first login.
 
+Nothing before a login may hold the event loop: only a token may be long, not what is around it. 512 KB of
+tagged fields would take a quarter of a second to decode.
+
 Pure: frames in, frames out. What is answered to ApiVersions comes from above (handlers/).
 """
 
@@ -31,11 +34,13 @@ from moldau.protocol.errors import ErrorCode
 from moldau.protocol.frames import RequestHeader, frame_response, is_flexible, parse_request_header
 from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from moldau.protocol.wire import MalformedMessage
+from moldau.protocol.wire import MalformedMessage, read_uvarint
 from moldau.security.login.steps import Accepted, Challenge, Mechanism, Offer, Refused, Step
 
 API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE = 18, 17, 36
 _TOKEN_SIZE_BYTES = 4
+_FLEXIBLE_FROM = 2  # SaslAuthenticate
+_REQUEST_BYTES_MAX = 8 * 1024  # without a token; as much as the dispatcher decodes at once
 
 
 class State(Enum):
@@ -133,6 +138,8 @@ class Login:
             header = parse_request_header(frame)
             if self.state is State.TOKENS:
                 return self._receive_token(header, frame)
+            if len(frame) > _REQUEST_BYTES_MAX:
+                raise LoginError(f"a request of {len(frame)} bytes before it was logged in")
             if header.api_key == API_VERSIONS and self.state is State.START:
                 answer, understood = self._above.api_versions(header, frame)
                 self.state = State.NAMED if understood else State.START
@@ -167,6 +174,8 @@ class Login:
             refusal = self._above.illegal_state(header, sentence)
             return self._fail(refusal, "it sent another request during a SASL exchange")
         _check_version(header, SaslAuthenticateRequest)
+        if header.api_version >= _FLEXIBLE_FROM:
+            _check_tags(frame, header.body_offset)
         request = SaslAuthenticateRequest.decode(frame, header.api_version, header.body_offset)
 
         def answered(response: SaslAuthenticateResponse) -> bytes:
@@ -252,6 +261,16 @@ class _OtherMechanism:
             f"SASL mechanism '{self._asked}' requested by client is not supported for re-authentication of "
             f"mechanism '{self._earlier}'",
         )
+
+
+def _check_tags(frame: bytes, body_offset: int) -> None:
+    """LoginError if much follows the token: tagged fields, of which none is defined."""
+    try:
+        size_bytes, start = read_uvarint(frame, body_offset)  # of the token, and one more
+    except IndexError:
+        raise MalformedMessage("a SaslAuthenticate request that ends within its token's size") from None
+    if len(frame) - start - size_bytes > _REQUEST_BYTES_MAX:
+        raise LoginError("a SaslAuthenticate request with many tagged fields")
 
 
 def _check_version(

@@ -51,9 +51,9 @@ class Plain:
 
     def step(self, token: bytes) -> Step:
         """Compare name and password."""
-        parts = token.split(b"\0")
+        parts = token.split(b"\0", 3)
         if len(parts) != 3:
-            return Refused(f"a token of {min(len(parts), 99)} parts, where PLAIN has three")
+            return Refused("a token that has not the three parts of PLAIN")
         try:
             other_id, name = parts[0].decode(), parts[1].decode()
             parts[2].decode()
