@@ -788,6 +788,7 @@ class Node:
             sources.requests, sources.responses = self.listeners.requests, self.listeners.responses
             sources.request_counts = self.broker.request_counts
             sources.request_times = self.broker.request_times
+            sources.quotas = self.broker.quotas
             if self.round_trips is not None:
                 sources.round_trips = self.round_trips.counts
 

@@ -197,6 +197,17 @@ MOLDAU = {
     "moldau_connections_refused_total": _counter(
         "Connections refused because a limit was reached, by listener."
     ),
+    "moldau_quota_used": _gauge(
+        "What the clients that share a quota use a second: bytes (kind=produce, fetch), percent of the event "
+        "loop (request), partitions made or deleted (mutation). An empty label: of all users or client ids. "
+        "Of each kind the 500 that were seen last."
+    ),
+    "moldau_quota_limit": _gauge("Their quota, in the same unit."),
+    "moldau_quota_throttled_total": _counter(
+        "How often a client was told to wait, or a connection not served, by kind of quota."
+    ),
+    "moldau_quota_throttled_seconds_total": _counter("The time they were told, by kind of quota."),
+    "moldau_quota_muted_connections": _gauge("Connections that wait for their quota now."),
     "moldau_request_memory_depleted_seconds_total": _counter(
         "How long requests waited because queued.max.request.bytes was used up."
     ),

@@ -63,6 +63,10 @@ class Metrics:
             yield from broker_metrics.this_process(sources.process_facts())
         yield from broker_metrics.requests(sources)
         yield from broker_metrics.connections(list(sources.listeners))
+        if sources.quotas is not None:
+            from moldau.monitor.quota_metrics import quotas
+
+            yield from quotas(sources.quotas, list(sources.listeners))
         if sources.requests is not None and sources.responses is not None:
             yield from broker_metrics.memory(sources.requests, sources.responses)
         if sources.log_manager is not None:

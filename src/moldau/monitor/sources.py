@@ -284,6 +284,42 @@ class ListenerSource(Protocol):
     @property
     def logins(self) -> LoginsSource: ...
 
+    @property
+    def muted(self) -> Sized: ...
+
+
+class MeterSource(Protocol):
+    """What those use who share a quota."""
+
+    @property
+    def key(self) -> tuple[str | None, str | None]: ...
+
+    def per_second(self) -> float: ...
+
+    def current_limit(self) -> float: ...
+
+
+class ThrottledSource(Protocol):
+    """How often and how long clients had to wait."""
+
+    throttled_count: int
+    throttled_ms: int
+
+
+class MetersSource(ThrottledSource, Protocol):
+    """One kind of quota."""
+
+    def recent(self, count: int) -> Sequence[MeterSource]: ...
+
+
+class QuotasSource(Protocol):
+    """All client quotas."""
+
+    def kinds(self) -> Mapping[str, MetersSource]: ...
+
+    @property
+    def connections(self) -> ThrottledSource: ...
+
 
 class RequestMemorySource(Protocol):
     """The limit for request bytes."""
@@ -385,6 +421,7 @@ class Sources:
     store_status: Callable[[], StoreStatus | None] = lambda: None
     fetcher: Callable[[], FetcherSource | None] = lambda: None
     round_trips: RoundTripSource | None = None
+    quotas: QuotasSource | None = None
     requests: RequestMemorySource | None = None
     responses: ResponseMemorySource | None = None
     request_counts: Mapping[tuple[int, int], int] = field(default_factory=dict)

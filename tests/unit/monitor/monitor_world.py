@@ -236,6 +236,7 @@ class FakeListener:
     refused_count: int = 0
     handshake_failures: int = 0
     logins: LoginCounts = field(default_factory=LoginCounts)
+    muted: dict[int, None] = field(default_factory=dict)
 
 
 @dataclass

@@ -20,6 +20,8 @@ from moldau.metadata.image import PartitionState
 from moldau.metadata.store import StoreStatus
 from moldau.monitor.metric_names import METRICS
 from moldau.monitor.request_times import Histogram, cumulative
+from moldau.security.quotas.limits import ClientQuotas
+from moldau.security.quotas.rate import Windows
 
 
 @pytest.fixture
@@ -47,9 +49,28 @@ def busy(world: World) -> World:
     world.store_status = StoreStatus("ZooKeeper at zoo:2181", True, 5.0, 12.0)
     world.fetcher = FakeFetcher([(world.replicas.all[1], 2, 7), (world.replicas.all[2], 2, 0)])
     world.sources.round_trips = FakeRoundTrips()
+    world.sources.quotas = quotas_in_use()
     world.sources.request_counts = {(0, 9): 7, (1, 13): 8}
     world.sources.request_times.of(0).observe(300)
     return world
+
+
+def quotas_in_use() -> ClientQuotas:
+    quotas = ClientQuotas(lambda: 0.0, lambda: 0.0, Windows(), Windows())
+    quotas.set({(("user", 'odd"\\\n'),): {"producer_byte_rate": 100.0}})
+    limits = quotas.limits_of('User:odd"\\\n', "app")
+    assert limits is not None
+    limits.produced(5_000)
+    return quotas
+
+
+def test_clients_with_a_quota_are_shown_with_use_and_limit(world: World) -> None:
+    found = parsed(busy(world))
+    who = {"kind": "produce", "user": 'odd"\\\n', "client_id": ""}
+    assert found["moldau_quota_used"] == [(who, 500)]
+    assert found["moldau_quota_limit"] == [(who, 100)]
+    told = {labels["kind"]: value for labels, value in found["moldau_quota_throttled_seconds_total"]}
+    assert told == {"produce": 40, "fetch": 0, "request": 0, "mutation": 0, "connection": 0}
 
 
 def test_every_metric_of_the_table_is_shown_with_its_type_and_no_other(world: World) -> None:

@@ -176,10 +176,12 @@ def test_ever_new_client_ids_fill_no_memory(quotas, clock):
         quotas.limits_of("User:alice", f"id-{number}")
     assert len(quotas.produces) <= METERS_MAX + 1
     clock.now += 60_000
-    for number in range(METERS_MAX):
-        quotas.limits_of("User:alice", f"later-{number % 7}")
-    quotas.limits_of("User:alice", "one more")
-    assert len(list(quotas.produces.recent())) <= 8
+    for number in range(METERS_MAX // 4 + 10):  # each that comes lets some of the old ones go
+        quotas.limits_of("User:alice", f"later-{number}")
+    clock.now += 60_000
+    for number in range(20_000):
+        quotas.limits_of("User:alice", f"last-{number}")
+    assert len(quotas.produces.recent(METERS_MAX)) <= 21_000
 
 
 def test_the_time_of_requests_is_charged_in_percent_of_one_loop(quotas, clock):

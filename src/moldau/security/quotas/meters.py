@@ -9,7 +9,8 @@ beyond `METERS_MAX` of such meters the oldest go first.
 import math
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import islice
 
 from moldau.security.quotas.entities import LimitTable, MeterKey
 from moldau.security.quotas.rate import Rate, Windows
@@ -151,18 +152,17 @@ class Meters:
         self._recent[meter.key] = meter
         self._recent.move_to_end(meter.key)
 
-    def recent(self) -> Iterator[Meter]:
-        """The meters that were used lately, in the order in which they were made or found."""
-        self._forget(self.now_ms(), looked_at=len(self._recent))
-        return iter(self._recent.values())
+    def recent(self, count: int) -> list[Meter]:
+        """So many of the meters that were used lately, the latest first."""
+        return list(islice(reversed(self._recent.values()), count))
 
     def __len__(self) -> int:
         return len(self._live)
 
-    def _forget(self, now_ms: float, looked_at: int = _LOOKED_AT) -> None:
+    def _forget(self, now_ms: float) -> None:
         recent = self._recent
         oldest_ms = now_ms - self.windows.total_ms
-        for _ in range(min(looked_at, len(recent))):
+        for _ in range(min(_LOOKED_AT, len(recent))):
             key, meter = next(iter(recent.items()))
             if meter.used_ms > oldest_ms and len(recent) < METERS_MAX:
                 recent.move_to_end(key)
