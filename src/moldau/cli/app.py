@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "consume": "moldau.cli.records.consume",
     "groups": "moldau.cli.groups.command",
     "users": "moldau.cli.users.command",
+    "quotas": "moldau.cli.quotas.command",
     "transactions": "moldau.cli.transactions.command",
     "perf": "moldau.cli.perf.command",
     "streams": "moldau.cli.streams.command",

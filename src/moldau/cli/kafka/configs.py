@@ -87,10 +87,12 @@ PARSER = Parser(
 
 
 class Entity(NamedTuple):
-    """What is shown or changed. `name` is "" for the defaults of the kind, and None for all of the kind."""
+    """What is shown or changed. `name` is "" for the defaults of the kind, and None for all of the kind.
+    `beside`: the client of a user, or the user of a client."""
 
     kind: str
     name: str | None
+    beside: tuple[str, str | None] | None = None
 
 
 def main(words: Sequence[str]) -> int:
@@ -140,20 +142,29 @@ def _entity(given: Given) -> Entity:
         raise CommandLineError(f"Duplicate entity type(s) specified: {','.join(double)}")
     if len(kinds) > 1 and set(kinds) != {"users", "clients"}:
         raise CommandLineError("Only 'users' and 'clients' entity types may be specified together")
-    names = [*given.texts("entity-name")]
+    names = _names_as_typed(given)
     names += [each for short in SHORT for each in given.texts(short)]
-    names += [""] if given.flag("entity-default") or any(map(given.flag, DEFAULTS)) else []
-    if len(kinds) > 1 or len(names) > 1:
-        raise CommandLineError(
-            "One entity at a time: quotas of a user together with a client are not served"
-            if set(kinds) == {"users", "clients"}
-            else f"One entity at a time, and not {', '.join(names)}"
-        )
-    return Entity(kinds[0], names[0] if names else None)
+    names += ["" for short in DEFAULTS if given.flag(short)]
+    if len(names) > len(kinds):
+        raise CommandLineError(f"One entity at a time, and not {', '.join(names)}")
+    found = [*zip(kinds, [*names, *[None] * (len(kinds) - len(names))], strict=True)]
+    return Entity(*found[0], beside=found[1] if len(found) > 1 else None)
+
+
+def _names_as_typed(given: Given) -> list[str]:
+    """Return the values of --entity-name and, for each --entity-default, "", in the order of the line: they
+    belong to the entity types in that order."""
+    values = iter(given.texts("entity-name"))
+    options = [word.lstrip("-").partition("=")[0] for word in given.typed if word.startswith("-")]
+    found = [next(values, "") if each == "entity-name" else "" for each in options if each in _NAMING]
+    return [*found, *values]
+
+
+_NAMING = ("entity-name", "entity-default")
 
 
 def _check(given: Given, entity: Entity) -> None:
-    kind, name = entity
+    kind, name, beside = entity
     if not any(map(given.flag, ("bootstrap-server", "bootstrap-controller", "zookeeper"))):
         line = PARSER.line([*given.typed, "--bootstrap-server", reaching.DEFAULT_SERVER])
         raise CommandLineError("Either --bootstrap-server or --bootstrap-controller must be specified.", line)
@@ -166,6 +177,8 @@ def _check(given: Given, entity: Entity) -> None:
             raise CommandLineError(f"--entity-default must not be specified with --describe of {kind}")
         return
     if kind in ("users", "clients", "brokers", "ips"):
+        if name is not None and beside is not None and beside[1] is None:
+            raise CommandLineError("An entity name must be specified for every entity type")
         if name is None:
             raise CommandLineError(
                 "An entity-name or default entity must be specified with --alter of users, clients, "
@@ -224,12 +237,12 @@ def parse_added(text: str) -> dict[str, str]:
 
 
 def _describe(cluster: Cluster, entity: Entity, *, everything: bool) -> None:
-    kind, name = entity
+    kind, name, _ = entity
     if kind in ("users", "clients", "ips"):
         from moldau.cli.kafka.quotas import describe_quotas
 
         describe_quotas(cluster, entity)
-        if kind == "users" and name != "":
+        if kind == "users" and name != "" and entity.beside is None:
             from moldau.cli.kafka.scram_users import describe_scram_users
 
             describe_scram_users(cluster, name)
@@ -288,7 +301,7 @@ def _shown(value: str | None) -> str:
 
 
 def _alter(cluster: Cluster, entity: Entity, settings: dict[str, str | None]) -> None:
-    kind, name = entity
+    kind, name, _ = entity
     if any(each.startswith("SCRAM-") for each in settings):
         _alter_scram(cluster, entity, settings)
         return
@@ -329,11 +342,12 @@ def _alter_scram(cluster: Cluster, entity: Entity, settings: dict[str, str | Non
     """Change a user's SCRAM credentials. ToolError, Refused: in Kafka's words where they hold no password."""
     from moldau.cli.kafka.scram_users import alter_scram_user, is_scram
 
-    kind, name = entity
+    kind, name, beside = entity
     others = [each for each in settings if not is_scram(each)]
-    if kind != "users":
+    if kind != "users" or beside is not None:
+        shown = "ips" if kind == "ips" else "clients"
         raise Refused(
-            0, f"Only quota configs can be added for '{kind}' using --bootstrap-server. Unexpected config "
+            0, f"Only quota configs can be added for '{shown}' using --bootstrap-server. Unexpected config "
             f"names: {', '.join(settings)}"
         )  # fmt: skip
     if not name:

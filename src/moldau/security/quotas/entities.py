@@ -79,6 +79,11 @@ class LimitTable:
 
     def of_client(self, user: str, client_id: str) -> tuple[MeterKey, float] | None:
         """The limit of a client, and with whom it is shared; None: there is none."""
+        decided = self.decides(user, client_id)
+        return None if decided is None else decided[1:]
+
+    def decides(self, user: str, client_id: str) -> tuple[QuotaEntity, MeterKey, float] | None:
+        """The entity whose quota holds for a client, with whom it is shared, and the limit."""
         limits = self._limits
         if not limits:
             return None
@@ -96,7 +101,9 @@ class LimitTable:
             if limit is not None:
                 who = None if level[0] == _ABSENT else user
                 what = None if level[1] == _ABSENT else client_id
-                return (who, what), limit
+                parts = {USER: level[0], CLIENT_ID: level[1]}
+                entity = ordered({kind: name for kind, name in parts.items() if name != _ABSENT})
+                return entity, (who, what), limit
         return None
 
     def of_meter(self, key: MeterKey) -> float | None:
