@@ -1,6 +1,7 @@
 """Quotas of users, clients and addresses, for kafka-configs: DescribeClientQuotas and AlterClientQuotas.
 
-A user and a client together are one entity, other than the user alone. Not here: SCRAM users (scram_users.py).
+A user and a client together are one entity, other than the user alone. Not here: SCRAM users
+(scram_users.py).
 """
 
 from __future__ import annotations
