@@ -5,7 +5,7 @@
 
 A question looks at the client's own principal and at `User:*`; of each, at the literal name, at `*`, and at
 one prefix of the name for each length that prefixes of that principal have. Hosts are one lookup, and one for
-`*`; networks (CIDR) are tried one by one.
+`*`; networks (CIDR) are one for each size that networks of that pattern have.
 
 Invariants, as Kafka's authorizer has them:
 * one ACL that denies outweighs all that allow;
@@ -20,7 +20,7 @@ Not here: super users, what holds where there is no ACL, the memory of decisions
 
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from moldau.metadata.acls import Acl
 from moldau.security.operations import (
@@ -32,7 +32,10 @@ from moldau.security.operations import (
     Permission,
 )
 
-Network = IPv4Network | IPv6Network
+Shift = tuple[int, int]
+"""A size of networks: the version of IP, and how many bits of an address are not the network's."""
+Network = tuple[Shift, int]
+"""A network: its size, and the bits that its addresses have in common."""
 T = TypeVar("T")
 
 
@@ -50,7 +53,7 @@ def plain_host(host: str) -> str:
     return str(address)
 
 
-def network_of(host: str) -> Network | None:
+def network_of(host: str) -> IPv4Network | IPv6Network | None:
     """The network that an ACL's host names (`10.0.0.0/8`); None if it is no network."""
     if "/" not in host:
         return None
@@ -70,15 +73,17 @@ class _Hosts:
     __slots__ = ("masks", "networks", "twins")
 
     def __init__(self) -> None:
-        self.masks: dict[str, tuple[int, int]] = {}
-        self.networks: dict[Network, tuple[int, int]] = {}
+        self.masks: dict[str | Network, tuple[int, int]] = {}
+        self.networks: dict[Shift, int] = {}  # how many networks have it
         self.twins: dict[tuple[str | Network, int], int] = {}
 
     def change(self, acl: Acl, *, add: bool) -> bool:
         """Add or remove one ACL; whether any is left."""
         network = network_of(acl.host)
-        key: str | Network = plain_host(acl.host) if network is None else network
-        held: dict[Any, tuple[int, int]] = self.masks if network is None else self.networks
+        key: str | Network = plain_host(acl.host) if network is None else _key(network)
+        held = self.masks
+        if key not in held:
+            self._count(key, 1)
         allowed, denied = held.get(key, (0, 0))
         is_denial, bit = acl.permission == Permission.DENY, 1 << acl.operation
         twin = (key, -bit if is_denial else bit)
@@ -93,7 +98,15 @@ class _Hosts:
             held[key] = (allowed | bit if add else allowed & ~bit, denied)
         if held.get(key) == (0, 0):
             del held[key]
-        return bool(self.masks or self.networks)
+            self._count(key, -1)
+        return bool(held)
+
+    def _count(self, key: str | Network, more: int) -> None:
+        if isinstance(key, str):
+            return
+        count = self.networks[key[0]] = self.networks.get(key[0], 0) + more
+        if not count:
+            del self.networks[key[0]]
 
     def found(self, host: str) -> tuple[int, int]:
         """The operations allowed and denied to this host."""
@@ -104,20 +117,29 @@ class _Hosts:
                 allowed |= masks[0]
                 denied |= masks[1]
         if self.networks:
-            for masks in _containing(self.networks, host):
-                allowed |= masks[0]
-                denied |= masks[1]
+            for network in _containing(self.networks, host):
+                masks = self.masks.get(network)
+                if masks is not None:
+                    allowed |= masks[0]
+                    denied |= masks[1]
         return allowed, denied
 
 
-def _containing(networks: dict[Network, tuple[int, int]], host: str) -> Iterator[tuple[int, int]]:
+def _key(network: IPv4Network | IPv6Network) -> Network:
+    shift = network.max_prefixlen - network.prefixlen
+    return (network.version, shift), int(network.network_address) >> shift
+
+
+def _containing(sizes: Iterable[Shift], host: str) -> Iterator[Network]:
+    """The networks of these sizes that the host is in."""
     try:
         address = ip_address(host)
     except ValueError:
         return
-    for network, masks in networks.items():
-        if address.version == network.version and address in network:
-            yield masks
+    number, version = int(address), address.version
+    for size in sizes:
+        if size[0] == version:
+            yield size, number >> size[1]
 
 
 class _Names(Generic[T]):
