@@ -7,7 +7,8 @@ A client that is refused ten thousand times a second must not fill the disk, nor
 So the first refusal of each kind (who, from where, what, which resource) is told at once, further ones are
 counted, and the count follows every minute. Kinds are the client's choice, too: beyond `KINDS_MAX` in a
 minute refusals are counted by principal and host, and beyond that all together. No refusal is lost from the
-counts.
+counts. What was changed is always told; requests in which nothing was done are counted after the first few of
+a minute.
 
 Names are a client's choice: what is not printable is escaped, what holds a blank is quoted, so that nobody
 forges a line or a field of one. Lines follow those of Kafka's `kafka.authorizer.logger`.
@@ -32,6 +33,8 @@ KINDS_MAX = 1_000
 NAMES_MAX = 20
 """So many names of each outcome are written of one request."""
 NAME_CHARACTERS_MAX = 300
+FAILED_CHANGES_MAX = 20
+"""So many requests of one kind by one client, in which nothing was done, are told one by one in a minute."""
 
 _TYPES: Mapping[int, str] = {
     int(each): "".join(word.capitalize() for word in each.name.split("_")) for each in ResourceType
@@ -100,6 +103,7 @@ class AuditTrail:
         self._repeats: dict[_Kind, int] = {}
         self._crowd: dict[tuple[str, str], int] = {}
         self._others = 0
+        self._failed: dict[tuple[str, str, str, str], int] = {}
         self._timer: TimerHandle | None = None
 
     def decided(
@@ -125,8 +129,7 @@ class AuditTrail:
             self._write(self._decision(kind, client_id=client.client_id))
         else:
             self._count_in_crowd((client.principal, client.client_host))
-        if self._timer is None:
-            self._timer = self._timers.call_later(INTERVAL_MS, self._tell_counts)
+        self._start_timer()
 
     def changed(self, client: Client, request: str, outcomes: Iterable[Outcome]) -> None:
         """An administrative request was answered: what it was about, and the error code of each."""
@@ -137,6 +140,8 @@ class AuditTrail:
             names = named.setdefault(error_code, [])
             if len(names) < NAMES_MAX:
                 names.append((name if isinstance(name, str) else name())[:NAME_CHARACTERS_MAX])
+        if 0 not in counts and not self._may_tell_failure(client, request):
+            return
         self._write(
             {
                 **self._who("changed", client.principal, client.client_host, client.listener),
@@ -146,6 +151,21 @@ class AuditTrail:
                 "counts": {error_name(code): count for code, count in counts.items()},
             }
         )
+
+    def _may_tell_failure(self, client: Client, request: str) -> bool:
+        """Count a request in which nothing was done."""
+        self._start_timer()
+        kind = (client.principal, client.client_host, client.listener, request)
+        count = self._failed.get(kind)
+        if count is None and len(self._failed) >= KINDS_MAX:
+            self._count_in_crowd(kind[:2])
+            return False
+        self._failed[kind] = (count or 0) + 1
+        return self._failed[kind] <= FAILED_CHANGES_MAX
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = self._timers.call_later(INTERVAL_MS, self._tell_counts)
 
     def close(self) -> None:
         """Tell what has been counted until now."""
@@ -171,11 +191,16 @@ class AuditTrail:
             self._write(self._decision(kind, repeated=count))
         for (principal, host), count in self._crowd.items():
             self._write({**self._who("denied", principal, host, ""), "resource_type": "", "repeated": count})
+        for (principal, host, listener, request), count in self._failed.items():
+            if count > FAILED_CHANGES_MAX:
+                who = self._who("changed", principal, host, listener)
+                told = {"outcomes": {}, "counts": {}, "repeated": count - FAILED_CHANGES_MAX}
+                self._write({**who, "request": request, **told})
         if self._others:
             self._write({**self._who("denied", "", "", ""), "resource_type": "", "repeated": self._others})
-        self._crowd, self._others = {}, 0
+        self._crowd, self._others, self._failed = {}, 0, {}
         if self._repeats and again:
-            self._timer = self._timers.call_later(INTERVAL_MS, self._tell_counts)
+            self._start_timer()
 
     def _who(self, event: str, principal: str, host: str, listener: str) -> Event:
         return {
@@ -214,6 +239,8 @@ def line_of(event: Event) -> str:
             + (f" and {counts[error] - len(names)} more" if counts[error] > len(names) else "")
             for error, names in event["outcomes"].items()
         ]
+        if "repeated" in event:
+            parts = [f"refused ({event['repeated']} more times in the last minute)"]
         return f"{who} from host = {event['host']} request = {event['request']} {'; '.join(parts)}"
     repeated = f" ({event['repeated']} more times in the last minute)" if "repeated" in event else ""
     decision = "Allowed" if event["event"] == "allowed" else "Denied"

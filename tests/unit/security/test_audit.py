@@ -10,7 +10,15 @@ from moldau.core.clock import ManualClock
 from moldau.core.timers import ManualTimers
 from moldau.protocol.errors import ErrorCode
 from moldau.security import audit as module
-from moldau.security.audit import INTERVAL_MS, KINDS_MAX, NAMES_MAX, AuditTrail, line_of, plain
+from moldau.security.audit import (
+    FAILED_CHANGES_MAX,
+    INTERVAL_MS,
+    KINDS_MAX,
+    NAMES_MAX,
+    AuditTrail,
+    line_of,
+    plain,
+)
 from moldau.security.operations import Operation, ResourceType
 
 TOPIC = ResourceType.TOPIC
@@ -171,3 +179,18 @@ def test_a_line_follows_kafkas(world, caplog):
         "Principal = User:alice is Denied operation = READ from host = 10.0.0.1 on resource = "
         "Topic:LITERAL:t on listener = SASL_SSL"
     ]
+
+
+def test_requests_in_which_nothing_was_done_do_not_flood_and_changes_are_all_told(world):
+    for _ in range(1_000):
+        world.trail.changed(ALICE, "CreateTopics", [("t", ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
+    assert len(world.sink.taken()) == FAILED_CHANGES_MAX
+    for number in range(50):
+        world.trail.changed(ALICE, "CreateTopics", [(f"t{number}", 0), ("u", 36)])
+    assert len(world.sink.taken()) == 50
+    world.timers.advance(INTERVAL_MS)
+    (counted,) = world.sink.taken()
+    assert (counted["request"], counted["repeated"]) == ("CreateTopics", 1_000 - FAILED_CHANGES_MAX)
+    assert line_of(counted).endswith("request = CreateTopics refused (980 more times in the last minute)")
+    world.timers.advance(10 * INTERVAL_MS)
+    assert not world.sink.events
