@@ -104,6 +104,20 @@ def test_changed_settings_hold_for_later_logins_and_wrong_ones_change_nothing() 
     assert logs_in(of, "X", "bob", "two")
 
 
+def test_a_change_of_other_settings_makes_no_mechanism_anew() -> None:
+    of, held = logins({"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256", "sasl.jaas.config": ALICE})
+    before = of.offered("X")
+    held.append(held[0].replace(log_retention_ms=5, connections_max_reauth_ms=7000))
+    after = of.offered("X")
+    assert {name: offer.begin for name, offer in after.items()} == {
+        name: offer.begin for name, offer in before.items()
+    }
+    assert after["PLAIN"].reauthentication_ms == 7000
+    held.append(held[0].replace(sasl_jaas_config=BOB))
+    assert of.offered("X")["SCRAM-SHA-256"].begin is before["SCRAM-SHA-256"].begin
+    assert of.offered("X")["PLAIN"].begin != before["PLAIN"].begin
+
+
 @pytest.mark.parametrize("name", ["sasl.jaas.config", "listener.name.x.plain.sasl.jaas.config"])
 def test_an_entry_that_cannot_be_read_is_not_stored(name: str) -> None:
     check_broker_configs({name: BOB}, [name], for_all=False)

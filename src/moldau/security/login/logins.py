@@ -5,9 +5,9 @@
     listener.name.<listener>.sasl.enabled.mechanisms
     sasl.jaas.config                          of the mechanism whose login module it names (Kafka ignores it)
 
-Mechanisms are made once for the settings in effect. A change of dynamic settings (`sasl.jaas.config`,
-`sasl.enabled.mechanisms`) makes them anew: logins that begin afterwards see it, clients that are logged in
-stay so until they re-authenticate, as in Kafka.
+A mechanism is made once, and anew when a setting changes that it is made of (`sasl.jaas.config` is dynamic):
+logins that begin afterwards see it, clients that are logged in stay so until they re-authenticate, as in
+Kafka.
 
 `MAKERS` is the table of mechanisms: each takes what it needs of `Parts`, and returns the function that begins
 a login. SettingError says what is missing.
@@ -62,6 +62,7 @@ class Logins:
         self._clock = clock
         self._random = source
         self._offered: dict[str, tuple[BrokerSettings, Mapping[str, Offer]]] = {}
+        self._made: dict[tuple[str, str], tuple[_MadeOf, Begin]] = {}  # by listener and mechanism
 
     def offered(self, listener: str) -> Mapping[str, Offer]:
         """The mechanisms of a listener, by name. SettingError when one cannot be made at the start; after a
@@ -92,9 +93,13 @@ class Logins:
                 f"there are {', '.join(MAKERS)}",
             )
         jaas = _jaas(listener, name, settings, texts)
-        begin = maker(
-            Parts(listener, name, settings, jaas, self._image, self._clock, self._random, self._outside)
-        )
+        made_of = (jaas, [settings.get(setting) for setting in _MADE_OF])
+        earlier_made_of, begin = self._made.get((listener, name), (None, None))
+        if begin is None or made_of != earlier_made_of:
+            begin = maker(
+                Parts(listener, name, settings, jaas, self._image, self._clock, self._random, self._outside)
+            )
+            self._made[listener, name] = (made_of, begin)
         own_ms = texts.get(f"{name.lower()}.connections.max.reauth.ms")
         return Offer(begin, settings.connections_max_reauth_ms if own_ms is None else int(own_ms))
 
@@ -106,6 +111,14 @@ class Logins:
         """How long after a failed login its answer is sent."""
         return self._settings().connection_failed_authentication_delay_ms
 
+
+_MadeOf = tuple[JaasEntry | None, list[object]]
+_MADE_OF = tuple(
+    name
+    for name in BrokerSettings.ROWS
+    if name.startswith("sasl.") and name not in ("sasl.jaas.config", "sasl.enabled.mechanisms")
+)
+"""The settings that mechanisms are made of, besides their JAAS entries."""
 
 _MODULES: Mapping[str, str] = {
     "PLAIN": "PlainLoginModule",
