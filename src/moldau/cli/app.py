@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "streams": "moldau.cli.streams.command",
     "brokers": "moldau.cli.brokers.command",
     "configs": "moldau.cli.configs.command",
+    "security": "moldau.cli.security.command",
     "acls": "moldau.cli.acls.command",
     "tokens": "moldau.cli.tokens.command",
     "dump-log": "moldau.cli.dump.command",

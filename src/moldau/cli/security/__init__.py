@@ -1,0 +1,1 @@
+"""`moldau security`: certificates for TLS."""

@@ -1,0 +1,75 @@
+"""`moldau security certificates`: what is written, what is kept, and that both ends take it."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.app import run
+from moldau.core.settings.properties import parse_properties
+from moldau.credentials.tls import certificate, pem
+from moldau.credentials.tls.contexts import client_context, server_context
+from moldau.credentials.tls.options import tls_options
+
+
+def test_a_broker_and_its_users_get_what_they_need(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "certs"
+    assert run(["security", "certificates", str(folder), "--user", "alice", "--host", "b.example"]) == 0
+    said = capsys.readouterr()
+    assert f"moldau serve --config {folder}/broker.properties" in said.err
+    broker = parse_properties((folder / "broker.properties").read_text())
+    alice = parse_properties((folder / "alice.properties").read_text())
+    server_context(tls_options(broker.get))
+    client_context(tls_options(alice.get))
+    parsed = certificate.parse(pem.blocks((folder / "broker.pem").read_text())[1].der)
+    assert {"DNS:b.example", "DNS:localhost", "IP:127.0.0.1"} <= set(parsed.alternative_names)
+    for name in ("authority.key.pem", "broker.pem", "alice.pem"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+    assert "PRIVATE" not in (folder / "authority.pem").read_text()
+
+
+def test_what_is_there_is_kept_and_renewed_only_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "certs"
+
+    def again(*words: str) -> dict[str, list[str]]:
+        assert run(["security", "certificates", str(folder), *words, "--json"]) == 0
+        answer: dict[str, list[str]] = json.loads(capsys.readouterr().out)
+        return answer
+
+    first = again()
+    assert first["written"] == ["authority.key.pem", "authority.pem", "broker.pem", "broker.properties"]
+    authority, store = (folder / "authority.pem").read_bytes(), (folder / "broker.pem").read_bytes()
+    second = again("--user", "bob")
+    assert second["kept"] == ["authority.pem", "broker.pem"]
+    assert second["written"] == ["bob.pem", "bob.properties"]
+    assert (folder / "broker.pem").read_bytes() == store
+    third = again("--renew")
+    assert "broker.pem" in third["written"]
+    assert (folder / "broker.pem").read_bytes() != store
+    assert (folder / "authority.pem").read_bytes() == authority
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--user", "../evil"], 2, "cannot be a name"),
+        (["--user", "authority"], 2, "cannot be a name"),
+        (["--host", "ä b"], 2, "no certificate can be made"),
+    ],
+)
+def test_what_cannot_be_made_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    assert run(["security", "certificates", str(tmp_path / "c"), *words]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_half_an_authority_is_no_authority(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "authority.pem").write_text("")
+    assert run(["security", "certificates", str(tmp_path)]) == 1
+    assert "but authority.key.pem is not" in capsys.readouterr().err
