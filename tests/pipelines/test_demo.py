@@ -1,8 +1,14 @@
-"""`moldau demo` with the year's first departures: what the flows give is what pandas gives, and is drawn."""
+"""`moldau demo` with the year's first departures: what the flows give is what pandas gives, and is drawn.
+
+It runs against a secured broker (TLS, SCRAM, ACLs), with the settings of a Java client: so Spark's source
+and sink, the streams and all that the demo uses besides are shown to log in. Other tests here have brokers
+without security.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +16,8 @@ import pytest
 
 from moldau.cli.shared.errors import CommandError
 from moldau.testing import Broker
+from moldau.testing.broker import SUPER_USER
+from moldau.testing.security import SCRAM_512, Security
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,14 +33,23 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Broker(process=True, security=Security(tmp_path_factory.mktemp("keys"))) as broker:
+        broker.add_scram_users(SUPER_USER)
+        yield broker
+
+
 def test_the_demo_finds_no_fault(
-    spark: SparkSession, broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, secured: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from moldau.cli.demo.command import run_demo
     from moldau.cli.demo.screen import Screen
 
+    assert secured.security is not None
+    at, client = secured.address("SASL_SSL"), secured.security.login("SASL_SSL", SUPER_USER, SCRAM_512).java()
     plot = tmp_path / "delays.png"
-    assert run_demo(broker.bootstrap_servers, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot) == []
+    assert run_demo(at, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot, client) == []
     assert plot.read_bytes().startswith(b"\x89PNG")
     output = capsys.readouterr().out
     assert f"{DEPARTURES:,} departures as pandas has it" in output
@@ -43,4 +60,7 @@ def test_the_demo_finds_no_fault(
     with pytest.raises(
         CommandError, match=r"topic departures at .* is not empty \(4,001 records\).*topics delete"
     ):
-        run_demo(broker.bootstrap_servers, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot)
+        run_demo(at, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot, client)
+    password = secured.security.users[SUPER_USER].encode()
+    files = [each for each in tmp_path.rglob("*") if each.is_file()]  # checkpoints among them
+    assert not [each for each in files if password in each.read_bytes()]

@@ -1,6 +1,7 @@
 """A client's settings: what the caller gave, what the kit sets, and what only the kit may set.
 
-`config` holds librdkafka's names; most programs need `bootstrap_servers` alone.
+`config` holds librdkafka's names, or Java's for what concerns TLS and SASL (`sasl.jaas.config`, key
+stores); most programs need `bootstrap_servers` alone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def client_config(
 
     `own` are the kit's (underscores for dots); they override the caller's. Raises BadCall.
     """
-    given = dict(config or {})
+    given = _translated(config or {})
     for name, reason in owned.items():
         if name in given:
             raise BadCall(f"config has {name!r}, which is not yours to set here: {reason}")
@@ -36,6 +37,20 @@ def client_config(
         raise BadCall("no broker is named: pass bootstrap_servers='HOST:9092'")
     given.update({name.replace("_", "."): value for name, value in own.items()})
     return given
+
+
+def _translated(config: Config) -> dict[str, Any]:
+    """The settings with Java's names for TLS and SASL replaced by librdkafka's; raises BadCall."""
+    texts = {name: value for name, value in config.items() if isinstance(value, str)}
+    if not any(name.startswith(("ssl.", "sasl.")) for name in texts):
+        return dict(config)
+    from moldau.credentials.client.librdkafka import for_librdkafka
+    from moldau.credentials.errors import CredentialsError
+
+    try:
+        return {name: value for name, value in config.items() if name not in texts} | for_librdkafka(texts)
+    except CredentialsError as problem:
+        raise BadCall(str(problem)) from None
 
 
 def topic_names(topics: str | Iterable[str]) -> list[str]:

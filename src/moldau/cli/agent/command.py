@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from moldau.cli.shared import completion
+from moldau.cli.shared.connection import librdkafka_settings
 from moldau.cli.shared.errors import CommandError, UsageError
 from moldau.cli.shared.options import (
     DEFAULT_BOOTSTRAP,
@@ -132,7 +133,7 @@ def run(
     settings = AgentSettings(
         folder=data,
         bootstrap_servers=bootstrap,
-        client=parse_assignments(client_settings, "-X"),
+        client=librdkafka_settings(parse_assignments(client_settings, "-X")),
         mode=delivery,
         agent_id=agent_id,
         socket=socket_path,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +26,7 @@ import typer
 
 from moldau.cli.demo.flights import FLIGHT_COUNT
 from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.cli.shared.options import ClientSettings, parse_assignments
 from moldau.streams.movement import Movement
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def demo(
         float, typer.Option("--rate", min=0, help="Departures a second; 0: as fast as the broker takes them.")
     ] = RATE_DEFAULT,
     plot: Annotated[Path, typer.Option("--plot", help="Where to write the plot.")] = Path("delays.png"),
+    client_settings: ClientSettings = None,
 ) -> None:
     """Start a broker (or use the one that -b names), stream a year of real departures through two Spark
     flows, and check the results. Topics on a broker named by -b stay there.
@@ -81,6 +83,9 @@ def demo(
     from moldau.cli.demo.screen import Screen
     from moldau.streams import StreamsError
 
+    client = parse_assignments(client_settings, "-X")
+    if client and not bootstrap:
+        raise UsageError("client settings are for a broker that --bootstrap-server names")
     if bootstrap and data:
         raise UsageError("--data is for the demo's own broker, and --bootstrap-server names another one")
     find_table(WEATHER_FILE)
@@ -93,7 +98,7 @@ def demo(
         at = bootstrap or (broker.bootstrap_servers if broker else "")
         if broker:
             screen.say(f"broker at {at}, ready after {time.perf_counter() - started_at:.2f} s")
-        faults = run_demo(at, folder, screen, min(flights, FLIGHT_COUNT), rate, plot)
+        faults = run_demo(at, folder, screen, min(flights, FLIGHT_COUNT), rate, plot, client)
         kept = (keep or broker is None) and not faults
         screen.say(f"all of it took {time.perf_counter() - started_at:.0f} s")
         screen.finish(at, broker, example_file(), folder, kept=kept)
@@ -131,9 +136,17 @@ def example_file() -> Path:
 
 
 def run_demo(
-    bootstrap_servers: str, folder: Path, screen: Screen, flight_count: int, rate: float, plot: Path
+    bootstrap_servers: str,
+    folder: Path,
+    screen: Screen,
+    flight_count: int,
+    rate: float,
+    plot: Path,
+    client: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Stream, compute, check, draw. Returns what is wrong."""
+    """Stream, compute, check, draw. Returns what is wrong. `client`: settings of security, under Java's names
+    or librdkafka's.
+    """
     from moldau.cli.demo.check import computed_by_pandas, faults
     from moldau.cli.demo.feed import Feed
     from moldau.cli.demo.flights import closing_record, read_days
@@ -141,11 +154,11 @@ def run_demo(
     from moldau.cli.demo.results import read_committed
     from moldau.cli.demo.topics import CARRIERS, HOURS, make_topics
 
-    make_topics(bootstrap_servers)
-    feed = Feed(bootstrap_servers, lambda: read_days(flight_count), closing_record, rate)
+    make_topics(bootstrap_servers, client)
+    feed = Feed(bootstrap_servers, lambda: read_days(flight_count), closing_record, rate, client)
     feed.prepare()
     try:
-        found, has_results = stream(bootstrap_servers, folder, screen, feed)
+        found, has_results = stream(bootstrap_servers, folder, screen, feed, client)
     finally:
         feed.stop()
     if not has_results:
@@ -153,8 +166,8 @@ def run_demo(
         return found
 
     screen.say("reading the results (read_committed), and computing them again with pandas ...")
-    hours = read_committed(bootstrap_servers, HOURS)
-    carriers = read_committed(bootstrap_servers, CARRIERS)
+    hours = read_committed(bootstrap_servers, HOURS, client)
+    carriers = read_committed(bootstrap_servers, CARRIERS, client)
     expected = computed_by_pandas(flight_count)
     if expected.flight_count != flight_count:
         found.append(f"the table has {expected.flight_count:,} departures, not {flight_count:,}")
@@ -172,7 +185,13 @@ def run_demo(
     return found
 
 
-def stream(bootstrap_servers: str, folder: Path, screen: Screen, feed: Feed) -> tuple[list[str], bool]:
+def stream(
+    bootstrap_servers: str,
+    folder: Path,
+    screen: Screen,
+    feed: Feed,
+    client: Mapping[str, str] | None = None,
+) -> tuple[list[str], bool]:
     """Run the app while the feed sends. Returns what is wrong, and whether there are results to check."""
     from moldau.cli.streams.run import kept_if_it_fails
     from moldau.cli.streams.screen import StreamsScreen
@@ -184,6 +203,7 @@ def stream(bootstrap_servers: str, folder: Path, screen: Screen, feed: Feed) -> 
     app.bootstrap_servers = bootstrap_servers
     app.checkpoints = str(folder)
     app.settings |= spark_settings(folder)
+    app.options |= {f"kafka.{name}": value for name, value in (client or {}).items()}
     watcher: Watcher | None = None
     try:
         with kept_if_it_fails("demo") as spark_log, StreamsScreen() as flows:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from moldau.cli.demo.flights import Day, Record
@@ -28,10 +28,11 @@ class Feed:
         read: Callable[[], list[Day]],
         last: Callable[[list[Day]], Record],
         rate: float,
+        client: Mapping[str, str] | None = None,
     ) -> None:
         """`read` is called in the thread at once; `last` returns the record that closes the stream.
 
-        `rate`: departures a second; 0 for no limit.
+        `rate`: departures a second; 0 for no limit. `client`: settings of security.
         """
         self.total = 0
         self.weather_total = 0
@@ -42,7 +43,7 @@ class Feed:
         self.done = False
         self.failure: BaseException | None = None
         self._read, self._last, self._rate = read, last, rate
-        self._servers = bootstrap_servers
+        self._servers, self._client = bootstrap_servers, dict(client or {})
         self._go = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
@@ -72,7 +73,7 @@ class Feed:
             self.failure = failure
 
     def _send(self, days: Sequence[Day]) -> None:
-        producer = _Producer(self._servers)
+        producer = _Producer(self._servers, self._client)
         started_at = time.monotonic()
         for day in days:
             producer.send("weather", day.weather)
@@ -89,8 +90,10 @@ class Feed:
 
 
 class _Producer:
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, client: Mapping[str, str]) -> None:
         from confluent_kafka import Producer
+
+        from moldau.cli.shared.connection import librdkafka_settings
 
         self._failed: list[str] = []
         self._producer = Producer(
@@ -103,6 +106,7 @@ class _Producer:
                 # Delivery reports are for failures only: with an empty queue, the rest was acknowledged.
                 "delivery.report.only.error": True,
                 "log_level": 3,
+                **librdkafka_settings(dict(client)),
             }
         )
 

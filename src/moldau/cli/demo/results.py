@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from moldau.cli.demo.check import Written
@@ -12,9 +13,13 @@ from moldau.cli.shared.errors import CommandError
 IDLE_TIMEOUT_SECONDS = 15.0
 
 
-def read_committed(bootstrap_servers: str, topic: str) -> list[Written]:
+def read_committed(
+    bootstrap_servers: str, topic: str, client: Mapping[str, str] | None = None
+) -> list[Written]:
     """All records of a topic, in the order of each partition; keys that are JSON objects are parsed."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+    from moldau.cli.shared.connection import librdkafka_settings
 
     consumer = Consumer(
         {
@@ -24,6 +29,7 @@ def read_committed(bootstrap_servers: str, topic: str) -> list[Written]:
             "enable.partition.eof": True,
             "enable.auto.commit": False,
             "log_level": 3,
+            **librdkafka_settings(dict(client or {})),
         }
     )
     written: list[Written] = []

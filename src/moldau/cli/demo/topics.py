@@ -7,6 +7,9 @@ error.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from moldau.cli.shared.errors import CommandError
 
 DEPARTURES, WEATHER = "departures", "weather"
@@ -17,31 +20,34 @@ EARLIEST, LATEST = -2, -1
 TIMEOUT_SECONDS = 15.0
 
 
-def make_topics(bootstrap_servers: str) -> None:
+def make_topics(bootstrap_servers: str, client: Mapping[str, str] | None = None) -> None:
     """Create the topics that the demo's producer writes to. CommandError if a topic of the demo holds
-    records.
+    records. `client`: settings of security, under Java's names or librdkafka's.
     """
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    existing = _empty_topics(bootstrap_servers)
+    from moldau.cli.shared.connection import librdkafka_settings
+
+    existing = _empty_topics(bootstrap_servers, client or {})
     wanted = [
         NewTopic(DEPARTURES, DEPARTURE_PARTITIONS),
         NewTopic(WEATHER, WEATHER_PARTITIONS, config={"cleanup.policy": "compact"}),
     ]
     missing = [each for each in wanted if each.topic not in existing]
     if missing:
-        admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 3})
+        settings: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 3}
+        admin = AdminClient({**settings, **librdkafka_settings(dict(client or {}))})
         for answer in admin.create_topics(missing).values():
             answer.result(TIMEOUT_SECONDS)
 
 
-def _empty_topics(bootstrap_servers: str) -> set[str]:
+def _empty_topics(bootstrap_servers: str, client: Mapping[str, str]) -> set[str]:
     """The demo's topics that exist. CommandError if one is not empty, or no broker answers."""
     from moldau.client.cluster import Cluster
     from moldau.client.errors import ClientError
 
     try:
-        with Cluster(bootstrap_servers, first_contact_seconds=TIMEOUT_SECONDS) as cluster:
+        with Cluster(bootstrap_servers, client, first_contact_seconds=TIMEOUT_SECONDS) as cluster:
             counts = cluster.topics()
             names = [name for name in (DEPARTURES, WEATHER, HOURS, CARRIERS) if name in counts]
             places = [(name, index) for name in names for index in range(counts[name])]
