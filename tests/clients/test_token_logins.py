@@ -122,12 +122,14 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         realm = None
         if not missing_programs() and _has_gssapi():
             realm = KerberosRealm(folder / "realm").__enter__()
-            realm.add("kafka/127.0.0.1", "kafka/localhost", "carol")
+            # Java asks for a ticket of the host name that the address has.
+            realm.add("kafka/127.0.0.1", "kafka/localhost", keytab=realm.keytab("kafka"))
+            realm.add("carol")
             for name in ("KRB5_CONFIG", "KRB5RCACHENAME"):
                 patch.setenv(name, realm.environment[name])
             settings["sasl.enabled.mechanisms"] += ",GSSAPI"
             settings[f"{listener}.gssapi.sasl.jaas.config"] = (
-                f'{KRB5} useKeyTab=true storeKey=true keyTab="{realm.keytab("kafka/127.0.0.1")}";'
+                f'{KRB5} useKeyTab=true storeKey=true keyTab="{realm.keytab("kafka")}";'
             )
         try:
             with Broker(settings) as broker:

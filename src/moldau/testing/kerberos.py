@@ -108,11 +108,12 @@ class KerberosRealm:
         if self._port is not None:
             self._port.release()
 
-    def add(self, *principals: str) -> None:
-        """Add principals with random keys; each key is in a keytab of its own."""
+    def add(self, *principals: str, keytab: Path | None = None) -> None:
+        """Add principals with random keys; each key is in a keytab of its own, or all in one."""
         for principal in principals:
+            file = keytab or self.keytab(principal)
             self._run("kadmin.local", "-r", REALM, "-q", f"addprinc -randkey {principal}")
-            self._run("kadmin.local", "-r", REALM, "-q", f"ktadd -k {self.keytab(principal)} {principal}")
+            self._run("kadmin.local", "-r", REALM, "-q", f"ktadd -k {file} {principal}")
 
     def remove(self, principal: str) -> None:
         """Remove a principal; tickets that it has stay good."""

@@ -16,6 +16,7 @@ from moldau.cli.shared.options import (
     ClientSettings,
     Json,
     Timeout,
+    parse_assignments,
 )
 from moldau.cli.shared.output import note, print_json, print_table
 
@@ -44,14 +45,15 @@ def register(root: typer.Typer) -> None:
 @contextlib.contextmanager
 def _cluster(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Iterator[Cluster]:
     """The cluster; what it refuses, or that it cannot be reached, as CommandError."""
-    from moldau.cli.shared.connection import Connection
+    from moldau.cli.shared.connection import parse_address, require_listener
     from moldau.cli.tokens.requests import Refusal
     from moldau.client.cluster import Cluster
     from moldau.client.errors import ClientError
     from moldau.client.options import parse_options
     from moldau.protocol.errors import ErrorCode
 
-    connection = Connection(bootstrap, client_settings, timeout)
+    given = parse_assignments(client_settings, "-X")
+    require_listener([parse_address(part) for part in bootstrap.split(",") if part.strip()])
     limit_ms = str(int(timeout * 1000))
     try:
         options = parse_options(
@@ -59,7 +61,7 @@ def _cluster(bootstrap: str, client_settings: list[str] | None, timeout: float) 
                 "client.id": "moldau-cli",
                 "default.api.timeout.ms": limit_ms,
                 "request.timeout.ms": limit_ms,
-                **connection.extra_settings,
+                **given,
             }
         )
         with Cluster(bootstrap, options) as cluster:
