@@ -8,6 +8,7 @@ import asyncio
 import struct
 
 import pytest
+from brokers_world import client_of, with_brokers
 from data_plane_world import Client, on_a_node, produce_frame
 
 from moldau.controller.partitions import MorePartitions
@@ -445,3 +446,36 @@ def test_a_client_that_goes_while_it_waits_leaves_nothing(tmp_path):
         assert not client.connection.mute_timers
 
     on_a_node(scene, tmp_path)
+
+
+def test_a_quota_holds_on_every_broker_and_each_measures_by_itself(tmp_path):
+    async def scene(brokers):
+        first, second = brokers.nodes[1], brokers.nodes[2]
+        await quota(first, EVERYBODY, request_percentage=1e-9)
+        await brokers.in_step()
+        for node in (first, second):
+            client = client_of(node)
+            client.feed(frame_request(18, 0, 1, "load", b""))
+            assert client.connection.session.mutes == 1
+        await quota(second, EVERYBODY, request_percentage=None)
+        await brokers.in_step()
+        await until(lambda: not any(each.muted for node in (first, second) for each in node.listeners.all))
+        assert first.metadata.image.quotas == {}
+
+    with_brokers(tmp_path, (1, 2), scene)
+
+
+def test_an_older_cluster_says_how_to_raise_its_level(tmp_path):
+    async def scene(node):
+        ((_, outcome),) = await node.controller.alter_quotas(
+            [AlterQuotas(EVERYBODY, (("producer_byte_rate", 1.0),))]
+        )
+        assert outcome.error_code is ErrorCode.UNSUPPORTED_VERSION
+        assert "kafka-features upgrade" in outcome.message
+
+    async def old(node):
+        image = node.metadata.image._replace(level=2)
+        node.metadata.publish(image, ())
+        await scene(node)
+
+    on_a_node(old, tmp_path)
