@@ -38,6 +38,7 @@ from moldau.records.compression import (
     UnpacksToMore,
     unpacked,
 )
+from moldau.records.headers import Readable
 from moldau.records.record import Record, decode_record
 from moldau.records.unpack_budget import UnpackBudget
 
@@ -69,6 +70,11 @@ class Inspection:
     def size_bytes(self) -> int:
         """The batch's, as it came."""
         return self._view.size_bytes
+
+    @property
+    def prepared(self) -> Readable | None:
+        """The batch to be appended, once it has been inspected; None if it is refused for good."""
+        return self.result.data if isinstance(self.result, BatchView) else None
 
     @property
     def is_short(self) -> bool:

@@ -148,7 +148,7 @@ class LeaderAppend:
         result = inspection.result
         assert result is not None, "the inspection has not run"
         if self._takes_nothing():
-            return self._refuse_all(None if isinstance(result, Refusal) else result.data)
+            return self._refuse_all(inspection.prepared)
         if isinstance(result, Refusal):
             return self._refuse(result)
         view = stamp(result, self._rules, now_ms)
@@ -272,11 +272,18 @@ class LeaderAppend:
         """Refuse a batch (a client's, if it is given) unread; what its producer sends behind it waits for
         it (lost_writes.py).
         """
-        if batch is not None and not self._writer.offline and len(batch) >= HEADER_BYTES:
+        if batch is not None and not self._writer.offline:
+            self.note_refused(batch)
+        return self._refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))
+
+    def note_refused(self, batch: Readable) -> None:
+        """A client's batch is refused unread, to be sent again: what its producer sends behind it waits for
+        it (lost_writes.py).
+        """
+        if len(batch) >= HEADER_BYTES:
             header = HEADER.unpack_from(batch)
             if header[3] == MAGIC and header[9] >= 0:
                 self._writer.lost.note(*header[9:12])
-        return self._refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))
 
     def _refuse(self, refusal: Refusal) -> Refused:
         return Refused(

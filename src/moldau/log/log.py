@@ -43,6 +43,7 @@ from moldau.log.truncation import CutJob, Truncation
 from moldau.log.verification import Verification
 from moldau.log.writer import Writer, is_disk_full
 from moldau.records.control import EndTransactionMarker
+from moldau.records.headers import Readable
 
 __all__ = [
     "CLIENT",
@@ -269,6 +270,11 @@ class Log:
     ) -> AppendResult:
         """See `LeaderAppend`."""
         return self._leader.append_inspected(inspection, leader_epoch, now_ms, guard)
+
+    def note_refused(self, batch: Readable) -> None:
+        """See `LeaderAppend`."""
+        if not self.offline:
+            self._leader.note_refused(batch)
 
     def append_marker(
         self,

@@ -1,11 +1,14 @@
-"""Producers whose batches a full disk has just refused, so that those behind them are refused alike. So it is
-with a log that takes nothing for a moment, because it changes its directory or its end was cut.
+"""Producers whose batches were just refused, to be sent again, so that those behind them are refused alike.
+The disk was full; or the log takes nothing for a moment, because it changes its directory or its end was cut;
+or this broker has not heard yet that it leads the partition (its clients have), or that enough replicas are
+in sync.
 
 A producer has several batches under way. The disk refuses the first (KAFKA_STORAGE_ERROR, to be sent again),
 and the second arrives before the first comes again. Judged by its number it leaves a gap, but
 OUT_OF_ORDER_SEQUENCE_NUMBER would be the wrong answer: for clients it means that records may be missing.
-librdkafka then takes a new epoch, and sends what is unanswered in *other* partitions a second time under it,
-where it lies twice. A producer that is not known yet would even be accepted, and its first batch refused.
+librdkafka then takes a new epoch, and sends what is unanswered a second time under it, where it lies twice:
+in other partitions; and in this one what its former leader had written, and could not acknowledge any more. A
+producer that is not known yet would even be accepted, and its first batch refused.
 
 So what lies behind a refused batch gets the same answer, until its producer has written all that was refused:
 the first may be here again while the second is on its way, and the third must not overtake that. Who gives a

@@ -22,6 +22,7 @@ from moldau.log.log import AppendResult, Log, Origin, Refused
 from moldau.metadata.image import INTERNAL_TOPICS, PartitionState
 from moldau.protocol.errors import ErrorCode
 from moldau.records.control import MARKER_BYTES, EndTransactionMarker
+from moldau.records.headers import Readable
 from moldau.replication.follower_progress import FollowerProgress
 from moldau.replication.reading import NO_RECORDS, Read, epoch_end, read_batches
 from moldau.replication.role import Role
@@ -280,6 +281,15 @@ class Partition:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition")
         return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
 
+    def _refused_append(self, batch: Readable | None) -> Refused:
+        """A client's batch is refused because of what may be another way in a moment: this broker has not
+        heard yet that it leads, or too few replicas are in sync. If the next batch, which is on its way, were
+        judged after that moment, it would leave a gap.
+        """
+        if batch is not None:
+            self.log.note_refused(batch)
+        return self._refused()
+
     # Appending as the leader
 
     def append(
@@ -287,7 +297,7 @@ class Partition:
     ) -> AppendResult:
         """Append as leader; what was appended is committed in a later turn (`wait_for`)."""
         if not self.leads or (acks == -1 and self.is_under_min_in_sync):
-            return self._refused()
+            return self._refused_append(batches if origin is Origin.CLIENT else None)
         result = self.log.append(batches, self.leader_epoch, now_ms, origin)
         if not (result.error_code or result.duplicate):
             self.unseen_bytes += len(batches)
@@ -301,7 +311,7 @@ class Partition:
     ) -> AppendResult:
         """Append the first batch of a transaction, which its coordinator knows of (KIP-890)."""
         if not self._takes(acks):
-            return self._refused()
+            return self._refused_append(batches)
         result = self.log.append_verified(batches, self.leader_epoch, now_ms, verification)
         self._note(result, len(batches))
         return result
@@ -311,7 +321,7 @@ class Partition:
     ) -> AppendResult:
         """Append a batch whose records have been inspected since (`Deferred`)."""
         if not self._takes(acks):
-            return self._refused()
+            return self._refused_append(inspection.prepared)
         result = self.log.append_inspected(inspection, self.leader_epoch, now_ms, verification)
         self._note(result, inspection.size_bytes)
         return result

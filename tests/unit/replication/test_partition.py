@@ -45,6 +45,9 @@ class FakeLog:
         self.writes = 0
         self.stable: dict[int, int] = {}
 
+    def note_refused(self, batch: memoryview) -> None:
+        """For what its producer sends next; test_refused_before_leading.py."""
+
     def append(self, batches: memoryview, leader_epoch: int, now_ms: int, origin: object) -> object:
         if bytes(batches) == b"bad":
             return Refused(ErrorCode.CORRUPT_MESSAGE, "bad")
