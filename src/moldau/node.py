@@ -57,6 +57,7 @@ from moldau.replication.peers import LateFetcher
 from moldau.replication.producer_ids import ProducerIds
 from moldau.server.addresses import endpoints, shown
 from moldau.server.dispatch import Dispatch
+from moldau.server.exposure import exposures
 from moldau.server.listeners import Listeners
 from moldau.server.monitoring_port import MonitoringPort
 
@@ -201,6 +202,8 @@ class Node:
         )
         self._stops.append(("addresses", self.listeners.close))
         await self.listeners.take(planned)
+        for exposure in self._exposures():
+            log.warning("%s", exposure)
 
     def _make_tls(self, name: str, protocol: str) -> "ListenerTls":
         from moldau.server.listener_tls import ListenerTls
@@ -769,7 +772,13 @@ class Node:
             store_status=self._store_status,
             fetcher=lambda: self.fetcher.made if self.phase in ("RUNNING", "SHUTTING_DOWN") else None,
             addresses=lambda: {each.name: f"{shown(each.host)}:{each.port}" for each in self.listeners.all},
+            notices=self._exposures,
         )
+
+    def _exposures(self) -> list[str]:
+        """What other machines reach without security."""
+        has_authorizer = bool(self.static.broker.authorizer_class_name)
+        return exposures(self.listeners.all, has_authorizer=has_authorizer)
 
     def _store_status(self) -> "StoreStatus | None":
         return None if self.phase == "STARTING" else self.controller.store_status()

@@ -56,6 +56,24 @@ CONDITIONS: dict[str, Kind] = {
         "A listener does not accept connections.",
         "See the log for the reason (address in use, permission), correct `listeners` and restart.",
     ),
+    "certificate-expires": Kind(
+        _WARN,
+        "The certificate of a listener with TLS ends within two weeks: clients then refuse to connect.",
+        "Put a new certificate into the listener's key store: the broker takes changed files up by itself "
+        "(`moldau security certificates --renew` for those made here).",
+    ),
+    "certificate-expired": Kind(
+        _FAIL,
+        "The certificate of a listener with TLS has ended, or does not hold yet: clients refuse to connect.",
+        "Put a new certificate into the listener's key store, or correct the clock: the broker takes changed "
+        "files up by itself.",
+    ),
+    "certificate-not-renewed": Kind(
+        _WARN,
+        "A listener's new key store or trust store cannot be used; connections get the old ones.",
+        "The message has the cause; correct the file or the settings, and the broker takes them up by "
+        "itself.",
+    ),
     "disk-nearly-full": Kind(
         _WARN,
         "The free share of a data disk is below moldau.health.disk.min.free.ratio.",

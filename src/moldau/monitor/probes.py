@@ -16,6 +16,7 @@ from moldau.monitor.loop_lag import LoopLag
 from moldau.monitor.process import ProcessFacts
 from moldau.monitor.sources import (
     FsyncSource,
+    ListenerSource,
     LogManagerSource,
     ReplicasSource,
     RequestMemorySource,
@@ -34,6 +35,8 @@ _DESCRIPTORS_USED_RATIO_MAX = 0.9
 _APPENDS_WAITING_MAX = 5_000
 _MEMORY_REMEMBERED_MS = 60_000
 _NAMED_MAX = 3
+_DAY_MS = 86_400_000
+_EXPIRES_SOON_MS = 14 * _DAY_MS
 
 
 def disk_nearly_full(
@@ -264,6 +267,29 @@ def listeners_down(down: Callable[[], Sequence[str]]) -> Probe:
     return probe
 
 
+def certificates(listeners: Callable[[], Sequence[ListenerSource]], clock: Clock) -> Probe:
+    """certificate-expires, certificate-expired, certificate-not-renewed, for each listener with TLS."""
+
+    def probe() -> Found:
+        now_ms = clock.now_ms()
+        for each in listeners():
+            if each.tls is None:
+                continue
+            if each.tls.problem is not None:
+                yield condition("certificate-not-renewed", each.tls.problem)
+            shown = each.tls.certificate
+            whose = f"the certificate of the listener {each.name} ({shown.subject})"
+            if now_ms >= shown.valid_until_ms:
+                yield condition("certificate-expired", f"{whose} has ended")
+            elif now_ms < shown.valid_from_ms:
+                yield condition("certificate-expired", f"{whose} does not hold yet")
+            elif now_ms > shown.valid_until_ms - _EXPIRES_SOON_MS:
+                days = (shown.valid_until_ms - now_ms) / _DAY_MS
+                yield condition("certificate-expires", f"{whose} ends in {days:.1f} days")
+
+    return probe
+
+
 def standard_probes(
     sources: Sources, lag: LoopLag, clock: Clock, min_free_ratio: Callable[[], float]
 ) -> list[Probe]:
@@ -280,6 +306,7 @@ def standard_probes(
         slow_fsync(lambda: sources.fsyncs, clock),
         event_loop_lag(lag),
         clock_jumped_back(lag, clock),
+        certificates(lambda: sources.listeners, clock),
     ]
     if sources.process_facts is not None:
         probes.append(file_descriptors(sources.process_facts))

@@ -270,6 +270,29 @@ class LoginsSource(Protocol):
     expired: int
 
 
+class CertificateSource(Protocol):
+    """The dates of a certificate, in milliseconds since the Unix epoch."""
+
+    @property
+    def subject(self) -> str: ...
+
+    @property
+    def valid_from_ms(self) -> int: ...
+
+    @property
+    def valid_until_ms(self) -> int: ...
+
+
+class TlsSource(Protocol):
+    """The TLS of a listener; `problem` says why its newest stores are not used."""
+
+    @property
+    def problem(self) -> str | None: ...
+
+    @property
+    def certificate(self) -> CertificateSource: ...
+
+
 class ListenerSource(Protocol):
     """One listening address."""
 
@@ -277,6 +300,9 @@ class ListenerSource(Protocol):
     accepted_count: int
     refused_count: int
     handshake_failures: int
+
+    @property
+    def tls(self) -> TlsSource | None: ...
 
     @property
     def connections(self) -> Sized: ...

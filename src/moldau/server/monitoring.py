@@ -53,7 +53,9 @@ class Monitoring:
         log_manager: LogManagerSource,
         store_status: Callable[[], StoreStatus | None] = lambda: None,
         fetcher: Callable[[], FetcherSource | None] = lambda: None,
+        notices: Callable[[], Sequence[str]] = tuple,
     ) -> None:
+        """`notices`: sentences that /health shows whatever the verdict is."""
         self.sources = Sources(
             node_id=node_id,
             version=__version__,
@@ -73,7 +75,11 @@ class Monitoring:
             min_free_ratio=lambda: settings().moldau_health_disk_min_free_ratio,
             transaction_age_ms_max=lambda: settings().moldau_health_transaction_max_age_ms,
             thread_cpu_seconds=host.thread_cpu_seconds,
-            facts=lambda: {"pid": host.process_id, "listeners": dict(addresses())},
+            facts=lambda: {
+                "pid": host.process_id,
+                "listeners": dict(addresses()),
+                **({"notices": list(said)} if (said := notices()) else {}),
+            },
         )
         self._server = HttpServer(self._monitor.routes(), host.clock, host.seconds)
 

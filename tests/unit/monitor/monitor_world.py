@@ -229,12 +229,26 @@ class FakeTransactions:
 
 
 @dataclass
+class FakeCertificate:
+    valid_from_ms: int
+    valid_until_ms: int
+    subject: str = "CN=broker"
+
+
+@dataclass
+class FakeTls:
+    certificate: FakeCertificate
+    problem: str | None = None
+
+
+@dataclass
 class FakeListener:
     name: str
     connections: set[int] = field(default_factory=set)
     accepted_count: int = 0
     refused_count: int = 0
     handshake_failures: int = 0
+    tls: FakeTls | None = None
     logins: LoginCounts = field(default_factory=LoginCounts)
     muted: dict[int, None] = field(default_factory=dict)
 

@@ -3,8 +3,18 @@
 import logging
 
 import pytest
-from monitor_world import FakeDirectory, FakePartition, World, image_of, topic_of
+from monitor_world import (
+    FakeCertificate,
+    FakeDirectory,
+    FakeListener,
+    FakePartition,
+    FakeTls,
+    World,
+    image_of,
+    topic_of,
+)
 
+from moldau.core.clock import ManualClock
 from moldau.metadata.image import NO_LEADER, PartitionState
 from moldau.metadata.view import Behind
 from moldau.monitor import probes
@@ -186,6 +196,25 @@ def test_a_listener_that_is_down_is_named() -> None:
     assert [(cause.name, cause.message) for cause in found] == [
         ("listener-down", "PLAINTEXT cannot be opened")
     ]
+
+
+@pytest.mark.parametrize(
+    ("from_days", "until_days", "problem", "names"),
+    [
+        (-1, 30, None, []),
+        (-1, 13, None, ["certificate-expires"]),
+        (-30, -1, None, ["certificate-expired"]),
+        (1, 30, None, ["certificate-expired"]),
+        (-1, 30, "the listener SSL keeps its old certificate", ["certificate-not-renewed"]),
+    ],
+)
+def test_certificates_that_end_are_named(
+    from_days: int, until_days: int, problem: str | None, names: list[str]
+) -> None:
+    clock, day_ms = ManualClock(), 86_400_000
+    shown = FakeCertificate(clock.now_ms() + from_days * day_ms, clock.now_ms() + until_days * day_ms)
+    listeners = [FakeListener("SSL", tls=FakeTls(shown, problem)), FakeListener("PLAINTEXT")]
+    assert [cause.name for cause in probes.certificates(lambda: listeners, clock)()] == names
 
 
 def test_a_probe_that_fails_is_a_condition_and_the_others_count(world: World) -> None:
