@@ -28,8 +28,8 @@ def exposures(listeners: Iterable[Exposed], *, has_authorizer: bool) -> list[str
         if each.security_protocol == "PLAINTEXT" and not has_authorizer:
             found.append(
                 f"the listener {each.name} takes connections of other machines without encryption, login or "
-                "rights: whoever reaches it may read and change everything (SASL_SSL and authorizer.class.name "
-                "secure it)"
+                "rights: whoever reaches it may read and change everything (it is secured by SASL_SSL and "
+                "authorizer.class.name)"
             )
         elif each.security_protocol == "SASL_PLAINTEXT":
             found.append(
