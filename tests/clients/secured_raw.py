@@ -44,9 +44,9 @@ class SecuredRaw(RawClient):
 class ScramExchange:
     """The two messages of a SCRAM client (RFC 5802), each to be changed by who attacks."""
 
-    def __init__(self, user: str, password: str, nonce: str = "fyko-d2lbbFgONRv9qkxdawL") -> None:
+    def __init__(self, user: str, password: str, extensions: str = "") -> None:
         self._password = password
-        self.first_bare = f"n={user},r={nonce}"
+        self.first_bare = f"n={user},r=fyko-d2lbbFgONRv9qkxdawL{extensions}"
 
     @property
     def first(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Kafka's own commands for ACLs and users, unmodified, with `--command-config`.
+"""Kafka's own commands for ACLs, users, quotas and delegation tokens, unmodified, with `--command-config`.
 
 All run in one JVM (java/src/moldau/Tools.java): a start of its own costs each one to two seconds.
 """
@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from client_agents import Agent, java_missing, java_program
+from client_agents import Agent, AgentError, java_missing, java_program
+from client_model import eventually
 from secured_clients import REFUSED_TOPIC, Clients
 from secured_fixtures import SecuredBroker
 
@@ -18,6 +19,7 @@ from bench.secured import write_settings
 
 ACLS = "org.apache.kafka.tools.AclCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
+TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 reason = apache_kafka.available() or java_missing()
 pytestmark = [
     pytest.mark.xdist_group("secured"),
@@ -111,3 +113,52 @@ def test_scram_users_are_made_described_and_removed(
     tool(CONFIGS, *user, "--alter", "--delete-config", "SCRAM-SHA-512")
     login = secured_broker.login("SASL_SSL", "dora", "SCRAM-SHA-512", password="open-sesame")
     assert "_AUTHENTICATION" in secured_clients.said("confluent", address, login, topic)
+
+
+def test_quotas_of_users_clients_and_addresses(tool: Tool) -> None:
+    both = ("--entity-type", "users", "--entity-name", "erin", "--entity-type", "clients", "--entity-default")
+    tool(CONFIGS, *both, "--alter", "--add-config", "producer_byte_rate=1048576,request_percentage=12.5")
+    said = tool(CONFIGS, *both, "--describe")
+    assert "producer_byte_rate=1048576.0" in said
+    assert "request_percentage=12.5" in said
+    address = ("--entity-type", "ips", "--entity-name", "10.9.8.7")
+    tool(CONFIGS, *address, "--alter", "--add-config", "connection_creation_rate=5")
+    assert "connection_creation_rate=5.0" in tool(CONFIGS, *address, "--describe")
+    tool(CONFIGS, *both, "--alter", "--delete-config", "producer_byte_rate,request_percentage")
+    tool(CONFIGS, *address, "--alter", "--delete-config", "connection_creation_rate")
+    assert "byte_rate" not in tool(CONFIGS, *both, "--describe")
+
+
+def test_delegation_tokens(tool: Tool, secured_broker: SecuredBroker, secured_clients: Clients) -> None:
+    topic = secured_broker.create_topic("alice-token")
+    said = tool(TOKENS, "--create", "--max-life-time-period", "-1", user="alice")
+    found = re.search(r"^(\S+)\s+(\S+==?|\S{40,})\s+User:alice", said, re.MULTILINE)
+    assert found, said
+    token, hmac = found[1], found[2]
+    assert token in tool(TOKENS, "--describe", "--owner-principal", "User:alice", user="alice")
+    assert token not in tool(TOKENS, "--describe", user="bob")
+    address = secured_broker.address("SASL_SSL")
+    login = secured_broker.login("SASL_SSL", token, "SCRAM-SHA-256", password=hmac).with_token()
+    assert secured_clients.exchange("java", address, login, topic, "by token") == "by token"
+    tool(TOKENS, "--renew", "--renew-time-period", "3600000", "--hmac", hmac, user="alice")
+    tool(TOKENS, "--expire", "--expiry-time-period", "-1", "--hmac", hmac, user="alice")
+    assert token not in tool(TOKENS, "--describe", user="alice")
+    assert "SaslAuthenticationException" in secured_clients.said("java", address, login, topic)
+
+
+def test_a_token_does_not_make_tokens(
+    tool: Tool, secured_broker: SecuredBroker, secured_clients: Clients
+) -> None:
+    agent, address = secured_clients.agent("java"), secured_broker.address("SASL_SSL")
+    options = secured_broker.login("SASL_SSL", "alice").java()
+    made = agent.call("create_token", address=address, options=options)
+    login = secured_broker.login("SASL_SSL", made["id"], "SCRAM-SHA-512", password=made["hmac"]).with_token()
+
+    def refusal() -> str:
+        with pytest.raises(AgentError) as refused:
+            agent.call("create_token", address=address, options=login.java())
+        return str(refused.value)
+
+    # Right after it was made, the token may not have reached the broker.
+    said = eventually(lambda: "Authentication failed" not in (said := refusal()) and said)
+    assert "DelegationTokenDisabled" in said or "Delegation Token requests are not allowed" in said

@@ -140,10 +140,16 @@ def _jaas(
     if own is not None and own.module_name != module:
         raise SettingError(
             name,
-            f"listener.name.{listener.lower()}.{name} names {own.module}, and {mechanism} needs {module}",
+            f"listener.name.{listener.lower()}.{name} names {_shown(own.module_name)}, and {mechanism} "
+            f"needs {module}",
         )
     shared = _parsed(settings.sasl_jaas_config, "sasl.jaas.config")
     return own or (shared if shared is not None and shared.module_name == module else None)
+
+
+def _shown(module_name: str) -> str:
+    """A login module's name. What is none may be a password in the wrong place."""
+    return module_name if module_name in _MODULES.values() else "a login module that there is not"
 
 
 def _parsed(text: str | None, setting: str) -> JaasEntry | None:
