@@ -12,8 +12,9 @@ Invariants, as Kafka's authorizer has them:
 * only a literal pattern named exactly `*` stands for all names; elsewhere `*` is a character;
 * principals are compared whole; `User:*` is about everyone, whatever the type of their principal.
 
-Networks are ours: for Kafka a host is one address or `*`. Addresses are compared as addresses: Kafka writes
-`0:0:0:0:0:0:0:1`, others `::1`.
+Kafka's walk through its ACLs does not see `*` where a resource's own name begins with a star; here it is all
+names. Networks are ours, too: for Kafka a host is one address or `*`. Addresses are compared as addresses:
+Kafka writes `0:0:0:0:0:0:0:1`, others `::1`.
 
 Not here: super users, what holds where there is no ACL, the memory of decisions (authorizer.py).
 """
