@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,35 @@ def test_a_broker_without_sasl_plain_is_named() -> None:
         pytest.raises(ClientError, match="does not offer SASL/PLAIN, but SCRAM-SHA-256"),
     ):
         Cluster(broker.address, options).topics()
+
+
+def test_a_session_is_renewed_before_it_ends_also_with_requests_in_flight() -> None:
+    """KIP-368: between the requests of a login no others are sent; responses that come early are kept."""
+    logins: list[Message] = []
+
+    def authenticate(request: Message) -> Message:
+        logins.append(request)
+        return SaslAuthenticateResponse(session_lifetime_ms=1_000_000)
+
+    handshake = SaslHandshakeResponse(mechanisms=["PLAIN"])
+    answers = {SaslHandshakeRequest: lambda _: handshake, SaslAuthenticateRequest: authenticate}
+    options = parse_options({"security.protocol": "SASL_PLAINTEXT", "sasl.jaas.config": JAAS})
+    with ScriptedBroker(answers) as broker:
+        connection = Connection("127.0.0.1", broker.port, options)
+        due_seconds = connection._login_due_seconds
+        assert due_seconds is not None
+        assert 800 < due_seconds - time.monotonic() < 960
+        tickets = [connection.send(MetadataRequest(topics=None)) for _ in range(3)]
+        connection._login_due_seconds = time.monotonic()  # its time has come
+        tickets.append(connection.send(MetadataRequest(topics=None)))
+        assert len(logins) == 2
+        assert connection.unanswered == len(tickets)
+        for _ in tickets:
+            assert connection.receive().topics
+        kinds = [type(each) for each in broker.requests]
+        login = [SaslHandshakeRequest, SaslAuthenticateRequest]
+        assert kinds == [*login, *[MetadataRequest] * 3, *login, MetadataRequest]
+        connection.close()
 
 
 @pytest.fixture(scope="module")

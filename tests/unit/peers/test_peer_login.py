@@ -222,3 +222,16 @@ def test_settings_that_cannot_work_are_told_before_the_start(more, says):
     with pytest.raises(SettingError, match=says) as caught:
         check(from_texts({**SASL, **more}).broker)
     assert "hush" not in str(caught.value)
+
+
+def test_a_password_that_is_changed_while_the_broker_runs_counts_from_then_on():
+    name = "listener.name.internal.plain.sasl.jaas.config"
+    settings = [from_texts({**SASL, name: JAAS}).broker]
+    how = PeerSecurity(lambda: settings[0]).secure("INTERNAL")
+    assert how is not None
+    before = how()
+    assert how() is before
+    settings[0] = from_texts({**SASL, name: JAAS.replace("hush", "renewed")}).broker
+    sasl = how().sasl
+    assert sasl is not None
+    assert sasl.user_and_password() == ("b", "renewed")
