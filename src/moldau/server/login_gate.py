@@ -76,9 +76,9 @@ class LoginGate:
         self._begin(None)
 
     def _begin(self, earlier: Earlier | None) -> None:
-        offered = self._logins.offered(self._connection.session.listener)
+        logins, listener = self._logins, self._connection.session.listener
         above = AboveLogin(self._api_versions, self._illegal_state)
-        self._login = Login(offered, above, self._broker.clock.now_ms, earlier)
+        self._login = Login(lambda: logins.offered(listener), above, self._broker.clock.now_ms, earlier)
 
     def connected(self, connection: Connection) -> Dispatcher:
         """A gate is of one connection."""

@@ -75,7 +75,7 @@ class World:
         self.offered = offered if offered is not None else {"PLAIN": Offer(self.users.begin)}
 
     def login(self, earlier: Earlier | None = None) -> Login:
-        return Login(self.offered, AboveLogin(_versions, _illegal), self.clock.now_ms, earlier)
+        return Login(lambda: self.offered, AboveLogin(_versions, _illegal), self.clock.now_ms, earlier)
 
     def logged(self, *frames: bytes, earlier: Earlier | None = None) -> list[Any]:
         """The replies to these frames, up to the first failure."""

@@ -109,18 +109,19 @@ class Login:
 
     def __init__(
         self,
-        offered: Mapping[str, Offer],
+        offered: Callable[[], Mapping[str, Offer]],
         above: AboveLogin,
         now_ms: Callable[[], int],
         earlier: Earlier | None = None,
     ) -> None:
-        """`offered`: mechanisms by name. `now_ms`: milliseconds since the epoch."""
+        """`offered`: mechanisms by name, asked for when the client chooses one. `now_ms`: since the epoch."""
         self.state = State.START if earlier is None else State.NAMED
         self._offered = offered
         self._above = above
         self._now_ms = now_ms
         self._earlier = earlier
         self._name = ""  # of the mechanism
+        self._reauthentication_ms = 0
         self._mechanism: Mechanism | None = None
 
     @property
@@ -153,13 +154,14 @@ class Login:
     def _receive_handshake(self, header: RequestHeader, frame: bytes) -> Reply:
         _check_version(header, SaslHandshakeRequest)
         name = SaslHandshakeRequest.decode(frame, header.api_version, header.body_offset).mechanism
-        offer = self._offered.get(name)
+        offered = self._offered()
+        offer = offered.get(name)
         code = ErrorCode.UNSUPPORTED_SASL_MECHANISM if offer is None else ErrorCode.NONE
-        response = SaslHandshakeResponse(error_code=code, mechanisms=list(self._offered))
+        response = SaslHandshakeResponse(error_code=code, mechanisms=list(offered))
         answer = frame_response(header.correlation_id, False, response.encode(header.api_version))
         if offer is None:
             return self._fail(answer, "it asked for a SASL mechanism that is not offered")
-        self._name = name
+        self._name, self._reauthentication_ms = name, offer.reauthentication_ms
         self._mechanism = offer.begin()
         if self._earlier is not None and name != self._earlier.mechanism:
             self._mechanism = _OtherMechanism(name, self._earlier.mechanism)
@@ -237,9 +239,8 @@ class Login:
         limits = []
         if accepted.expires_ms is not None:
             limits.append(max(0, accepted.expires_ms - self._now_ms()))
-        reauthentication_ms = self._offered[self._name].reauthentication_ms
-        if reauthentication_ms > 0:
-            limits.append(reauthentication_ms)
+        if self._reauthentication_ms > 0:
+            limits.append(self._reauthentication_ms)
         return min(limits, default=None)
 
     def _fail(self, frame: bytes | None, reason: str) -> Failed:
