@@ -233,10 +233,11 @@ class Dispatch:
         quotas = self._broker.quotas
         if quotas is None or not quotas.active:
             return None
-        try:
-            _read_header(session, view)
-        except MalformedMessage:
-            return None  # its handler says so
+        if view[_HEAD_BYTES : session.client_end] != session.client_field:
+            try:
+                _read_header(session, view)
+            except MalformedMessage:
+                return None  # its handler says so
         if not session.limits_known:
             session.limits = quotas.limits_of(session.principal, session.client_id)
             session.limits_known = True
