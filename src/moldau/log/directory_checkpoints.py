@@ -55,6 +55,8 @@ class DirectoryCheckpoints:
         """As they were written down last, perhaps before the start."""
         self.cleaned_offsets: dict[tuple[str, int], int] = {}
         """Up to where compaction has come in each log (its first dirty offset)."""
+        self._starts: dict[LogDirectory, dict[tuple[str, int], int]] = {}
+        """The log start offsets as they were written down last, or are about to be."""
         self._writing: dict[
             tuple[LogDirectory, str],
             tuple[Mapping[tuple[str, int], int], list[Callable[[bool], None]]] | None,
@@ -70,6 +72,7 @@ class DirectoryCheckpoints:
                 points[key] = log.recovery_point
                 if log.log_start_offset > log.segments[0].base_offset:
                     starts[key] = log.log_start_offset
+        self._starts[directory] = dict(starts)
         return points, starts
 
     def write_now(self, directory: LogDirectory) -> None:
@@ -114,6 +117,37 @@ class DirectoryCheckpoints:
             key: offset for key, offset in self.cleaned_offsets.items() if self._homes.get(key) is directory
         }
         self.write_in_background(directory, CLEANER_OFFSETS_NAME, own)
+
+    def note_log_start(self, log: Log) -> LogDirectory | None:
+        """This log begins elsewhere now: the directory whose checkpoint must say so; None: its files do."""
+        directory = self._homes.get((log.topic, log.partition))
+        if directory is None or log.log_start_offset <= log.segments[0].base_offset:
+            return None
+        if directory not in self._starts:
+            self.offsets(directory)
+        self._starts[directory][log.topic, log.partition] = log.log_start_offset
+        return directory
+
+    def save_log_starts(self, directories: Collection[LogDirectory], done: Callable[[], None]) -> None:
+        """Write down what was noted, in the background; then `done()`. A directory that cannot be written is
+        offline by then.
+        """
+        left = len(directories)
+
+        def written(_: bool) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                done()
+
+        for directory in directories:
+            homes = self._homes
+            starts = {
+                key: offset for key, offset in self._starts[directory].items() if homes.get(key) is directory
+            }
+            self.write_in_background(directory, LOG_START_NAME, starts, written)
+        if not directories:
+            done()
 
     def save_recovery_points(self, directory: LogDirectory, done: Callable[[bool], None]) -> None:
         """Write the recovery points in the background; then `done(whether that worked)`."""

@@ -93,7 +93,7 @@ def test_records_of_many_partitions_are_deleted_in_steps(tmp_path: Path) -> None
 
     async def scene(node: Node) -> None:
         request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="a", partitions=rows)])
-        (answer, pending), steps = counted(delete_all(node.broker, context_of(request), request))
+        (answer, pending), steps = counted(delete_all(node.broker, context_of(request), request, []))
         assert steps >= ROWS
         assert len(answer.topics[0].partitions) == ROWS
         assert pending == []
@@ -160,7 +160,7 @@ def test_a_partition_that_is_named_often_is_answered_once(tmp_path: Path) -> Non
         assert sum(len(topic.partitions) for topic in answer.topics) == 1
         rows = [DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (7, 9, 0)]
         deletes = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="a", partitions=rows)])
-        (deleted, _), _ = counted(delete_all(node.broker, context_of(deletes), deletes))
+        (deleted, _), _ = counted(delete_all(node.broker, context_of(deletes), deletes, []))
         (row,) = deleted.topics[0].partitions
         assert row.error_code == 0  # the last row counts: 7 and 9 would be out of range
 

@@ -1,0 +1,77 @@
+"""What DeleteRecords was answered for holds after a crash: the new beginning is written down before."""
+
+import asyncio
+import shutil
+
+import pytest
+from data_plane_world import Client, on_a_node, partition_of, produce_frame
+
+from moldau.protocol.errors import ErrorCode
+from moldau.protocol.frames import frame_request
+from moldau.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+
+
+async def deleted(node, offset):
+    """Delete the records of a-0 before the offset; the answer's one row."""
+    row = DeleteRecordsPartition(partition_index=0, offset=offset)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="a", partitions=[row])], timeout_ms=10_000)
+    client = Client(node)
+    client.feed(frame_request(21, 2, 1, "load", request.encode(2)))
+    for _ in range(60_000):
+        if client.transport.sent:
+            break
+        await asyncio.sleep(0.001)
+    return DeleteRecordsResponse.decode(bytes(client.transport.sent[9:]), 2).topics[0].partitions[0]
+
+
+@pytest.fixture
+def crashed(tmp_path):
+    """The folder as it was when the answer came."""
+    folder, copy = tmp_path / "data", tmp_path / "copy"
+
+    async def scene(node):
+        client = Client(node)
+        for _ in range(10):
+            client.feed(produce_frame("a", 10))
+        for _ in range(60_000):
+            if len(client.answers()) == 10:
+                break
+            await asyncio.sleep(0.001)
+        for offset in (3, 7):
+            assert (await deleted(node, offset)).low_watermark == offset
+        shutil.copytree(folder, copy)
+
+    on_a_node(scene, folder)
+    return copy
+
+
+def test_the_new_beginning_survives_a_crash(crashed):
+    async def scene(node):
+        assert partition_of(node, "a").log.log_start_offset == 7
+
+    on_a_node(scene, crashed)
+
+
+def test_a_disk_that_fails_at_that_is_told(tmp_path):
+    async def scene(node):
+        client = Client(node)
+        client.feed(produce_frame("a", 10))
+        for _ in range(60_000):
+            if client.answers():
+                break
+            await asyncio.sleep(0.001)
+        (directory,) = node.logs.directories
+
+        def refuse(name, offsets):
+            raise OSError(5, "Input/output error")
+
+        directory.write_checkpoint = refuse
+        row = await deleted(node, 1)
+        assert (row.error_code, row.low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+    on_a_node(scene, tmp_path)
