@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moldau.cli.perf.latencies import Latencies
-from moldau.cli.shared.errors import CommandError, explain_kafka_error
+from moldau.cli.shared.errors import CommandError, explain_kafka_error, is_of_unused_group
 
 ANSWER_SECONDS = 60.0
 _MS = 1000.0
@@ -82,6 +82,8 @@ def _round(producer: Any, consumer: Any, topic: str, probe: Probe) -> float:
     if left:
         raise CommandError(f"a record was not acknowledged within {ANSWER_SECONDS:.0f} s")
     record = consumer.poll(ANSWER_SECONDS)
+    while record is not None and record.error() is not None and is_of_unused_group(record.error()):
+        record = consumer.poll(ANSWER_SECONDS)
     ended = time.perf_counter()
     if record is None:
         raise CommandError(f"a record did not come back within {ANSWER_SECONDS:.0f} s")

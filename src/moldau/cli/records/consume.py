@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.cli.shared import completion
-from moldau.cli.shared.errors import CommandError, UsageError, explain_kafka_error
+from moldau.cli.shared.errors import CommandError, UsageError, explain_kafka_error, is_of_unused_group
 from moldau.cli.shared.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_SECONDS,
@@ -228,7 +228,9 @@ class _Reader:
                 elif error.name() == "_PARTITION_EOF":
                     self._open.discard((message.topic(), message.partition()))
                     ended = not self._open
-                elif error.fatal() or not error.retriable():
+                elif self._grouped or not is_of_unused_group(error):
+                    if error.retriable() and not error.fatal():
+                        continue
                     raise CommandError(explain_kafka_error(error))
             if messages:
                 output.flush()

@@ -6,6 +6,8 @@ sentence includes Kafka's error name, since that is what people search for.
 
 from __future__ import annotations
 
+from typing import Any
+
 FAILED = 1
 MISUSED = 2
 
@@ -49,6 +51,12 @@ def explain_kafka_failure(failure: BaseException) -> str | None:
     if isinstance(failure, KafkaException):
         return str(failure)
     return None
+
+
+def is_of_unused_group(error: Any) -> bool:
+    """Whether an error is only about a consumer's group, to be passed over where no group is used: librdkafka
+    looks for its coordinator all the same, and a user may be refused that who may read the topic."""
+    return bool(error.name() == "GROUP_AUTHORIZATION_FAILED")
 
 
 def explain_kafka_error(error: object) -> str:

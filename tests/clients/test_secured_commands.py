@@ -1,0 +1,96 @@
+"""What docs/security.md tells a newcomer to type, typed: certificates, a broker, rights, records."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from client_model import eventually
+
+from moldau.testing.ports import reserve_port
+
+TIMEOUT_S = 120
+Moldau = Callable[..., str]
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+
+
+@pytest.fixture
+def moldau(tmp_path: Path) -> Moldau:
+    """`moldau(words, stdin=..., code=...)`: what a command prints, in a folder of its own."""
+
+    def run(words: str, *, stdin: str = "", code: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "moldau", *words.split()],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=TIMEOUT_S,
+            check=False,
+            env={**os.environ, "MOLDAU_CONTACT_SECONDS": "60", "COLUMNS": "120"},
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+@pytest.fixture
+def bench(moldau: Moldau, tmp_path: Path) -> Iterator[str]:
+    """The broker that the page starts, on ports of its own: the address of its TLS listener."""
+    moldau("security certificates --user admin --user alice")
+    plain, tls = reserve_port(), reserve_port()
+    settings = tmp_path / "moldau-certificates" / "broker.properties"
+    text = settings.read_text().replace(":9092", f":{plain.number}").replace(":9093", f":{tls.number}")
+    settings.write_text(text)
+    words = [word.replace('"', "") for word in _serve_words()]
+    with (tmp_path / "broker.out").open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *words, "--http", "127.0.0.1:0"],
+            cwd=tmp_path,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        said = tmp_path / "broker.out"
+        eventually(lambda: "is ready" in said.read_text() or process.poll() is not None, TIMEOUT_S)
+        assert process.poll() is None, said.read_text()
+        yield f"localhost:{tls.number}"
+    finally:
+        process.terminate()
+        process.wait(TIMEOUT_S)
+        plain.release()
+        tls.release()
+
+
+def _serve_words() -> list[str]:
+    """The page's own command, whose lines end in a backslash."""
+    found = re.search(r"^moldau serve (?:.*\\\n)*.*$", PAGE.read_text(), re.MULTILINE)
+    assert found is not None
+    return found[0].replace("\\\n", " ").split()
+
+
+def test_a_newcomers_path(moldau: Moldau, bench: str) -> None:
+    admin = f"-b {bench} --command-config moldau-certificates/admin.properties"
+    alice = f"-b {bench} --command-config moldau-certificates/alice.properties"
+    moldau(f"topics create orders {admin}")
+    said = moldau(f"produce orders {alice}", stdin="hello\n", code=1)
+    assert "authoriz" in said.lower()
+    assert "may not" in moldau(
+        f"acls explain --principal alice --operation write --topic orders {admin}", code=1
+    )
+    moldau(f"acls add --principal alice --producer --topic orders {admin}")
+    moldau(f"acls add --principal alice --operation read --topic orders {admin}")
+    assert "may" in moldau(f"acls explain --principal alice --operation write --topic orders {admin}")
+    eventually(lambda: "sent 1 record" in moldau(f"produce orders {alice}", stdin="hello\n"))
+    # Without a group: no right to any group is needed.
+    assert "hello" in moldau(f"consume orders -e {alice}")
+    assert "User:alice" in moldau(f"acls list {admin}")
+    moldau(f"quotas add --user alice --producer-byte-rate 1000000 {admin}")
+    assert "alice" in moldau(f"quotas list {admin}")
+    moldau(f"acls list {alice}", code=1)
