@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from moldau.replication.following.replica_fetcher import ReplicaFetcher
     from moldau.security.audit import AuditTrail, Sink
     from moldau.security.authorizer import Authorizer
+    from moldau.security.jwt.key_source import KeySource
     from moldau.security.login.logins import Logins
     from moldau.server.listener_tls import ListenerTls
     from moldau.server.monitoring import Monitoring
@@ -115,6 +116,8 @@ class Node:
         """Whether the metadata store may have other brokers; if not, nothing is sent to any."""
         self._elsewhere: list[_FollowsImage] = []
         self.round_trips: RoundTrips | None = None
+        self.token_keys: Callable[[], Sequence[KeySource]] = tuple
+        """The keys of token issuers, for OAUTHBEARER."""
         self._in_doubt: Callable[[], bool] = never
         """Whether the leadership of coordinators is in doubt; a single broker's never is."""
 
@@ -697,6 +700,7 @@ class Node:
 
         host = self.host
         keys = KeySources(host.fetch, host.files, host.pool, host.loop, host.clock, host.timers)
+        self.token_keys = keys.all
         self._stops.append(("keys of token issuers", keys.close))
         outside = Outside(
             lambda blocking: host.loop.run_in_executor(host.workers, blocking),
@@ -798,6 +802,7 @@ class Node:
             sources.request_counts = self.broker.request_counts
             sources.request_times = self.broker.request_times
             sources.quotas = self.broker.quotas
+            sources.token_keys = self.token_keys
             if self.round_trips is not None:
                 sources.round_trips = self.round_trips.counts
 

@@ -74,6 +74,12 @@ CONDITIONS: dict[str, Kind] = {
         "The message has the cause; correct the file or the settings, and the broker takes them up by "
         "itself.",
     ),
+    "token-keys-not-loaded": Kind(
+        _WARN,
+        "The keys of a token issuer (OAUTHBEARER) could not be loaded; those known stay in use.",
+        "The message has the cause; see that the broker reaches sasl.oauthbearer.jwks.endpoint.url. It tries "
+        "again by itself.",
+    ),
     "disk-nearly-full": Kind(
         _WARN,
         "The free share of a data disk is below moldau.health.disk.min.free.ratio.",

@@ -22,6 +22,7 @@ from moldau.monitor.sources import (
     RequestMemorySource,
     ResponseMemorySource,
     Sources,
+    TokenKeysSource,
 )
 
 Found = Iterable[Condition]
@@ -290,6 +291,17 @@ def certificates(listeners: Callable[[], Sequence[ListenerSource]], clock: Clock
     return probe
 
 
+def token_keys(keys: Callable[[], Sequence[TokenKeysSource]]) -> Probe:
+    """token-keys-not-loaded, for each token issuer whose keys could not be loaded the last time."""
+
+    def probe() -> Found:
+        return [
+            condition("token-keys-not-loaded", f"{each.url}: {each.error}") for each in keys() if each.error
+        ]
+
+    return probe
+
+
 def standard_probes(
     sources: Sources, lag: LoopLag, clock: Clock, min_free_ratio: Callable[[], float]
 ) -> list[Probe]:
@@ -307,6 +319,7 @@ def standard_probes(
         event_loop_lag(lag),
         clock_jumped_back(lag, clock),
         certificates(lambda: sources.listeners, clock),
+        token_keys(lambda: list(sources.token_keys())),
     ]
     if sources.process_facts is not None:
         probes.append(file_descriptors(sources.process_facts))

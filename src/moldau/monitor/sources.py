@@ -423,6 +423,13 @@ class InSyncCountsSource(Protocol):
     expands: int
 
 
+class TokenKeysSource(Protocol):
+    """The keys of a token issuer; `error` says why they could not be loaded the last time."""
+
+    url: str
+    error: str | None
+
+
 def _no_name(api_key: int) -> str:
     return str(api_key)
 
@@ -448,6 +455,7 @@ class Sources:
     fetcher: Callable[[], FetcherSource | None] = lambda: None
     round_trips: RoundTripSource | None = None
     quotas: QuotasSource | None = None
+    token_keys: Callable[[], Sequence[TokenKeysSource]] = tuple
     requests: RequestMemorySource | None = None
     responses: ResponseMemorySource | None = None
     request_counts: Mapping[tuple[int, int], int] = field(default_factory=dict)

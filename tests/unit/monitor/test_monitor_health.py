@@ -1,6 +1,7 @@
 """The verdict: what each probe finds, what it means for readiness, and what is logged of it."""
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 from monitor_world import (
@@ -196,6 +197,15 @@ def test_a_listener_that_is_down_is_named() -> None:
     assert [(cause.name, cause.message) for cause in found] == [
         ("listener-down", "PLAINTEXT cannot be opened")
     ]
+
+
+def test_token_issuers_whose_keys_are_missing_are_named() -> None:
+    sources = [
+        SimpleNamespace(url="https://a", error="no route"),
+        SimpleNamespace(url="https://b", error=None),
+    ]
+    (found,) = probes.token_keys(lambda: sources)()
+    assert (found.name, found.message) == ("token-keys-not-loaded", "https://a: no route")
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,18 @@ import json
 import logging
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from token_issuer import NOW_MS, Issuer, claims
 
 from moldau.core.clock import ManualClock
 from moldau.core.timers import ManualTimers
-from moldau.credentials.oauthbearer import ClientMessage, client_message
+from moldau.credentials.oauthbearer import (
+    ClientMessage,
+    OAuthSyntaxError,
+    client_message,
+    parse_client_message,
+)
 from moldau.security.jwt.checks import Rules
 from moldau.security.jwt.key_source import FILE_REFRESH_MS_MAX, UNKNOWN_KEY_PAUSE_MS, KeySource
 from moldau.security.login.oauthbearer import OAuthBearer, signed_tokens
@@ -223,6 +230,15 @@ def test_nothing_is_loaded_after_the_end():
         assert world.loads == 0
 
     scenario(run())
+
+
+@given(st.binary(max_size=200) | st.binary(max_size=100).map(lambda more: b"n,,\x01auth=Bearer a.b.c" + more))
+def test_any_bytes_are_a_message_or_refused(message):
+    try:
+        parsed = parse_client_message(message)
+    except OAuthSyntaxError:
+        return
+    assert parse_client_message(client_message(parsed)) == parsed
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,10 @@ class KeySources:
             found.start()
         return found
 
+    def all(self) -> list[KeySource]:
+        """All that there are."""
+        return list(self._made.values())
+
     def close(self) -> None:
         """Stop loading. A load under way ends by its deadline, and nobody waits for it."""
         for each in self._made.values():
