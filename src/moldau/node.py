@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from moldau.security.authorizer import Authorizer
     from moldau.security.jwt.key_source import KeySource
     from moldau.security.login.logins import Logins
+    from moldau.server.http_tls import HttpTls
     from moldau.server.listener_tls import ListenerTls
     from moldau.server.monitoring import Monitoring
 
@@ -192,6 +193,7 @@ class Node:
         )
         self._stops.append(("monitoring", self.monitoring_port.stop))
         self.monitoring_port.take()
+        self.http_tls = await self._secure_http()
         self.listeners = Listeners(
             settings,
             network=host.network,
@@ -204,6 +206,8 @@ class Node:
             make_handshakes=self._make_handshakes,
         )
         self._stops.append(("addresses", self.listeners.close))
+        if self.http_tls is not None:
+            self.listeners.also_renewed.append(self.http_tls.tls)
         await self.listeners.take(planned)
         for exposure in self._exposures():
             log.warning("%s", exposure)
@@ -215,6 +219,23 @@ class Node:
         return ListenerTls(
             name, protocol, host.files, lambda blocking: host.loop.run_in_executor(host.workers, blocking)
         )
+
+    async def _secure_http(self) -> "HttpTls | None":
+        """The TLS and the logins of the HTTP port, checked before anything is served. SettingError."""
+        settings = self._settings
+        if settings.moldau_http_users:
+            from moldau.server.http_login import users_of
+
+            users_of(settings.moldau_http_users)
+        if settings.moldau_http_security_protocol != "SSL" or self.monitoring_port.address is None:
+            return None
+        from moldau.server.http_tls import HttpTls
+
+        tls = self._make_tls("HTTP", "HTTPS")
+        await tls.load(settings)
+        secured = HttpTls(tls, self._make_handshakes(), self.host.timers)
+        self._stops.append(("TLS of the HTTP port", secured.close))
+        return secured
 
     def _make_handshakes(self) -> "Handshakes":
         from moldau.credentials.tls.handshakes import Handshakes
@@ -777,6 +798,7 @@ class Node:
             fetcher=lambda: self.fetcher.made if self.phase in ("RUNNING", "SHUTTING_DOWN") else None,
             addresses=lambda: {each.name: f"{shown(each.host)}:{each.port}" for each in self.listeners.all},
             notices=self._exposures,
+            tls=self.http_tls,
         )
 
     def _exposures(self) -> list[str]:

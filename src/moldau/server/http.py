@@ -71,11 +71,13 @@ class HttpServer:
         clock: Clock,
         now_seconds: Callable[[], float],
         limits: HttpLimits | None = None,
+        wrap: Callable[[asyncio.Protocol], asyncio.BaseProtocol] | None = None,
     ) -> None:
-        """`now_seconds` is a fine counter, by which long pages are cut."""
+        """`now_seconds` is a fine counter, by which long pages are cut; `wrap` puts TLS below connections."""
         self.evicted_count = 0
         self._routes = routes
         self._limits = limits or HttpLimits()
+        self._wrap = wrap
         self._address: Address | None = None
         self._now_seconds = now_seconds
         self._clients: dict[_Client, None] = {}  # the oldest first
@@ -92,9 +94,10 @@ class HttpServer:
         """Answer whoever comes to this address, from now until `close`."""
         loop = asyncio.get_running_loop()
 
-        def new_connection() -> asyncio.StreamReaderProtocol:
+        def new_connection() -> asyncio.BaseProtocol:
             reader = asyncio.StreamReader(limit=_READ_BYTES, loop=loop)
-            return asyncio.StreamReaderProtocol(reader, self._accept, loop=loop)
+            protocol = asyncio.StreamReaderProtocol(reader, self._accept, loop=loop)
+            return protocol if self._wrap is None else self._wrap(protocol)
 
         self._address = address
         await address.serve(new_connection)
@@ -112,6 +115,7 @@ class HttpServer:
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._clients) >= self._limits.connections_max:
             self._evict()
+        writer.transport.set_write_buffer_limits(high=0)  # what was drained has left
         client = _Client(writer)
         client.task = asyncio.get_running_loop().create_task(self._serve(client, reader, writer))
         self._clients[client] = None
@@ -231,6 +235,8 @@ class _Exchange:
         headers = [("Content-Type", page.content_type), ("Cache-Control", "no-store")]
         if page.status == 405:
             headers.append(("Allow", "GET, HEAD"))
+        if page.status == 401:
+            headers += [("WWW-Authenticate", 'Basic realm="moldau"'), ("WWW-Authenticate", "Bearer")]
         if isinstance(page.content, bytes):
             headers.append(("Content-Length", str(len(page.content))))
         h11 = self._h11

@@ -9,7 +9,7 @@ have the same distinguished name and at least the same alternative names, unless
 ssl.allow.san.changes are set.
 
 A SASL_SSL listener asks for certificates only where its own settings say so (KIP-684): ssl.client.auth of all
-listeners is meant for SSL, where the certificate names the user.
+listeners is meant for SSL, where the certificate names the user. The HTTP port likewise (its name is HTTP).
 """
 
 import asyncio
@@ -136,7 +136,7 @@ class ListenerTls:
 
     def _options(self, settings: BrokerSettings) -> TlsOptions:
         options = tls_options(listener_settings(settings, self.name).get_or_none)
-        if self._protocol == "SASL_SSL" and "ssl.client.auth" not in own_texts(settings, self.name):
+        if self._protocol != "SSL" and "ssl.client.auth" not in own_texts(settings, self.name):
             options = replace(options, client_auth="none")
         return options
 

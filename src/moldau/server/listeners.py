@@ -69,6 +69,8 @@ class Listeners:
         self._turns = Turns(timers, seconds)
         self.all: list[Listener] = []
         """In the order of the settings."""
+        self.also_renewed: list[ListenerTls] = []
+        """The TLS of other ports, whose stores are renewed as the listeners' are."""
 
     async def take(self, planned: Sequence[PlannedListener]) -> None:
         """Bind every address; connections are refused until `serve`. AddressError: one cannot be had."""
@@ -118,6 +120,7 @@ class Listeners:
             except OSError as error:  # bound by both, and another program was the first to listen
                 raise cannot_listen(listener.host, listener.port, error) from None
         secured = [listener.tls for listener in self.all if listener.tls is not None]
+        secured += self.also_renewed
         if secured:
             from moldau.server.tls_renewals import TlsRenewals
 

@@ -5,7 +5,7 @@ monitoring_port.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from moldau import __version__
 from moldau.core.clock import Clock
@@ -21,6 +21,10 @@ from moldau.monitor.monitor import Monitor
 from moldau.monitor.process import ProcessFacts
 from moldau.monitor.sources import FetcherSource, LogManagerSource, Sources
 from moldau.server.http import HttpServer
+from moldau.server.http_login import HttpLogins, guarded
+
+if TYPE_CHECKING:
+    from moldau.server.http_tls import HttpTls
 
 
 class MonitoredHost(Protocol):
@@ -54,6 +58,7 @@ class Monitoring:
         store_status: Callable[[], StoreStatus | None] = lambda: None,
         fetcher: Callable[[], FetcherSource | None] = lambda: None,
         notices: Callable[[], Sequence[str]] = tuple,
+        tls: "HttpTls | None" = None,
     ) -> None:
         """`notices`: sentences that /health shows whatever the verdict is."""
         self.sources = Sources(
@@ -81,7 +86,14 @@ class Monitoring:
                 **({"notices": list(said)} if (said := notices()) else {}),
             },
         )
-        self._server = HttpServer(self._monitor.routes(), host.clock, host.seconds)
+        current = settings()
+        logins = HttpLogins(current.moldau_http_users, current.moldau_http_token)
+        self._server = HttpServer(
+            guarded(self._monitor.routes(), lambda: logins),
+            host.clock,
+            host.seconds,
+            wrap=None if tls is None else tls.wrap,
+        )
 
     async def start(self, address: Address) -> None:
         """Begin to watch, and to answer on this address."""

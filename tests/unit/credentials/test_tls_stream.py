@@ -82,6 +82,21 @@ def test_large_answers_are_encrypted_as_the_socket_takes_them(pki) -> None:
     assert client.application.got == LARGE
 
 
+def test_an_application_that_paused_goes_on_when_the_wire_does(pki) -> None:
+    server, _ = shaken(pki.server(), pki.client())
+    server.take()
+    server.stream.set_write_buffer_limits(high=64 * 1024)
+    assert (server.wire.high_bytes, server.wire.low_bytes) == (64 * 1024, 16 * 1024)
+    server.stream.write(LARGE[:100_000])
+    server.wire.full = True
+    server.stream.pause_writing()  # all is encrypted, and the socket takes no more
+    assert server.application.calls[-1] == "pause"
+    server.take()
+    server.wire.sent += bytes(16 * 1024)  # as much is left when the wire goes on
+    server.stream.resume_writing()
+    assert server.application.calls[-1] == "resume"
+
+
 def test_answers_keep_their_order_while_some_wait(pki) -> None:
     server, client = shaken(pki.server(), pki.client())
     server.stream.write(LARGE)

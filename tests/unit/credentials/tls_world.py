@@ -36,13 +36,13 @@ class Wire:
         self.closed = False
         self.aborted = False
         self.full = False
-        self.high_bytes = 0
+        self.high_bytes = self.low_bytes = 0
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         return ("10.0.0.9", 5000) if name == "peername" else default
 
-    def set_write_buffer_limits(self, high: int) -> None:
-        self.high_bytes = high
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        self.high_bytes, self.low_bytes = high, low
 
     def write(self, data: bytes) -> None:
         self.sent += data

@@ -334,3 +334,41 @@ def test_large_requests_and_answers_pass_in_both_directions(run) -> None:
         assert await world.ask(listener.port, world.client(), question) == question
 
     run(scene)
+
+
+def test_a_client_that_reads_late_gets_all_its_answers(run) -> None:
+    async def scene(world: World) -> None:
+        listener = await world.serve(world.settings())
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=world.client())
+        question = b"e" + os.urandom(1_000_000)
+        for _ in range(20):
+            writer.write(struct.pack(">i", len(question)) + question)
+        (connection,) = world.dispatcher.connections
+        while not connection.write_paused:  # noqa: ASYNC110 - until neither end takes more
+            await asyncio.sleep(0.01)
+        held_bytes = connection.unsent_bytes()
+        assert 0 < held_bytes <= 2 * len(question)
+        assert world.listeners.responses.used_bytes >= held_bytes
+        for _ in range(20):
+            assert await reader.readexactly(len(question)) == question
+        assert not connection.write_paused
+        assert world.listeners.responses.used_bytes == 0
+        writer.close()
+
+    run(scene)
+
+
+def test_a_client_that_never_reads_is_closed_when_memory_runs_out(run) -> None:
+    async def scene(world: World) -> None:
+        settings = world.settings(moldau_queued_max_response_bytes="500000")
+        listener = await world.serve(settings)
+        _, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=world.client())
+        writer.transport.pause_reading()
+        question = b"e" + os.urandom(1_000_000)
+        while listener.connections:
+            writer.write(struct.pack(">i", len(question)) + question)
+            await asyncio.sleep(0.01)
+        assert world.listeners.responses.closed_count == 1
+        writer.close()
+
+    run(scene)

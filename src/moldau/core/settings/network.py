@@ -1,7 +1,7 @@
 """The broker's settings about sockets, threads, request limits and its own HTTP port."""
 
 from moldau.core.settings.checks import address_counts, at_least, one_of
-from moldau.core.settings.rows import MAX_INT, Scope
+from moldau.core.settings.rows import MAX_INT, Kind, Scope
 from moldau.core.settings.table import SettingsObject, boolean, double, integer, listing, long, part, text
 
 _CLUSTER = Scope.CLUSTER_WIDE
@@ -189,6 +189,24 @@ class NetworkSettings(SettingsObject):
         "127.0.0.1:9640",
         "Where health and metrics are served over HTTP: host:port; port 0 takes any free one, empty "
         "switches it off.",
+    )
+    moldau_http_security_protocol: str = text(
+        "PLAINTEXT",
+        "Whether the HTTP port speaks TLS: PLAINTEXT or SSL. Its stores are those of all listeners, or its "
+        "own (listener.name.http.ssl.keystore.location and so on).",
+        one_of("PLAINTEXT", "SSL"),
+    )
+    moldau_http_users: str | None = text(
+        None,
+        "Who may read the HTTP port's pages: name:password pairs, separated by commas. Unset, and without a "
+        "token: everybody. The page /health/live is open to all.",
+        kind=Kind.PASSWORD,
+    )
+    moldau_http_token: str | None = text(
+        None,
+        "A token with which the HTTP port's pages may be read (Authorization: Bearer), as Prometheus and "
+        "load balancers send it.",
+        kind=Kind.PASSWORD,
     )
     moldau_health_disk_min_free_ratio: float = double(
         0.05, "The share of a disk that must be free; below it the health verdict is degraded."

@@ -147,8 +147,8 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     # The wire's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._wire = wire = cast(asyncio.Transport, transport)
-        wire.set_write_buffer_limits(high=_WIRE_UNSENT_MAX)
+        self._wire = cast(asyncio.Transport, transport)
+        self._limit_wire()
         self._timeout = self._timers.call_later(self._timeout_ms, self._timed_out)
         if self._is_server:
             self._made = True
@@ -182,6 +182,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._wire_full = True
+        self._control_writing()
 
     def resume_writing(self) -> None:
         self._wire_full = False
@@ -450,7 +451,16 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     def _control_writing(self) -> None:
         if self.state is not State.OPEN:
             return
-        size_bytes = self.get_write_buffer_size()
+        if self._wire is None:
+            return
+        # What the wire holds within its limit does not count: no call says when it has gone. More than that,
+        # and the wire not full: it has not tried to send it yet, which it does in this turn of the loop.
+        wire_bytes = self._wire.get_write_buffer_size()
+        untried = not self._wire_full and wire_bytes > min(self._high_bytes, _WIRE_UNSENT_MAX)
+        size_bytes = self._backlog_bytes + (wire_bytes if self._wire_full or untried else 0)
+        if untried and not self._sending_later:
+            self._sending_later = True
+            self._timers.call_later(0, self._send_later)
         if not self._writing_paused and size_bytes > self._high_bytes:
             self._writing_paused = True
             self._application.pause_writing()
@@ -465,6 +475,14 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._high_bytes = _DEFAULT_HIGH_BYTES if high is None else high
         self._low_bytes = self._high_bytes // 4 if low is None else low
+        self._limit_wire()
+
+    def _limit_wire(self) -> None:
+        """The wire is full no later than the application is to pause, and goes on no earlier than that is to:
+        so its calls are enough to know when."""
+        if self._wire is not None:
+            high_bytes = min(self._high_bytes, _WIRE_UNSENT_MAX)
+            self._wire.set_write_buffer_limits(high=high_bytes, low=min(self._low_bytes, high_bytes))
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         return self._low_bytes, self._high_bytes
