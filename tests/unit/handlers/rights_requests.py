@@ -206,7 +206,10 @@ def join_group(world: Any, version: int) -> Any:
 
 @makes
 def sync_group(world: Any, version: int) -> Any:
-    return sync_group_m.SyncGroupRequest(group_id=world.fresh_group(), generation_id=1, member_id="m")
+    request = sync_group_m.SyncGroupRequest(group_id=world.fresh_group(), generation_id=1, member_id="m")
+    if version >= 5:
+        request.protocol_type, request.protocol_name = "consumer", "range"
+    return request
 
 
 @makes
@@ -554,7 +557,9 @@ def alter_user_scram_credentials(world: Any, version: int) -> Any:
 
 @makes
 def describe_user_scram_credentials(world: Any, version: int) -> Any:
-    return describe_user_scram_credentials_m.DescribeUserScramCredentialsRequest(users=None)
+    return describe_user_scram_credentials_m.DescribeUserScramCredentialsRequest(
+        users=[describe_user_scram_credentials_m.UserName(name="bob")]
+    )
 
 
 @makes
