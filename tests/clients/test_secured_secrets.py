@@ -28,6 +28,8 @@ from bench.brokers import Moldau
 from bench.secured import SecuredProcess, secured, write_settings
 from moldau.testing.security import Security, jaas_entry
 
+pytestmark = pytest.mark.xdist_group("secured-secrets")
+
 TIMEOUT_S = 60
 CREATE_DELEGATION_TOKEN = 38
 STORE_PASSWORD = "store-3f81d2e6c0"

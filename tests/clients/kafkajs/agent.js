@@ -356,6 +356,8 @@ Object.assign(operations, {
 
 // One record into partition 0 and read back from there, by a client whose address and login come with the request.
 async function exchange(request) {
+  const { sasl } = request.options;
+  if (sasl && sasl.token) sasl.oauthBearerProvider = async () => ({ value: sasl.token });
   const client = new Kafka({
     clientId: "kafkajs-secured",
     brokers: [request.address],
