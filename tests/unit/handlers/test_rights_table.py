@@ -4,6 +4,7 @@ import pytest
 
 from moldau.handlers import load_all
 from moldau.handlers.registry import TABLE
+from moldau.handlers.rights_document import document
 from moldau.handlers.rights_table import RIGHTS
 from moldau.security.operations import OPERATIONS_OF, Operation, ResourceType
 
@@ -31,6 +32,12 @@ def test_a_row_names_rights_that_exist_or_says_why_there_are_none(name: str) -> 
         assert high >= entry.min_version
         assert low in (0, *range(entry.min_version, entry.max_version + 1))
         assert check.refused is None or "AUTHORIZATION_FAILED" in check.refused.name
+
+
+def test_the_page_is_made_from_the_table(pytestconfig: pytest.Config) -> None:
+    page = pytestconfig.rootpath / "docs" / "rights.md"
+    remedy = "run: python -m moldau.handlers.rights_document > docs/rights.md"
+    assert page.read_text() == document(), remedy
 
 
 def test_every_version_that_asks_for_a_right_once_asks_for_one_ever_after() -> None:
