@@ -83,7 +83,9 @@ options are those of Spark's own Kafka connector, and so is the form of the offs
 
 TAIL = """
 Other options that begin with `kafka.` are settings of the client: `kafka.security.protocol`, `kafka.sasl.*`,
-`kafka.ssl.*`, `kafka.request.timeout.ms`, `kafka.fetch.max.bytes` and their like. These are refused:
+`kafka.ssl.*`, `kafka.request.timeout.ms`, `kafka.fetch.max.bytes` and their like. Those of security have
+Java's names or librdkafka's: PLAIN, SCRAM, OAUTHBEARER and GSSAPI (`kafka.sasl.jaas.config`), key stores in
+PEM, PKCS12 and JKS, whose files are read by the driver and by every executor. These are refused:
 
 """
 

@@ -102,6 +102,6 @@ def _security(given: dict[str, str]) -> ClientSecurity:
     try:
         return client_security(theirs)
     except CredentialsError as error:
-        raise OptionError(
-            f"kafka.{error}" if str(error).startswith(("ssl.", "sasl.", "security.")) else str(error)
-        ) from None
+        words = str(error).replace("without security.protocol", "without kafka.security.protocol")
+        named = words.startswith(("ssl.", "sasl.", "security."))
+        raise OptionError(f"kafka.{words}" if named else words) from None

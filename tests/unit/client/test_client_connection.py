@@ -57,10 +57,10 @@ def test_options_are_read_with_and_without_their_prefix() -> None:
             {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.jaas.config": "x needed;"},
             "kafka.sasl.jaas.config: .* is written as: ",
         ),
-        ({"kafka.ssl.ca.location": "/x.pem"}, "has no effect without security.protocol"),
-        ({"sasl.username": "ann"}, "kafka.sasl.username has no effect without security.protocol"),
+        ({"kafka.ssl.ca.location": "/x.pem"}, "has no effect without kafka.security.protocol"),
+        ({"sasl.username": "ann"}, "kafka.sasl.username has no effect without kafka.security.protocol"),
         ({"kafka.ssl.ciphers": "x"}, "kafka.ssl.ciphers is a security setting"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "has no effect without security.protocol"),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "has no effect without kafka.security.protocol"),
         (
             {"security.protocol": "SSL", "kafka.ssl.endpoint.identification.algorithm": "dns"},
             "may be https or none",

@@ -51,8 +51,9 @@ class Connection:
         self._admin: AdminClient | None = None
         self._options = client_options(given, timeout_seconds)
         self._direct: dict[tuple[str, int], DirectConnection] = {}
-        require_listener(self.addresses)
-        if self._options.security.secured:
+        if not self.is_secured:
+            require_listener(self.addresses)
+        else:
             self._require_login()
 
     @property
@@ -96,6 +97,8 @@ class Connection:
                 return  # librdkafka has more mechanisms
             except CommandError as problem:
                 failures.append(problem)
+        # Only now: a broker logs a client that connects and says nothing as a failed TLS handshake.
+        require_listener(self.addresses)
         raise failures[0]
 
     def settings(self, **more: Any) -> dict[str, Any]:
