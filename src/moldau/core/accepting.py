@@ -39,26 +39,36 @@ class Bound:
         bound = cls(loop, host, backlog)
         found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
-            for family, _, _, _, address in dict.fromkeys(found):
-                bound._bind(family, address)
+            interfaces = dict.fromkeys(found)
+            for family, _, _, _, address in interfaces:
+                bound._bind(family, address, only=len(interfaces) == 1)
         except BaseException:
             bound.close()
             raise
+        if not bound._sockets:
+            raise OSError(errno.EADDRNOTAVAIL, "no interface can be listened on")
         return bound
 
-    def _bind(self, family: int, address: Any) -> None:
+    def _bind(self, family: int, address: Any, *, only: bool) -> None:
         try:
             sock = socket.socket(family, socket.SOCK_STREAM)
         except OSError:
-            if self._sockets or family == socket.AF_INET6:
-                return  # a machine without this family
-            raise
+            if only:
+                raise
+            return  # a machine without IPv6
         self._sockets.append(sock)
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind((address[0], self.port or address[1], *address[2:]))
+        try:
+            sock.bind((address[0], self.port or address[1], *address[2:]))
+        except OSError as error:
+            if only or error.errno != errno.EADDRNOTAVAIL:
+                raise
+            self._sockets.remove(sock)  # a machine whose IPv6 is switched off
+            sock.close()
+            return
         self.port = sock.getsockname()[1]
 
     async def serve(self, make_protocol: Callable[[], asyncio.BaseProtocol]) -> None:

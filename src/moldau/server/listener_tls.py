@@ -61,9 +61,7 @@ class ListenerTls:
         self._files = files
         self._offload = offload
         self._loaded: Loaded | None = None
-        self._settings: BrokerSettings | None = None
         self._mapping = PrincipalMapping("DEFAULT")
-        self._rules = "DEFAULT"
         self._principals: dict[bytes, str] = {}
         self._renewing = False
 
@@ -83,7 +81,7 @@ class ListenerTls:
         """Load the stores for the first time. SettingError."""
         own = listener_settings(settings, self.name)
         try:
-            self._map_by(own.ssl_principal_mapping_rules)
+            self._mapping = PrincipalMapping(own.ssl_principal_mapping_rules)
         except MappingError as error:
             raise SettingError("ssl.principal.mapping.rules", str(error)) from None
         options = self._options(settings)
@@ -91,7 +89,6 @@ class ListenerTls:
             self._loaded = await self._offload(lambda: self._load(options))
         except CredentialsError as error:
             raise SettingError("ssl.keystore", f"the listener {self.name}: {error}") from None
-        self._settings = settings
 
     async def renew(self, settings: BrokerSettings) -> None:
         """Load the stores again if the settings about them or their files have changed."""
@@ -118,7 +115,7 @@ class ListenerTls:
         except CredentialsError as error:
             self._report(f"the listener {self.name} keeps its old certificate: {error}")
             return
-        self._loaded, self._settings = new, settings
+        self._loaded = new
         self._principals.clear()
         self.renewed_count += 1
         self._report(None)
@@ -158,9 +155,6 @@ class ListenerTls:
         return tuple(times)
 
     # Who a client is
-
-    def _map_by(self, rules: str) -> None:
-        self._mapping, self._rules = PrincipalMapping(rules), rules
 
     def principal_of(self, tls: ssl.SSLObject) -> str | None:
         """The principal of a client's certificate; None if it shows none. MappingError: no rule takes it."""
