@@ -39,6 +39,7 @@ from torture.cluster_moves import Moves
 from torture.cluster_partitions import Partitions
 from torture.cluster_proxy import Cable
 from torture.cluster_record import Recorder
+from torture.cluster_security import ClusterSecurity
 from torture.cluster_upgrade import UPGRADE, Upgrade
 from torture.cluster_views import disagreement
 from torture.cluster_witness import ClusterWitness
@@ -93,6 +94,8 @@ class ClusterSize:
     zookeepers: int = 1
     brokers: int = 3
     clients: tuple[tuple[str, int], ...] = (("write", 2), ("transact", 1), ("copy", 2), ("read", 2))
+    secured: bool = False
+    """Clients and brokers log in, over TLS (cluster_security.py)."""
     java: bool = False
     """One more client of each kind, of the newest Java library or of 3.9, whichever the seed says."""
 
@@ -103,21 +106,21 @@ def run(torture: Round, size: ClusterSize) -> str:
         return "skipped: a small disk is a file system of its own, which only root can mount"
     if set(cluster_partitions.KINDS) & set(size.kinds) and (reason := may_make_machines()):
         return f"skipped: {reason}"
-    if torture.kind != "moldau" and MOLDAUS & set(size.kinds):
-        return "skipped: these faults are made for Moldau's clusters"
+    if torture.kind != "moldau" and (size.secured or MOLDAUS & set(size.kinds)):
+        return "skipped: these scenarios are made for Moldau's clusters"
     draw = generator(torture.seed, "faults")
     kinds = list(size.kinds) if not size.count else [draw.choice(list(size.kinds)) for _ in range(size.count)]
     with ExitStack() as stack:
         network = None
         if set(cluster_partitions.KINDS) & set(size.kinds):
             network = stack.enter_context(Network(size.brokers, torture.seed))
-        cluster, cables, disk = _cluster(torture, size, stack, network)
+        cluster, cables, disk, security = _cluster(torture, size, stack, network)
         for name in TOPICS:
             cluster.create_topic(name, PARTITIONS)
         recorder = Recorder(torture.folder / "harness.history")
         stack.callback(recorder.close)
         witness = ClusterWitness(cluster.bootstrap_servers, TOPICS, recorder)
-        clients = _clients(torture, size, cluster.bootstrap_servers)
+        clients = _clients(torture, size, cluster.bootstrap_servers, security)
         for one in clients:
             one.start()
         progress = _Progress(torture.folder, SOURCE)
@@ -154,18 +157,18 @@ def run(torture: Round, size: ClusterSize) -> str:
 
 def _cluster(
     torture: Round, size: ClusterSize, stack: ExitStack, network: Network | None
-) -> tuple[Cluster, dict[int, tuple[Cable, Cable]], Path | None]:
+) -> tuple[Cluster, dict[int, tuple[Cable, Cable]], Path | None, ClusterSecurity | None]:
     """Start it: on machines, or with cables between brokers and a small disk, where the round needs them."""
     if torture.kind != "moldau":  # to see whether a scenario is right in the first place
         kafka = KafkaCluster({**CLUSTER_SETTINGS, **torture.settings}, data=torture.folder / "cluster")
         stack.callback(kafka.stop)
-        return kafka.start(), {}, None  # type: ignore[return-value]
+        return kafka.start(), {}, None, None  # type: ignore[return-value]
     if network is not None:
         cluster = MachineCluster(
             network, {**CLUSTER_SETTINGS, **torture.settings}, torture.folder / "cluster"
         )
         stack.callback(cluster.stop)
-        return cluster.start(), {}, None
+        return cluster.start(), {}, None, None
     programs = {}
     if UPGRADE in size.kinds:
         programs = {
@@ -206,9 +209,12 @@ def _cluster(
                     "zookeeper.connect": pair[1].address,
                 },
             )
+    security = ClusterSecurity(cluster, torture.folder / "certificates", stack) if size.secured else None
     stack.callback(cluster.stop)
     cluster.start()
-    return cluster, cables, disk
+    if security is not None:
+        security.grant()
+    return cluster, cables, disk, security
 
 
 @contextmanager
@@ -234,11 +240,16 @@ def may_mount() -> bool:
         return False
 
 
-def _clients(torture: Round, size: ClusterSize, address: str) -> list[ClientProcess]:
+def _clients(
+    torture: Round, size: ClusterSize, address: str, security: ClusterSecurity | None
+) -> list[ClientProcess]:
     found = []
+    settings: tuple[tuple[str, Any], ...] = ()
+    if security is not None:
+        address, settings = security.address, tuple(security.client_settings().items())
     for kind, count in size.clients:
         for number in range(count):
-            plan = _plan(torture, kind, f"{kind}{number}", address)
+            plan = _plan(torture, kind, f"{kind}{number}", address, settings)
             found.append(torture.client(plan.name, "torture.cluster_client", plan.to_json()))
     if size.java and (reason := java_missing()):
         print(f"  without Java's clients: {reason}", flush=True)
@@ -252,7 +263,9 @@ def _clients(torture: Round, size: ClusterSize, address: str) -> list[ClientProc
     return found
 
 
-def _plan(torture: Round, kind: str, name: str, address: str) -> ClientPlan:
+def _plan(
+    torture: Round, kind: str, name: str, address: str, settings: tuple[tuple[str, Any], ...] = ()
+) -> ClientPlan:
     return ClientPlan(
         kind,
         name,
@@ -264,6 +277,7 @@ def _plan(torture: Round, kind: str, name: str, address: str) -> ClientPlan:
         target=TARGET if kind == "copy" else "",
         group={made: group for group, made in GROUPS.items()}.get(kind, ""),
         protocol="consumer" if kind == "copy" and torture.seed % 2 else "classic",
+        settings=settings,
     )
 
 

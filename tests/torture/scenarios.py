@@ -109,6 +109,10 @@ SCENARIOS: dict[str, Scenario] = {
     "pipeline-app": Scenario(*map(_pipeline, _APPS)),
     "pipeline-cluster": Scenario(*map(_pipeline, _CLUSTERS)),
     "cluster-kills": Scenario(_cluster(_SHORT), _cluster(ClusterSize((KILL,), 12, longest_s=8))),
+    "cluster-secured": Scenario(
+        _cluster(ClusterSize((KILL, STOP), longest_s=3, clients=_ONE_EACH, secured=True)),
+        _cluster(ClusterSize((KILL, STOP, PAUSE), 12, longest_s=20, secured=True)),
+    ),
     "cluster-pauses": Scenario(
         _cluster(ClusterSize((PAUSE,), longest_s=6)), _cluster(ClusterSize((PAUSE,), 6, longest_s=40))
     ),

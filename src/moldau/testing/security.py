@@ -238,7 +238,8 @@ class Security:
     def _jaas_options(self, mechanism: str) -> dict[str, str]:
         if mechanism != PLAIN:
             return {}
-        return {f"user_{user}": password for user, password in self.users.items()}
+        own = {"username": BROKER_USER, "password": self.users[BROKER_USER]}  # as which it logs in to others
+        return own | {f"user_{user}": password for user, password in self.users.items()}
 
 
 def jaas_entry(mechanism: str, options: Mapping[str, str]) -> str:
