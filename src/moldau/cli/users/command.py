@@ -180,9 +180,10 @@ def _described(connection: Connection) -> dict[str, dict[str, int]]:
 
 
 def _alter(connection: Connection, user: str, changes: list[Any]) -> None:
+    """One request for each: Kafka takes one change of a user in a request."""
     from moldau.cli.shared.admin import wait
 
-    futures = connection.admin().alter_user_scram_credentials(
-        changes, request_timeout=connection.timeout_seconds
-    )
-    wait(futures[user], connection)
+    admin = connection.admin()
+    for change in changes:
+        futures = admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_seconds)
+        wait(futures[user], connection)
