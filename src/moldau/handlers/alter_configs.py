@@ -22,7 +22,7 @@ async def alter_configs(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     asked, refused = [], []
-    for resource in request.resources:
+    async for resource in broker.slow_lane.slices().each(request.resources):
         kind, name = resource.resource_type, resource.resource_name
         outcome = config_refusal(broker, context.session, Right.ALTER_CONFIGS, kind, name)
         if outcome is not None:

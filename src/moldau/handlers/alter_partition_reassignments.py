@@ -7,6 +7,8 @@ The response leaves when the reassignments are in the metadata; the copying take
 decision (controller/reassignment.py).
 """
 
+from collections.abc import Generator
+
 from moldau.controller.reassignment import Move
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
@@ -26,7 +28,7 @@ async def alter_partition_reassignments(
     broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     if not may_on_cluster(broker, context.session, Operation.ALTER):
-        return _refused(request)
+        return await broker.slow_lane.slices().run(_refused(request))
     moves: list[Move] = [
         (topic.name, partition.partition_index, partition.replicas)
         for topic in request.topics
@@ -50,23 +52,25 @@ async def alter_partition_reassignments(
     )
 
 
-def _refused(request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+def _refused(
+    request: AlterPartitionReassignmentsRequest,
+) -> Generator[None, None, AlterPartitionReassignmentsResponse]:
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    rows = [
-        ReassignableTopicResponse(
-            name=topic.name,
-            partitions=[
+    responses = []
+    for topic in request.topics:
+        rows = []
+        for partition in topic.partitions:
+            rows.append(
                 ReassignablePartitionResponse(
                     partition_index=partition.partition_index, error_code=code, error_message=code.message
                 )
-                for partition in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+            )
+            yield
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=rows))
+        yield
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=code,
         error_message=code.message,
-        responses=rows,
+        responses=responses,
     )

@@ -7,12 +7,11 @@ topics that it may describe (coordinator/group/consumer_heartbeat.py). Not here:
 (coordinator/group/consumer_service.py).
 """
 
-from collections.abc import Sequence
-
-from moldau.core.waiting import Answer
+from moldau.core.slow_lane import all_steps
+from moldau.core.waiting import Answer, settled
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
-from moldau.handlers.rights import group_client, may
+from moldau.handlers.rights import ASKED_AT_ONCE, Parts, apart, group_client, may
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -38,16 +37,27 @@ def consumer_group_heartbeat(
     owned = request.topic_partitions
     if owned is not None and sum(1 + len(topic.partitions) for topic in owned[: OWNED_MAX + 1]) > OWNED_MAX:
         return _refused(f"A member can own {OWNED_MAX} topics and partitions at most.")
-    if names and not _may_describe_all(broker, context, names):
+    if not names or broker.authorizer is None:
+        return broker.groups.consumer_group_heartbeat(request, group_client(broker, context))
+    steps = apart(broker, context.session, Operation.DESCRIBE, ResourceType.TOPIC, names, str)
+    if len(names) <= ASKED_AT_ONCE:
+        return _permitted(broker, context, request, all_steps(steps))
+
+    async def in_slices() -> ConsumerGroupHeartbeatResponse:
+        parts = await broker.slow_lane.slices().run(steps)
+        return await settled(_permitted(broker, context, request, parts))
+
+    return in_slices()
+
+
+def _permitted(
+    broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest, parts: Parts[str]
+) -> Answer[ConsumerGroupHeartbeatResponse]:
+    _, hidden = parts
+    if hidden:
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.message)
     return broker.groups.consumer_group_heartbeat(request, group_client(broker, context))
-
-
-def _may_describe_all(broker: Broker, context: RequestContext, names: Sequence[str]) -> bool:
-    return broker.authorizer is None or all(
-        may(broker, context.session, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names
-    )
 
 
 def _refused(message: str) -> ConsumerGroupHeartbeatResponse:

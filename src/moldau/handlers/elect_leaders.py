@@ -7,6 +7,8 @@ left out. The client must have Alter on the cluster. Not here: timeout_ms; the r
 election is done.
 """
 
+from collections.abc import Generator
+
 from moldau.controller.election import ElectionType
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
@@ -29,7 +31,7 @@ async def elect_leaders(
     broker: Broker, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
     if not may_on_cluster(broker, context.session, Operation.ALTER):
-        return _refused(context, request)
+        return await broker.slow_lane.slices().run(_refused(context, request))
     try:
         kind = ElectionType(request.election_type)
     except ValueError:
@@ -57,17 +59,17 @@ async def elect_leaders(
     )
 
 
-def _refused(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+def _refused(
+    context: RequestContext, request: ElectLeadersRequest
+) -> Generator[None, None, ElectLeadersResponse]:
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    rows = [
-        ReplicaElectionResult(
-            topic=topic.topic,
-            partition_result=[
-                PartitionResult(partition_id=index, error_code=code, error_message=code.message)
-                for index in topic.partitions
-            ],
-        )
-        for topic in request.topic_partitions or ()
-    ]
+    results = []
+    for topic in request.topic_partitions or ():
+        rows = []
+        for index in topic.partitions:
+            rows.append(PartitionResult(partition_id=index, error_code=code, error_message=code.message))
+            yield
+        results.append(ReplicaElectionResult(topic=topic.topic, partition_result=rows))
+        yield
     for_all = code if context.api_version >= FOR_ALL_SINCE else ErrorCode.NONE
-    return ElectLeadersResponse(error_code=for_all, replica_election_results=rows)
+    return ElectLeadersResponse(error_code=for_all, replica_election_results=results)

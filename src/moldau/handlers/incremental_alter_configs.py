@@ -26,7 +26,7 @@ async def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     permitted, refused = [], []
-    for one in request.resources:
+    async for one in broker.slow_lane.slices().each(request.resources):
         kind, name = one.resource_type, one.resource_name
         outcome = config_refusal(broker, context.session, Operation.ALTER_CONFIGS, kind, name)
         if outcome is None:
