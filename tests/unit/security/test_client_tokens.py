@@ -12,10 +12,13 @@ import pytest
 from token_issuer import Issuer, claims
 
 from moldau.credentials.client.exchange import exchange_of
+from moldau.credentials.client.jwt_assertion import RETRIEVER
 from moldau.credentials.client.options import client_security
 from moldau.credentials.client.token_retrieval import token_for
 from moldau.credentials.errors import CredentialsError
 from moldau.credentials.oauthbearer import INVALID_TOKEN, parse_client_message
+from moldau.security.jwt.checks import Rules, check_token
+from moldau.security.jwt.key_set import read_key_set
 from moldau.security.jwt.unsecured import UnsecuredRules, check_unsecured_token
 
 ISSUER = Issuer()
@@ -94,6 +97,50 @@ def test_the_client_credentials_grant(provider):
     basic = f"Basic {base64.b64encode(f'me:{SECRET}'.encode()).decode()}"
     grant = {"grant_type": ["client_credentials"]}
     assert provider.asked == [(basic, {**grant, "scope": ["a b"]}), (basic, grant)]
+
+
+def test_the_jwt_bearer_grant(provider, tmp_path):
+    (tmp_path / "key.pem").write_bytes(ISSUER.key.as_pem(private=True, password="phrase"))
+    (tmp_path / "template.json").write_text(
+        '{"header": {"kid": "k"}, "payload": {"team": "blue", "aud": "x"}}'
+    )
+    own = {
+        "private.key.file": str(tmp_path / "key.pem"),
+        "private.key.passphrase": "phrase",
+        "algorithm": "ES256",
+        "template.file": str(tmp_path / "template.json"),
+        "claim.aud": "provider",
+        "claim.iss": "client",
+        "claim.sub": "client",
+        "claim.jti.include": "true",
+    }
+    settings = {f"sasl.oauthbearer.assertion.{name}": value for name, value in own.items()}
+    settings["sasl.oauthbearer.jwt.retriever.class"] = f"org.apache.kafka.{RETRIEVER}"
+    with provider.serving() as url:
+        settings["sasl.oauthbearer.token.endpoint.url"] = url
+        assert token_for(sasl(**settings)) == "made"
+        (tmp_path / "made elsewhere").write_text("a.b.c\n")
+        elsewhere = {**settings, "sasl.oauthbearer.assertion.file": str(tmp_path / "made elsewhere")}
+        assert token_for(sasl(**elsewhere)) == "made"
+        for name, value, word in (
+            ("private.key.passphrase", "wrong", "cannot sign with ES256"),
+            ("algorithm", "RS256", "cannot sign with RS256"),
+            ("algorithm", "none", "is none of RS256, ES256"),
+            ("private.key.file", str(tmp_path / "missing"), "cannot be read"),
+            ("template.file", str(tmp_path / "key.pem"), "not of the form"),
+            ("claim.exp.seconds", "-1", "no number of seconds"),
+            ("private.key.file", "", "needs sasl.oauthbearer.assertion.file"),
+        ):
+            with pytest.raises(CredentialsError, match=word) as raised:
+                token_for(sasl(**{**settings, f"sasl.oauthbearer.assertion.{name}": value}))
+            assert "phrase" not in str(raised.value)
+    (nothing, signed), (_, given) = provider.asked
+    assert nothing is None
+    assert signed["grant_type"] == ["urn:ietf:params:oauth:grant-type:jwt-bearer"]
+    assert given["assertion"] == ["a.b.c"]
+    keys = read_key_set(ISSUER.document(kid="k"))
+    rules = Rules(("provider",), "client")
+    assert check_token(signed["assertion"][0], keys, rules, int(time.time() * 1000)).name == "client"
 
 
 def test_a_token_is_kept_until_most_of_its_life_is_over_or_a_broker_refuses_it(provider):

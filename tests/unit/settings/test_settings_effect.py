@@ -13,6 +13,10 @@ READ_BY_ITS_NAME = re.compile(
     r"group\.consumer\.(min|max)\.\w+\.\w+\.ms"  # controller/config_rules.py: limits
     r"|config\.providers"  # core/settings/providers.py
     r"|ssl\..*"  # credentials/tls/options.py
+    # credentials/client/: how a broker logs in to the others
+    r"|sasl\.oauthbearer\.(assertion|client|token|jwt\.retriever)\..*|sasl\.oauthbearer\.scope"
+    r"|sasl\.kerberos\.service\.name|sasl\.login\.(connect|read)\.timeout\.ms"
+    r"|sasl\.login\.refresh\.window\.factor"
 )
 ONE_FOR_ANOTHER = {"log.dir": "data_directories", "log.dirs": "data_directories", "broker.id": "node_id"}
 OF_LATER_PARTS = re.compile(r"transaction\.state\.log\..*")  # what the topic is created with, for now

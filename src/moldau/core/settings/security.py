@@ -149,7 +149,7 @@ class SecuritySettings(SettingsObject):
         ("DEFAULT",), "How a Kerberos name becomes a user name.", scope=_BROKER
     )
     sasl_kerberos_service_name: str | None = text(
-        None, "The Kerberos name of the broker's service.", scope=_BROKER, effective=False
+        None, "The Kerberos name of the broker's service.", scope=_BROKER
     )
     sasl_kerberos_ticket_renew_jitter: float = double(
         0.05,
@@ -170,10 +170,10 @@ class SecuritySettings(SettingsObject):
         None, "The class that makes a SASL login.", kind=Kind.CLASS, effective=False
     )
     sasl_login_connect_timeout_ms: int | None = integer(
-        None, "How long a connection to an identity provider may take, in milliseconds.", effective=False
+        None, "How long a connection to an identity provider may take, in milliseconds."
     )
     sasl_login_read_timeout_ms: int | None = integer(
-        None, "How long the response of an identity provider may take, in milliseconds.", effective=False
+        None, "How long the response of an identity provider may take, in milliseconds."
     )
     sasl_login_refresh_buffer_seconds: int = short(
         300,
@@ -185,7 +185,7 @@ class SecuritySettings(SettingsObject):
         60, "The shortest time between two renewals of a login, in seconds.", scope=_BROKER, effective=False
     )
     sasl_login_refresh_window_factor: float = double(
-        0.8, "The share of a login's life after which it is renewed.", scope=_BROKER, effective=False
+        0.8, "The share of a login's life after which it is renewed.", scope=_BROKER
     )
     sasl_login_refresh_window_jitter: float = double(
         0.05, "The random share by which the renewal of a login is moved.", scope=_BROKER, effective=False
@@ -197,43 +197,37 @@ class SecuritySettings(SettingsObject):
         100, "The first wait between two attempts to log in, in milliseconds.", effective=False
     )
     sasl_oauthbearer_assertion_algorithm: str = text(
-        "RS256", "The algorithm that signs an assertion for an identity provider.", effective=False
+        "RS256", "The algorithm that signs an assertion for an identity provider."
     )
-    sasl_oauthbearer_assertion_claim_aud: str | None = text(
-        None, "The audience that an assertion names.", effective=False
-    )
+    sasl_oauthbearer_assertion_claim_aud: str | None = text(None, "The audience that an assertion names.")
     sasl_oauthbearer_assertion_claim_exp_seconds: int = integer(
-        300, "How long an assertion holds, in seconds.", effective=False
+        300, "How long an assertion holds, in seconds."
     )
-    sasl_oauthbearer_assertion_claim_iss: str | None = text(
-        None, "The issuer that an assertion names.", effective=False
-    )
+    sasl_oauthbearer_assertion_claim_iss: str | None = text(None, "The issuer that an assertion names.")
     sasl_oauthbearer_assertion_claim_jti_include: bool = boolean(
-        False, "Whether an assertion has an id of its own.", effective=False
+        False, "Whether an assertion has an id of its own."
     )
     sasl_oauthbearer_assertion_claim_nbf_seconds: int = integer(
-        60, "How long before now an assertion begins to hold, in seconds.", effective=False
+        60, "How long before now an assertion begins to hold, in seconds."
     )
-    sasl_oauthbearer_assertion_claim_sub: str | None = text(
-        None, "The subject that an assertion names.", effective=False
-    )
+    sasl_oauthbearer_assertion_claim_sub: str | None = text(None, "The subject that an assertion names.")
     sasl_oauthbearer_assertion_file: str | None = text(
-        None, "The file of an assertion that was made elsewhere.", effective=False
+        None, "The file of an assertion that was made elsewhere."
     )
     sasl_oauthbearer_assertion_private_key_file: str | None = text(
-        None, "The file of the key that signs an assertion.", effective=False
+        None, "The file of the key that signs an assertion."
     )
     sasl_oauthbearer_assertion_private_key_passphrase: str | None = text(
-        None, "The passphrase of the key that signs an assertion.", kind=Kind.PASSWORD, effective=False
+        None, "The passphrase of the key that signs an assertion.", kind=Kind.PASSWORD
     )
     sasl_oauthbearer_assertion_template_file: str | None = text(
-        None, "The file of a template that assertions are made from.", effective=False
+        None, "The file of a template that assertions are made from."
     )
     sasl_oauthbearer_client_credentials_client_id: str | None = text(
-        None, "The client id that an identity provider is shown.", effective=False
+        None, "The client id that an identity provider is shown."
     )
     sasl_oauthbearer_client_credentials_client_secret: str | None = text(
-        None, "The client secret that an identity provider is shown.", kind=Kind.PASSWORD, effective=False
+        None, "The client secret that an identity provider is shown.", kind=Kind.PASSWORD
     )
     sasl_oauthbearer_jwks_endpoint_refresh_ms: int = long(
         3_600_000, "How often the keys of the token issuer are fetched anew, in milliseconds."
@@ -249,7 +243,6 @@ class SecuritySettings(SettingsObject):
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
         "The class that requests tokens.",
         kind=Kind.CLASS,
-        effective=False,
     )
     sasl_oauthbearer_jwt_validator_class: str = text(
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
@@ -257,12 +250,8 @@ class SecuritySettings(SettingsObject):
         kind=Kind.CLASS,
         effective=False,
     )
-    sasl_oauthbearer_scope: str | None = text(
-        None, "The scope that tokens are asked for with.", effective=False
-    )
-    sasl_oauthbearer_token_endpoint_url: str | None = text(
-        None, "The URL from which tokens are requested.", effective=False
-    )
+    sasl_oauthbearer_scope: str | None = text(None, "The scope that tokens are asked for with.")
+    sasl_oauthbearer_token_endpoint_url: str | None = text(None, "The URL from which tokens are requested.")
     sasl_server_callback_handler_class: str | None = text(
         None, "The class that checks credentials.", kind=Kind.CLASS
     )

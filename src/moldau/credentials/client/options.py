@@ -264,4 +264,21 @@ _MECHANISM_SETTINGS = (
     "sasl.oauthbearer.client.credentials.client.id",
     "sasl.oauthbearer.client.credentials.client.secret",
     "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.login.refresh.window.factor",
+    *(
+        f"sasl.oauthbearer.assertion.{name}"
+        for name in (
+            "file",
+            "private.key.file",
+            "private.key.passphrase",
+            "algorithm",
+            "template.file",
+            "claim.aud",
+            "claim.iss",
+            "claim.sub",
+            "claim.exp.seconds",
+            "claim.nbf.seconds",
+            "claim.jti.include",
+        )
+    ),
 )

@@ -4,6 +4,7 @@
         sasl.oauthbearer.client.credentials.client.id / .secret, sasl.oauthbearer.scope;
         or in sasl.jaas.config: clientId="..." clientSecret="..." scope="..."
     sasl.oauthbearer.token.endpoint.url=file:///...   the file holds the token, and is read at each login
+    sasl.oauthbearer.jwt.retriever.class=...JwtBearerJwtRetriever   the JWT bearer grant (jwt_assertion.py)
     unsecuredLoginStringClaim_sub="alice"             in sasl.jaas.config: a token without signature
 
 A token from a provider is kept for this process's further logins until `sasl.login.refresh.window.factor` of
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus, unquote, urlencode, urlsplit
 
+from moldau.credentials.client.jwt_assertion import GRANT, RETRIEVER, assertion
 from moldau.credentials.client.options import SaslOptions
 from moldau.credentials.errors import CredentialsError
 
@@ -91,6 +93,35 @@ def _words(error: Exception) -> str:
 def _from_provider(sasl: SaslOptions, url: str) -> str:
     from moldau.credentials.http_fetch import fetch, shown
 
+    scope = _of(sasl, "sasl.oauthbearer.scope", "scope")
+    form, headers = _grant(sasl)
+    if scope:
+        form["scope"] = scope
+    try:
+        response = fetch(
+            url,
+            body=urlencode(form).encode(),
+            headers={**headers, "Content-Type": "application/x-www-form-urlencoded"},
+            timeout_seconds=_timeout_seconds(sasl),
+            bytes_max=RESPONSE_BYTES_MAX,
+            tls=_tls(sasl.options),
+        )
+    except OSError as error:
+        raise CredentialsError(f"no token from {shown(url)}: {error}") from None
+    return _token_in(response.status, response.body, shown(url))
+
+
+def _timeout_seconds(sasl: SaslOptions) -> float:
+    """The time for all of a request: to connect, and to read the response."""
+    parts = [sasl.settings.get(f"sasl.login.{part}.timeout.ms", "") for part in ("connect", "read")]
+    given = [int(part) / 1_000 for part in parts if part.isdecimal()]
+    return sum(given) if given else TIMEOUT_SECONDS
+
+
+def _grant(sasl: SaslOptions) -> tuple[dict[str, str], dict[str, str]]:
+    """The form and the headers by which the client shows who it is."""
+    if sasl.settings.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2] == RETRIEVER:
+        return {"grant_type": GRANT, "assertion": assertion(sasl.settings)}, {}
     client_id = _of(sasl, "sasl.oauthbearer.client.credentials.client.id", "clientId")
     secret = _of(sasl, "sasl.oauthbearer.client.credentials.client.secret", "clientSecret")
     if not client_id or secret is None:
@@ -100,26 +131,8 @@ def _from_provider(sasl: SaslOptions, url: str) -> str:
         )
     if sasl.settings.get("sasl.oauthbearer.header.urlencode", "false").lower() == "true":
         client_id, secret = quote_plus(client_id), quote_plus(secret)
-    form = {"grant_type": "client_credentials"}
-    scope = _of(sasl, "sasl.oauthbearer.scope", "scope")
-    if scope:
-        form["scope"] = scope
     basic = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
-    try:
-        response = fetch(
-            url,
-            body=urlencode(form).encode(),
-            headers={
-                "Authorization": f"Basic {basic}",
-                "Content-Type": "application/x-www-form-urlencoded",
-            },
-            timeout_seconds=TIMEOUT_SECONDS,
-            bytes_max=RESPONSE_BYTES_MAX,
-            tls=_tls(sasl.options),
-        )
-    except OSError as error:
-        raise CredentialsError(f"no token from {shown(url)}: {error}") from None
-    return _token_in(response.status, response.body, shown(url))
+    return {"grant_type": "client_credentials"}, {"Authorization": f"Basic {basic}"}
 
 
 def _token_in(status: int, body: bytes, url: str) -> str:
