@@ -43,6 +43,7 @@ _HANDSHAKE_RECORD = 0x16
 
 # One event loop, one thread: a read fills this buffer and is taken over before the next read begins.
 _wire_view = memoryview(bytearray(_WIRE_BUFFER_BYTES))
+_NOTHING = memoryview(b"")
 
 
 class State(Enum):
@@ -171,7 +172,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.state is State.OPEN:
-            self._receive(_wire_view[:nbytes])
+            self._deliver(_wire_view[:nbytes])
         elif self.state is State.SHAKING:
             self._shake(bytes(_wire_view[:nbytes]))
 
@@ -272,7 +273,7 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         early, self._early = self._early, bytearray()
         if self._reading:
             self._wire.resume_reading()
-        self._receive(memoryview(early))
+        self._deliver(memoryview(early))
         self._send()
 
     def _timed_out(self) -> None:
@@ -296,49 +297,50 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
 
     # Reading
 
-    def _receive(self, data: memoryview) -> None:
-        incoming = self._incoming
-        assert incoming is not None
-        count = len(data)
-        if count <= _INCOMING_BYTES:
-            if count:
-                incoming.write(data)
-            self._deliver()
-            return
-        for start in range(0, count, _INCOMING_BYTES):
-            incoming.write(data[start : start + _INCOMING_BYTES])
-            self._deliver()
-
-    def _deliver(self) -> None:
-        """Hand over what has come, as long as the application reads."""
-        if self._delivering:
-            return
+    def _deliver(self, data: memoryview = _NOTHING) -> None:
+        """Hand over what has come before and `data`, as long as the application reads; the rest is kept. Its
+        buffer is filled as far as goes: a call of it costs more than a record.
+        """
         incoming, tls, application = self._incoming, self.ssl_object, self._application
         assert incoming is not None
         assert tls is not None
+        if self._delivering:
+            incoming.write(data)
+            return
         self._delivering = True
-        more = True
+        at, end, more = 0, len(data), True
         try:
-            while more and self._reading and self.state is State.OPEN and (incoming.pending or tls.pending()):
+            while more and self._reading and self.state is State.OPEN:
+                if at >= end and not (incoming.pending or tls.pending()):
+                    break
                 buffer = cast(memoryview, application.get_buffer(-1))
-                room = len(buffer)
-                got = 0
+                room, got = len(buffer), 0
                 try:
-                    while got < room and (incoming.pending or tls.pending()):
-                        count = tls.read(room - got, buffer[got:] if got else buffer)
+                    while got < room:
+                        if not (incoming.pending or tls.pending()):
+                            if at >= end:
+                                break
+                            at += incoming.write(data[at : at + _INCOMING_BYTES])
+                        try:
+                            count = cast(int, tls.read(room - got, buffer[got:] if got else buffer))
+                        except ssl.SSLWantReadError:  # a part of a record
+                            if at >= end:
+                                more = False
+                                break
+                            at += incoming.write(data[at : at + _INCOMING_BYTES])
+                            continue
                         if not count:
                             raise ssl.SSLZeroReturnError
-                        got += cast(int, count)
-                except ssl.SSLWantReadError:
-                    more = False  # a part of a record
+                        got += count
                 except ssl.SSLError as error:
-                    more = False
                     self._delivered(got)
                     self._ended(error)
                     return
                 self._delivered(got)
-            if self._outgoing is not None and self._outgoing.pending:
-                self._flush()  # an answer of TLS itself: new keys
+            if self.state is State.OPEN:
+                if at < end:
+                    incoming.write(data[at:])
+                self._flush()  # answers of TLS itself: new keys
         finally:
             self._delivering = False
 
