@@ -21,7 +21,10 @@ from moldau.metadata.image import EMPTY_IMAGE
 from moldau.security.authorizer import Authorizer
 
 reason = apache_kafka.available() or java_missing()
-pytestmark = pytest.mark.skipif(reason is not None, reason=str(reason))
+pytestmark = [
+    pytest.mark.skipif(reason is not None, reason=str(reason)),
+    pytest.mark.timeout(400),
+]
 
 SOURCE = Path(__file__).parent / "java" / "rights" / "Rights.java"
 NAMES = ["a", "ab", "abc", "b", "*", "a*", "*a", "ä", "hardcode", "z"]
