@@ -157,7 +157,6 @@ def test_a_level_that_is_none(text: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "--alter --user alice --client one --add-config a=1",
         "--alter --topic one --topic two --add-config a=1",
         "--describe --entity-type topics --entity-name one --entity-name two",
     ],
