@@ -14,6 +14,7 @@ import contextlib
 import os
 import re
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.xdist_group("secured-secrets")
 TIMEOUT_S = 60
 CREATE_DELEGATION_TOKEN = 38
 STORE_PASSWORD = "store-3f81d2e6c0"
+HTTP_TOKEN = "http-token-2f60b7d4"
 TOKEN_SECRET = "token-secret-90be41aa"
 TYPED_WRONGLY = "typed-wrongly-17c3e9"
 SET_LATER = "set-later-b61f0d22"
@@ -57,6 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "listener.name.ssl.ssl.keystore.location": str(store),
         "listener.name.ssl.ssl.keystore.password": STORE_PASSWORD,
         "delegation.token.secret.key": TOKEN_SECRET,
+        "moldau.http.token": HTTP_TOKEN,
         "connection.failed.authentication.delay.ms": "0",
     }
     broker = secured(Moldau(folder / "broker", settings), security)
@@ -75,6 +78,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         **security.secrets(),
         "password of the key store": STORE_PASSWORD,
         "secret of delegation tokens": TOKEN_SECRET,
+        "token of the HTTP port": HTTP_TOKEN,
         "password that was typed wrongly": TYPED_WRONGLY,
         "password of a setting that was changed": SET_LATER,
         "SCRAM password": SCRAM_PASSWORD,
@@ -226,7 +230,11 @@ def _data_files(broker: SecuredProcess) -> list[Path]:
 
 
 def _page(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(url.replace("/live", ""), timeout=TIMEOUT_S)
+    assert refused.value.code == 401
+    asking = urllib.request.Request(url, headers={"Authorization": f"Bearer {HTTP_TOKEN}"})
+    with urllib.request.urlopen(asking, timeout=TIMEOUT_S) as answer:
         found: bytes = answer.read()
     return found
 
@@ -256,7 +264,7 @@ def test_the_search_finds_what_is_there(run: Run) -> None:
     assert len(run.said["/metrics"]) > 1000
     assert b"sasl.jaas.config" in run.said["DescribeConfigs"]
     assert all(run.said.values())
-    assert len(run.secrets) >= 15
+    assert len(run.secrets) >= 16
     for secret in run.secrets.values():
         for carrier in (secret.encode(), base64.b64encode(f"\0alice\0{secret}".encode())):
             assert any(disguise in carrier for disguise in _disguises(secret))
