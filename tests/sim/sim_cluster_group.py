@@ -187,7 +187,9 @@ class Group:
             self.members[-1].start()
 
     def missing(self, ends: dict[Place, int]) -> list[str]:
-        """The partitions of which nobody has committed the end."""
+        """The partitions of which nobody has committed the end. (It may move on after it was asked for: a
+        follower enters the in-sync set before it has what nobody acknowledged; seed 10005773.)
+        """
         told: dict[Place, int] = {}
         for member in self.members:
             for place, offset in member.positions.items():
@@ -195,7 +197,7 @@ class Group:
         return [
             f"{place[0]}-{place[1]} is committed to {told.get(place, -1)}, ends at {end}"
             for place, end in ends.items()
-            if place[0] in self._topics and told.get(place, -1) != end
+            if place[0] in self._topics and told.get(place, -1) < end
         ]
 
     async def finish(self, ends: dict[Place, int], seconds_max: float = 120.0) -> list[str]:
