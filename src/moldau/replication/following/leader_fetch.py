@@ -20,6 +20,9 @@ leader died. Such partitions begin on a connection of their own, with short wait
 
          main   Fetch ───────── waits ───────── response   Fetch (with the newcomer) ──── ...
         early            newcomer ──> Fetch  Fetch  Fetch
+
+Partitions that this replica is not in sync for have a fetch of their own (replica_fetcher.py): what they
+catch up comes in large answers, behind which producers of the others would wait.
 """
 
 import asyncio
@@ -120,15 +123,22 @@ class LeaderFetch:
         leader: int,
         parts: FetchParts,
         peers: BrokerPeers,
-        early_peers: Callable[[], BrokerPeers] | None,
+        early_peers: Callable[[], BrokerPeers] | None = None,
+        *,
+        is_early: bool = False,
+        caught_up: "Callable[[Partition, FetchFrom], None] | None" = None,
     ) -> None:
-        """`early_peers`: connections for partitions that cannot wait; None: these fetches are for such."""
+        """`early_peers`: connections for partitions that cannot wait, if there may be such; `is_early`: these
+        fetches are theirs. `caught_up`: takes the partitions that are in sync, when nothing comes any more.
+        """
         self.leader = leader
         self._parts = parts
         self._peers = peers
         self._early_peers = early_peers
         self._early: LeaderFetch | None = None
-        self._session = FollowerSession(incremental=early_peers is not None)
+        self._is_early = is_early
+        self._caught_up = caught_up
+        self._session = FollowerSession(incremental=not is_early)
         self._waits = False  # a request is at the leader
         self._by_id: dict[bytes, dict[int, Followed]] = {}
         self._unsafe: dict[Followed, None] = {}  # appended, and not safe on this disk yet
@@ -168,7 +178,7 @@ class LeaderFetch:
     def _early_fetch(self) -> "LeaderFetch":
         if self._early is None:
             assert self._early_peers is not None
-            self._early = LeaderFetch(self.leader, self._parts, self._early_peers(), None)
+            self._early = LeaderFetch(self.leader, self._parts, self._early_peers(), is_early=True)
         return self._early
 
     def _take_over_early(self) -> None:
@@ -373,7 +383,7 @@ class LeaderFetch:
             self._hold_back_all()
             if session.is_empty:
                 return  # the next request tells the leader what is left out
-        if self._early_peers is None:
+        if self._is_early:
             limits = limits._replace(wait_ms_max=min(limits.wait_ms_max, _EARLY_WAIT_MS))
         request = session.request(limits)
         # Epochs rise; without a session there is none, and the last one shows who this was.
@@ -417,11 +427,23 @@ class LeaderFetch:
         self._failures = 0
         self.failing = None
         await self._take(answer)
-        goes_on = session.answered(answer.session_id)
+        goes_on, nothing_came = session.answered(answer.session_id), not answer.responses
         del answer
         self._peers.give_back(self.leader, response)
         if not goes_on:
             self._begin_anew()
+        if nothing_came and self._caught_up is not None:
+            await self._hand_over(self._caught_up)
+
+    async def _hand_over(self, caught_up: "Callable[[Partition, FetchFrom], None]") -> None:
+        """Those that are in sync by now go on with all others."""
+        slices = self._parts.lane.slices()
+        for followed in list(self.all()):
+            if slices.spent():
+                await slices.next_slice()
+            partition, is_idle = followed.partition, followed.ready and not followed.paused
+            if is_idle and self._parts.node_id in partition.isr and self._is_followed(followed):
+                caught_up(partition, FetchFrom(self.leader, *followed.position))
 
     async def _decode(self, response: RawResponse) -> FetchResponse:
         frame, offset, version = response
@@ -532,7 +554,7 @@ class LeaderFetch:
                 return
             followed.failures = 0
             rest = rest[result.size_bytes :]
-            if not result.size_bytes or not len(rest):
+            if not result.size_bytes or not len(rest) or not self._is_followed(followed):
                 return
             if slices.spent():
                 await slices.next_slice()

@@ -1,9 +1,12 @@
 """`ReplicaFetcher`: follows every partition whose leader is another broker.
 
     partition ──> fetch_from(leader, epoch, offset) ──> the fetch of that leader (leader_fetch.py)
-                                                        one of `num.replica.fetchers`, by topic and index
+                                                        one of `num.replica.fetchers`, by topic and index,
+                                                        or one for those that are catching up
 
-Each fetch has one request in flight, and a second connection only for partitions that cannot wait for it.
+Each fetch has one request in flight, and a second connection only for partitions that cannot wait for it. A
+partition moves to the fetch of those that catch up when this replica is not in the in-sync set, and back when
+it is: with its next records, or when none of those that catch up gets any.
 Not here: when to fetch from whom (role.py).
 """
 
@@ -34,7 +37,7 @@ class ReplicaFetcher:
         self._make_peers = make_peers
         self._fetcher_count = fetcher_count
         self._peers: dict[str, BrokerPeers] = {}
-        self._fetches: dict[tuple[int, int], LeaderFetch] = {}  # by leader and number
+        self._fetches: dict[tuple[int, int, bool], LeaderFetch] = {}  # by leader, number, catching up
         self._places: dict[Partition, LeaderFetch] = {}
         self._closed = False
 
@@ -45,7 +48,7 @@ class ReplicaFetcher:
         count, number = self._fetcher_count(), 0
         if count > 1:
             number = (zlib.crc32(partition.topic.encode()) + partition.index) % count
-        place = self._fetch(fetch.leader, number)
+        place = self._fetch(fetch.leader, number, self._parts.node_id not in partition.isr)
         before = self._places.get(partition)
         if before is not place:
             if before is not None:
@@ -53,15 +56,17 @@ class ReplicaFetcher:
             self._places[partition] = place
         place.follow(partition, fetch)
 
-    def _fetch(self, leader: int, number: int) -> LeaderFetch:
-        found = self._fetches.get((leader, number))
+    def _fetch(self, leader: int, number: int, catching_up: bool) -> LeaderFetch:
+        found = self._fetches.get((leader, number, catching_up))
         if found is None:
-            found = self._fetches[leader, number] = LeaderFetch(
-                leader,
-                self._parts,
-                self._peers_for(f"fetcher-{number}"),
-                lambda: self._peers_for(f"fetcher-{number}-early"),
-            )
+            parts, name = self._parts, f"fetcher-{number}"
+            if catching_up:
+                peers = self._peers_for(f"{name}-catching-up")
+                found = LeaderFetch(leader, parts, peers, caught_up=self.fetch_from)
+            else:
+                peers = self._peers_for(name)
+                found = LeaderFetch(leader, parts, peers, lambda: self._peers_for(f"{name}-early"))
+            self._fetches[leader, number, catching_up] = found
         return found
 
     def _peers_for(self, purpose: str) -> BrokerPeers:
@@ -107,7 +112,7 @@ class ReplicaFetcher:
 
     def failing(self) -> "Iterator[tuple[int, float, str]]":
         """Leaders from which nothing can be fetched now: since when (monotonic, in milliseconds), and why."""
-        for (leader, _), fetch in self._fetches.items():
+        for (leader, _, _), fetch in self._fetches.items():
             if fetch.failing is not None and any(fetch.all()):
                 yield leader, *fetch.failing
 
