@@ -34,6 +34,12 @@ class Commands:
         said = self._capsys.readouterr()
         return said.out or said.err
 
+    def doctor(self, *words: str, user: str) -> dict[str, dict[str, str]]:
+        """The findings by check, and whether there was a problem."""
+        run_moldau(["doctor", *words, "--json", "--read-only", *self._connection(user)])
+        findings = json.loads(self._capsys.readouterr().out)["findings"]
+        return {one["check"]: one for one in findings}
+
     def kafka(self, *words: str, user: str = "admin", code: int = 0) -> str:
         assert run_kafka("kafka-acls.sh", [*words, *self._connection(user)]) == code
         return self._capsys.readouterr().out
@@ -80,3 +86,13 @@ def test_a_user_without_rights_is_told_what_to_do(commands: Commands) -> None:
 
 def test_super_users_need_no_acl(commands: Commands) -> None:
     assert "super.users" in commands.moldau("explain", "-p", "admin", "-o", "alter", "--cluster")
+
+
+def test_the_doctor_tells_missing_rights_from_a_broken_cluster(commands: Commands) -> None:
+    of_any = commands.doctor(user="alice")["coordinator"]
+    assert (of_any["grade"], "name one with --group" in of_any["message"]) == ("skipped", True)
+    of_one = commands.doctor("--group", "theirs", user="alice")["coordinator"]
+    assert (of_one["grade"], "may not describe the group theirs" in of_one["message"]) == ("failed", True)
+    commands.moldau("add", "-p", "alice", "-o", "describe", "-g", "theirs")
+    assert commands.doctor("--group", "theirs", user="alice")["coordinator"]["grade"] == "ok"
+    commands.moldau("remove", "-p", "alice", "-o", "describe", "-g", "theirs")

@@ -29,7 +29,20 @@ def check_coordinator(report: Report, connection: Connection, group: str | None)
         )
         described = wait(futures[name], connection)
     except KafkaException as failure:
-        if failure.args[0].name() != "GROUP_ID_NOT_FOUND":
+        code = failure.args[0].name()
+        if code == "GROUP_AUTHORIZATION_FAILED":
+            if group is None:
+                report.skip(
+                    "coordinator", "this user has no rights on groups of any name: name one with --group"
+                )
+                return True
+            report.fail(
+                "coordinator",
+                f"this user may not describe the group {name}",
+                f"moldau acls add --principal USER --operation describe --group {name}, by an administrator",
+            )
+            return False
+        if code != "GROUP_ID_NOT_FOUND":
             report.fail(
                 "coordinator",
                 f"the coordinator of group {name} does not answer: {explain_kafka_failure(failure)}",
