@@ -337,11 +337,17 @@ class Controller:
         return (yield from create_topics(image, asked, settings, self._random, limit))
 
     async def delete_topics(
-        self, asked: Sequence[tuple[str | None, bytes]], limit: MutationLimit | None = None
+        self,
+        asked: Sequence[tuple[str | None, bytes]],
+        limit: MutationLimit | None = None,
+        may_delete: Callable[[str], bool] = lambda name: True,
     ) -> list[DeletedTopic]:
-        """Delete topics, each by name or (name None) by id."""
+        """Delete topics, each by name or (name None) by id. `may_delete`: the client's right to the topic of
+        an id."""
         return await self._decide_for_user(
-            lambda image: delete_topics(image, asked, enabled=self.settings.delete_topic_enable, limit=limit),
+            lambda image: delete_topics(
+                image, asked, enabled=self.settings.delete_topic_enable, limit=limit, may_delete=may_delete
+            ),
             lambda failure: [
                 DeletedTopic(name, topic_id, failure) for name, topic_id in dict.fromkeys(asked)
             ],

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -199,9 +199,11 @@ def delete_topics(
     *,
     enabled: bool,
     limit: MutationLimit | None = None,
+    may_delete: Callable[[str], bool] = lambda name: True,
 ) -> Steps[list[DeletedTopic]]:
     """Decide on deletions, each given by name or (name None) by id. `enabled`: delete.topic.enable. `limit`:
-    the client's quota."""
+    the client's quota. `may_delete` is asked about the topic of an id, which whoever asked may have known
+    before this broker did."""
     counts = Counter(asked)
     changes: list[Change] = []
     results: list[DeletedTopic] = []
@@ -215,6 +217,8 @@ def delete_topics(
             if not enabled:
                 raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
             found = _existing(image, name, topic_id)
+            if name is None and not may_delete(found):
+                raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if found in deleted:
                 raise Refusal(
                     ErrorCode.INVALID_REQUEST,

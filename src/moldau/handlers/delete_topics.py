@@ -44,7 +44,14 @@ async def delete_topics(
             else:
                 responses.append(refused)
         asked = permitted
-    for deleted in await broker.controller.delete_topics(asked, limit):
+
+    def may_delete(name: str) -> bool:
+        session = context.session
+        return may_on_cluster(broker, session, Operation.DELETE, quiet=True) or may(
+            broker, session, Operation.DELETE, ResourceType.TOPIC, name
+        )
+
+    for deleted in await broker.controller.delete_topics(asked, limit, may_delete):
         error_code, message = deleted.outcome
         if error_code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < 3:
             error_code = ErrorCode.INVALID_REQUEST
