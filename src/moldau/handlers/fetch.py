@@ -137,8 +137,8 @@ class OneFetch:
         self.limits: ClientLimits | None = None
 
     def limit(self, limits: "ClientLimits", exchange: Exchange | None) -> None:
-        """Serve it within its client's quotas. A follower has none."""
-        if self.replica_id >= 0:
+        """Serve it within its client's quotas. A follower has none; who only says to be one has."""
+        if self.is_follower():
             limits.drop()
             return
         self.exchange, self.limits = exchange, limits

@@ -22,10 +22,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from moldau.security.authorizer import Decisions
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from moldau.security.quotas.limits import ClientLimits
 
 ANONYMOUS = "User:ANONYMOUS"

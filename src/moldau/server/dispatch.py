@@ -45,6 +45,7 @@ from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.exchange import EndConnection, Slot, kept
 from moldau.handlers.metadata import EncodedResponse
 from moldau.handlers.registry import TABLE, Entry, FrameHandler, Handler
+from moldau.handlers.rights import may_on_cluster
 from moldau.handlers.session import Session
 from moldau.protocol.declare import Message, is_long
 from moldau.protocol.errors import ErrorCode
@@ -52,12 +53,11 @@ from moldau.protocol.frames import frame_response, parse_request_header, respons
 from moldau.protocol.hot_produce import ManyRows
 from moldau.protocol.release import release
 from moldau.protocol.wire import MalformedMessage
+from moldau.security.operations import Operation
 from moldau.server.connection import REPEATED, Connection, Dispatcher, Parts, PeerError
 
 if TYPE_CHECKING:
     from moldau.security.login.logins import Logins
-
-if TYPE_CHECKING:
     from moldau.security.quotas.limits import ClientLimits
 
 log = logging.getLogger("moldau.server")
@@ -112,9 +112,14 @@ class _Asked:
         if self.limits is not None:
             self.limits.end()
 
-    def exempt(self, request: Any) -> None:
-        """Charge nothing for it if it is another broker's."""
-        if self.limits is not None and _is_exempt(self, request):
+    def exempt(self, broker: Broker, request: Any) -> None:
+        """Charge nothing for it if it is another broker's: who only says so is charged."""
+        session = self.connection.session
+        if (
+            self.limits is not None
+            and _is_exempt(self, request)
+            and may_on_cluster(broker, session, Operation.CLUSTER_ACTION, quiet=True)
+        ):
             self.limits.drop()
             self.limits = None
 
@@ -276,7 +281,7 @@ class Dispatch:
         try:
             handler = self._audited.get(entry.api_key, entry.handler)
             assert handler is not None
-            asked.exempt(request)
+            asked.exempt(self._broker, request)
             answer = handler(self._broker, asked.context, request)
             if type(answer) is GeneratorType:
                 slices = self._broker.slow_lane.slices()
@@ -366,7 +371,7 @@ class Dispatch:
                 raise asked.malformed(error) from error
             serve = handler or self._audited.get(entry.api_key, entry.handler)
             assert serve is not None
-            asked.exempt(request)
+            asked.exempt(self._broker, request)
             answer = serve(self._broker, asked.context, request)
             if type(answer) is GeneratorType:
                 answer = await slices.run(answer, asked.is_wanted)

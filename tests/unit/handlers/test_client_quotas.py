@@ -270,6 +270,25 @@ def test_a_followers_fetch_has_no_quota(tmp_path):
     on_a_node(scene, tmp_path)
 
 
+def test_who_only_says_to_be_a_broker_has_a_quota(tmp_path):
+    async def scene(node):
+        await filled(node, 1_000)
+        await quota(node, EVERYBODY, request_percentage=1e-9)
+        many = FetchTopic(topic="b", partitions=[FetchPartition(partition=index) for index in range(3000)])
+        for request, version in [
+            (fetch(replica_id=1), V),
+            (fetch(replica_id=1, topics=[many]), V),
+            (OffsetForLeaderEpochRequest(replica_id=1), 3),
+            (WriteTxnMarkersRequest(), 1),
+        ]:
+            client = Asking(node)
+            await client.ask(request, version)
+            assert client.muted, request
+
+    kafkas = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    on_a_node(scene, tmp_path, authorizer_class_name=kafkas)
+
+
 def test_many_partitions_fetched_in_slices_are_held_back_too(tmp_path):
     async def scene(node):
         await node.controller.create_partitions([MorePartitions("b", 300)])
