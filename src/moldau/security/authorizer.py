@@ -27,7 +27,9 @@ from moldau.security.acl_index import AclIndex, plain_host
 from moldau.security.operations import OPERATIONS_OF, ResourceType
 
 DECISIONS_MAX = 100_000
-"""So many decisions are remembered; then all are forgotten. One takes some 200 bytes."""
+"""So many decisions are remembered; then all are forgotten. One takes some 200 bytes ..."""
+REMEMBERED_CHARACTERS_MAX = 249
+"""... as decisions about longer names are made each time: a client may ask for any name of up to 32 KB."""
 
 
 class Decisions(dict[Any, bool]):
@@ -94,7 +96,8 @@ class Authorizer:
         allowed = decisions.get(key)
         if allowed is None:
             allowed = self._decide(session.principal, session.client_host, *key)
-            self._remember(decisions, key, allowed)
+            if len(name) <= REMEMBERED_CHARACTERS_MAX:
+                self._remember(decisions, key, allowed)
         if not quiet and self.audit is not None and (not allowed or self.audit.allowed_too):
             self.audit.decided(session, operation, resource_type, name, allowed=allowed)
         return allowed

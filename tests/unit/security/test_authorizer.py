@@ -186,3 +186,13 @@ def test_super_users_are_separated_by_semicolons():
     for wrong in ("a", "User:", ":a", "User:a;b"):
         with pytest.raises(ValueError, match="principalType:principalName"):
             parse_super_users(wrong)
+
+
+def test_a_decision_about_a_long_name_is_not_remembered():
+    made = Followed(READ._replace(resource_type=ResourceType.GROUP, resource_name="*"))
+    client = session()
+    names = ["g" * 249, *(f"{number:05}" + "g" * 30_000 for number in range(20))]
+    for name in names:
+        assert made.authorizer.allows(client, Operation.READ, ResourceType.GROUP, name)
+        assert not made.authorizer.allows(client, Operation.READ, TOPIC, name)
+    assert {key[2] for key in client.decisions} == {"g" * 249}
