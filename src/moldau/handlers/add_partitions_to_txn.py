@@ -4,7 +4,8 @@
     v4  between brokers: several transactions, or only to verify that partitions are in them (KIP-890)
     v5  TRANSACTION_ABORTABLE
 A request that names a partition which does not exist adds none: the others are OPERATION_NOT_ATTEMPTED.
-So do topics without Write. A client must have Write on the transactional id, too; a broker ClusterAction.
+So do topics without Write, and internal topics, to which only brokers add. A client must have Write on the
+transactional id, too; a broker ClusterAction.
 Clients with transactions v2 do not send this: their Produce requests add partitions
 (produce_transactional.py).
 """
@@ -18,7 +19,7 @@ from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.pieces import has_many_rows
 from moldau.handlers.registry import handles
 from moldau.handlers.rights import apart, may, may_on_cluster
-from moldau.metadata.image import Image
+from moldau.metadata.image import INTERNAL_TOPICS, Image
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -67,9 +68,9 @@ def _may_write(broker: Broker, context: RequestContext, request: AddPartitionsTo
 def _forbidden(
     broker: Broker, context: RequestContext, topics: Sequence[AddPartitionsToTxnTopic]
 ) -> Generator[None, None, frozenset[str]]:
-    """The topics that the client may not write to."""
+    """The topics that the client may not write to: internal ones nobody may."""
     if broker.authorizer is None:
-        return frozenset()
+        return INTERNAL_TOPICS
     _, refused = yield from apart(
         broker,
         context.session,
@@ -78,7 +79,7 @@ def _forbidden(
         topics,
         lambda topic: topic.name,
     )
-    return frozenset([topic.name for topic in refused])
+    return INTERNAL_TOPICS.union([topic.name for topic in refused])
 
 
 def _add(

@@ -98,6 +98,7 @@ async def _fetch_permitted(
     else:
         found = await settled(_ask(broker, context, group, require_stable))
     if everything:
+        name = topic_name(broker.metadata.image, by_id=by_id)  # another topic may have come meanwhile
         rows = apart(broker, context.session, describe, kind, found.topics, name, quiet=True)
         found.topics, _ = await slices.run(rows)
     elif refused and not found.error_code:

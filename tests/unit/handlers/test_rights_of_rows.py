@@ -151,6 +151,10 @@ def test_a_transaction_takes_only_what_its_producer_may_write_and_commit(tmp_pat
             topic.name: topic.results_by_partition[0].partition_error_code
             for topic in answer.results_by_topic_v3_and_below
         } == {"a": ErrorCode.OPERATION_NOT_ATTEMPTED, "b": TOPIC_FAILED}
+        await world.allow(ALICE, WRITE, TOPIC, "__consumer_offsets")
+        answer = await alice.ask(adds("__consumer_offsets"), 3)
+        (row,) = answer.results_by_topic_v3_and_below[0].results_by_partition
+        assert row.partition_error_code == TOPIC_FAILED  # as in Kafka, whoever asks
         offsets = txn_offset_commit.TxnOffsetCommitRequest(
             transactional_id="t",
             group_id="g",
@@ -330,3 +334,38 @@ def test_settings_that_are_secret_stay_so_for_who_may_describe_them(tmp_path: Pa
         assert not any(synonym.value for synonym in secret.synonyms)
 
     with_acls(scene, tmp_path, delegation_token_secret_key="not-to-be-seen")
+
+
+def test_a_topic_that_this_broker_hears_of_while_it_is_deleted_by_id_is_not_deleted_without_the_right(
+    tmp_path: Path,
+) -> None:
+    async def scene(world: AclWorld) -> None:
+        alice, controller = world.person(ALICE), world.node.controller
+        await world.allow(ALICE, DESCRIBE, TOPIC, "new")
+        decide = controller.delete_topics
+        known: list[bytes] = []
+
+        async def later(*asked: Any) -> Any:
+            """The metadata tell of the topic after the handler has asked for rights."""
+            await controller.auto_create_topics(["new"])
+            (_, topic_id) = asked[0][0]
+            image = world.node.metadata.image
+            topic = image.topics["new"]._replace(topic_id=topic_id)
+            world.node.metadata.image = image._replace(
+                topics={**image.topics, "new": topic}, topic_names={**image.topic_names, topic_id: "new"}
+            )
+            known.append(topic_id)
+            return await decide(*asked)
+
+        controller.delete_topics = later  # type: ignore[method-assign]
+        m = delete_topics
+        unheard_of = b"0123456789abcdef"
+        answer = await alice.ask(
+            m.DeleteTopicsRequest(topics=[m.DeleteTopicState(name=None, topic_id=unheard_of)]), 6
+        )
+        assert known == [unheard_of]
+        assert [row.error_code for row in answer.responses] == [TOPIC_FAILED]
+        assert answer.responses[0].name is None
+        assert "new" in world.node.metadata.image.topics
+
+    with_acls(scene, tmp_path)
