@@ -9,18 +9,20 @@ The table's APIs are those that administrators use; what clients do all the time
 joining) is none of it.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from functools import partial
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.security.audit import NAMES_MAX, Outcome
 
 if TYPE_CHECKING:
     from moldau.handlers.registry import Handler
 
-Outcomes = Iterable[tuple[str | Callable[[], str], int]]
+Outcomes = Iterable[Outcome | None]
 Row = Callable[[Any, Any], Outcomes]
+Steps = Generator[None, None, Any]
 
 
 def audited(handler: "Handler", api_key: int, name: str) -> "Handler":
@@ -32,27 +34,26 @@ def audited(handler: "Handler", api_key: int, name: str) -> "Handler":
         validates = getattr(request, "validate_only", False)
         client = _Asking(context)
 
-        def tell(response: Any) -> Any:
+        def tell(response: Any) -> Steps:
             if broker.audit is not None and not validates:
-                broker.audit.changed(client, name, CHANGES[api_key](about, response))
+                yield from broker.audit.changed(client, name, CHANGES[api_key](about, response))
             return response
+
+        async def awaited(reply: Awaitable[Any]) -> Any:
+            return await broker.slow_lane.slices().run(tell(await reply))
 
         reply = handler(broker, context, request)
         if type(reply) is GeneratorType:
             return _in_steps(reply, tell)
         if isinstance(reply, Awaitable):
-            return _awaited(reply, tell)
+            return awaited(reply)
         return tell(reply)
 
     return serve
 
 
-def _in_steps(reply: Generator[None, None, Any], tell: Callable[[Any], Any]) -> Generator[None, None, Any]:
-    return tell((yield from reply))
-
-
-async def _awaited(reply: Awaitable[Any], tell: Callable[[Any], Any]) -> Any:
-    return tell(await reply)
+def _in_steps(reply: Steps, tell: Callable[[Any], Steps]) -> Steps:
+    return (yield from tell((yield from reply)))
 
 
 class _Asking:
@@ -77,7 +78,7 @@ def _rows(field: str, name: str) -> Row:
 
 
 def _partitions(field: str, name: str, partitions: str, index: str = "partition_index") -> Row:
-    def outcomes(_: Any, response: Any) -> Iterator[tuple[str, int]]:
+    def outcomes(_: Any, response: Any) -> Outcomes:
         if getattr(response, "error_code", 0):
             yield "", response.error_code
         for row in getattr(response, field):
@@ -96,19 +97,21 @@ def _created_acls(asked: list[Any], response: Any) -> Outcomes:
         yield partial(_acl, row, row.resource_pattern_type, row.permission_type), result.error_code
 
 
-def _resources(request: Any) -> dict[tuple[int, str], str]:
-    return {
-        (each.resource_type, each.resource_name): ",".join(one.name for one in each.configs)
-        for each in request.resources
-    }
-
-
-def _altered(about: dict[tuple[int, str], str], response: Any) -> Iterator[tuple[str, int]]:
-    kinds = {2: "topic", 4: "broker", 8: "loggers-of-broker", 16: "client-metrics", 32: "group"}
+def _altered(asked: list[Any], response: Any) -> Outcomes:
+    configs: dict[tuple[int, str], list[Any]] = {}
+    for each in asked:
+        configs[each.resource_type, each.resource_name] = each.configs
+        yield None
     for row in response.responses:
-        names = about.get((row.resource_type, row.resource_name), "")
-        kind = kinds.get(row.resource_type, str(row.resource_type))
-        yield f"{kind}:{row.resource_name or 'default'}({names})", row.error_code
+        names = configs.get((row.resource_type, row.resource_name), [])
+        yield partial(_configs, row, names), row.error_code
+
+
+def _configs(row: Any, configs: list[Any]) -> str:
+    kinds = {2: "topic", 4: "broker", 8: "loggers-of-broker", 16: "client-metrics", 32: "group"}
+    kind = kinds.get(row.resource_type, str(row.resource_type))
+    names = ",".join(one.name for one in configs[:NAMES_MAX])
+    return f"{kind}:{row.resource_name or 'default'}({names})"
 
 
 def _acl(row: Any, pattern_type: int, permission: int) -> str:
@@ -127,7 +130,7 @@ def _deleted_acls(_: Any, response: Any) -> Outcomes:
             yield partial(_acl, acl, acl.pattern_type, acl.permission_type), acl.error_code
 
 
-def _entities(_: Any, response: Any) -> Iterator[tuple[str, int]]:
+def _entities(_: Any, response: Any) -> Outcomes:
     for row in response.entries:
         parts = (f"{each.entity_type}={each.entity_name or '<default>'}" for each in row.entity)
         yield ",".join(parts), row.error_code
@@ -162,11 +165,11 @@ CHANGES: Mapping[int, Row] = {
 
 _ABOUT: Mapping[int, Callable[[Any], Any]] = {
     30: lambda request: list(request.creations),
-    33: _resources,
+    33: lambda request: list(request.resources),
     38: lambda request: f"owner:{request.owner_principal_type or ''}:{request.owner_principal_name or ''}",
     39: lambda request: "token",
     40: lambda request: "token",
-    44: _resources,
-    57: lambda request: ",".join(each.feature for each in request.feature_updates),
+    44: lambda request: list(request.resources),
+    57: lambda request: ",".join(each.feature for each in request.feature_updates[:NAMES_MAX]),
     64: lambda request: f"broker:{request.broker_id}",
 }

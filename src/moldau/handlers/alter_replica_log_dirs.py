@@ -46,6 +46,8 @@ def alter_replica_log_dirs(
                     AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
                 )
                 yield
+            yield
+        yield
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 

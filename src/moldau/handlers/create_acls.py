@@ -7,7 +7,7 @@ Not here: what may be in an ACL (controller/acls.py).
 
 from collections.abc import Awaitable
 
-from moldau.controller.decision import Outcome
+from moldau.controller.decision import RECORDS_MAX, TOO_LARGE, Outcome
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.metadata.acls import Acl
@@ -24,34 +24,42 @@ def create_acls(
     broker: Broker, context: RequestContext, request: CreateAclsRequest
 ) -> CreateAclsResponse | Awaitable[CreateAclsResponse]:
     authorizer = broker.authorizer
+    count = len(request.creations)
     if authorizer is None:
-        return _answer([Outcome(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)] * len(request.creations))
+        return _for_all(count, Outcome(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
     if not authorizer.allows(context.session, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         refused = Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
-        return _answer([refused] * len(request.creations))
+        return _for_all(count, refused)
+    if count > RECORDS_MAX:
+        return _for_all(count, TOO_LARGE)
     return _create(broker, request)
 
 
+def _for_all(count: int, outcome: Outcome) -> CreateAclsResponse:
+    """One row, many times: a request that changes nothing may have half a million."""
+    return CreateAclsResponse(results=[_row(outcome)] * count)
+
+
 async def _create(broker: Broker, request: CreateAclsRequest) -> CreateAclsResponse:
-    asked = [
-        Acl(
-            each.resource_type,
-            each.resource_name,
-            each.resource_pattern_type,
-            each.principal,
-            each.host,
-            each.operation,
-            each.permission_type,
+    slices = broker.slow_lane.slices()
+    asked = []
+    async for each in slices.each(request.creations):
+        asked.append(
+            Acl(
+                each.resource_type,
+                each.resource_name,
+                each.resource_pattern_type,
+                each.principal,
+                each.host,
+                each.operation,
+                each.permission_type,
+            )
         )
-        for each in request.creations
-    ]
-    return _answer(await broker.controller.create_acls(asked))
+    answer = CreateAclsResponse(results=[])
+    async for outcome in slices.each(await broker.controller.create_acls(asked)):
+        answer.results.append(_row(outcome))
+    return answer
 
 
-def _answer(outcomes: list[Outcome]) -> CreateAclsResponse:
-    return CreateAclsResponse(
-        results=[
-            AclCreationResult(error_code=outcome.error_code, error_message=outcome.message)
-            for outcome in outcomes
-        ]
-    )
+def _row(outcome: Outcome) -> AclCreationResult:
+    return AclCreationResult(error_code=outcome.error_code, error_message=outcome.message)

@@ -26,6 +26,7 @@ async def create_partitions(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     topics = request.topics
+    slices = broker.slow_lane.slices()
     refused: list[CreatePartitionsTopic] = []
     if broker.authorizer is not None:
         steps = apart(
@@ -36,7 +37,7 @@ async def create_partitions(
             topics,
             lambda topic: topic.name,
         )
-        topics, refused = await broker.slow_lane.slices().run(steps)
+        topics, refused = await slices.run(steps)
     limit = mutations_of(context, strict_from=3)
     results = await broker.controller.create_partitions(
         [_wanted(topic) for topic in topics], validate_only=request.validate_only, limit=limit
@@ -45,7 +46,11 @@ async def create_partitions(
         CreatePartitionsTopicResult(name=name, error_code=outcome.error_code, error_message=outcome.message)
         for name, outcome in results
     ]
-    rows += [_refused(name) for name in dict.fromkeys(topic.name for topic in refused)]
+    told: set[str] = set()
+    async for topic in slices.each(refused):
+        if topic.name not in told:
+            told.add(topic.name)
+            rows.append(_refused(topic.name))
     return CreatePartitionsResponse(throttle_time_ms=mutation_delay_ms(limit), results=rows)
 
 

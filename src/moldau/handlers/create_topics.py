@@ -32,10 +32,11 @@ async def create_topics(
     broker: Broker, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     topics, session = request.topics, context.session
+    slices = broker.slow_lane.slices()
     refused: list[CreatableTopic] = []
     if not may_on_cluster(broker, session, Operation.CREATE, quiet=True):
         steps = apart(broker, session, Operation.CREATE, ResourceType.TOPIC, topics, lambda topic: topic.name)
-        topics, refused = await broker.slow_lane.slices().run(steps)
+        topics, refused = await slices.run(steps)
     results = []
     limit = mutations_of(context, strict_from=6)
     if topics or not refused:
@@ -47,9 +48,13 @@ async def create_topics(
         throttle_time_ms=mutation_delay_ms(limit), topics=[_told(result, described) for result in results]
     )
     if described is not None and broker.authorizer is not None:
-        for row in answer.topics:
+        async for row in slices.each(answer.topics):
             _hide_configs(broker, context, row)
-    answer.topics += [_refused(name) for name in dict.fromkeys(topic.name for topic in refused)]
+    told: set[str] = set()
+    async for topic in slices.each(refused):
+        if topic.name not in told:
+            told.add(topic.name)
+            answer.topics.append(_refused(topic.name))
     return answer
 
 

@@ -7,9 +7,8 @@ Not here: which ACLs a filter matches (security/acl_filter.py).
 """
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
-from moldau.controller.decision import Outcome
+from moldau.controller.decision import RECORDS_MAX, TOO_LARGE, Outcome
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.create_acls import NO_AUTHORIZER
 from moldau.handlers.registry import handles
@@ -23,51 +22,57 @@ from moldau.protocol.messages.delete_acls import (
 )
 from moldau.security.operations import CLUSTER_NAME, Operation, ResourceType
 
-if TYPE_CHECKING:
-    from moldau.controller.acls import Deleted
-
 
 @handles(DeleteAclsRequest)
 def delete_acls(
     broker: Broker, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse | Awaitable[DeleteAclsResponse]:
     authorizer = broker.authorizer
+    count = len(request.filters)
     if authorizer is None:
-        return _answer([(Outcome(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER), ())] * len(request.filters))
+        return _for_all(count, Outcome(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
     if not authorizer.allows(context.session, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         refused = Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
-        return _answer([(refused, ())] * len(request.filters))
+        return _for_all(count, refused)
+    if count > RECORDS_MAX:
+        return _for_all(count, TOO_LARGE)
     return _delete(broker, request)
+
+
+def _for_all(count: int, outcome: Outcome) -> DeleteAclsResponse:
+    """One row, many times."""
+    return DeleteAclsResponse(filter_results=[_row(outcome)] * count)
 
 
 async def _delete(broker: Broker, request: DeleteAclsRequest) -> DeleteAclsResponse:
     from moldau.security.acl_filter import AclFilter
 
-    filters = [
-        AclFilter(
-            each.resource_type_filter,
-            each.resource_name_filter,
-            each.pattern_type_filter,
-            each.principal_filter,
-            each.host_filter,
-            each.operation,
-            each.permission_type,
-        )
-        for each in request.filters
-    ]
-    return _answer(await broker.controller.delete_acls(filters))
-
-
-def _answer(results: "Deleted") -> DeleteAclsResponse:
-    return DeleteAclsResponse(
-        filter_results=[
-            DeleteAclsFilterResult(
-                error_code=outcome.error_code,
-                error_message=outcome.message,
-                matching_acls=[_deleted(acl) for acl in acls],
+    slices = broker.slow_lane.slices()
+    filters = []
+    async for each in slices.each(request.filters):
+        filters.append(
+            AclFilter(
+                each.resource_type_filter,
+                each.resource_name_filter,
+                each.pattern_type_filter,
+                each.principal_filter,
+                each.host_filter,
+                each.operation,
+                each.permission_type,
             )
-            for outcome, acls in results
-        ]
+        )
+    answer = DeleteAclsResponse(filter_results=[])
+    async for outcome, acls in slices.each(await broker.controller.delete_acls(filters)):
+        row = _row(outcome)
+        async for acl in slices.each(acls):
+            row.matching_acls.append(_deleted(acl))
+        answer.filter_results.append(row)
+    return answer
+
+
+def _row(outcome: Outcome) -> DeleteAclsFilterResult:
+    return DeleteAclsFilterResult(
+        error_code=outcome.error_code, error_message=outcome.message, matching_acls=[]
     )
 
 

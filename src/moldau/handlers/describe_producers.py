@@ -28,6 +28,7 @@ def describe_producers(
     for topic in request.topics:
         rows = []
         permitted = may(broker, context.session, Operation.READ, ResourceType.TOPIC, topic.name)
+        yield
         for index in topic.partition_indexes:
             yield
             if (topic.name, index) in told:

@@ -19,7 +19,7 @@ Not here: where events go when it is a topic (peers/audit_topic.py), what a requ
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from moldau.core.timers import TimerHandle, Timers
@@ -131,11 +131,18 @@ class AuditTrail:
             self._count_in_crowd((client.principal, client.client_host))
         self._start_timer()
 
-    def changed(self, client: Client, request: str, outcomes: Iterable[Outcome]) -> None:
-        """An administrative request was answered: what it was about, and the error code of each."""
+    def changed(
+        self, client: Client, request: str, outcomes: Iterable[Outcome | None]
+    ) -> Generator[None, None, None]:
+        """An administrative request was answered: what it was about, and the error code of each; looked
+        through in steps. None: nothing, but a step."""
         named: dict[int, list[str]] = {}
         counts: dict[int, int] = {}
-        for name, error_code in outcomes:
+        for outcome in outcomes:
+            yield
+            if outcome is None:
+                continue
+            name, error_code = outcome
             counts[error_code] = counts.get(error_code, 0) + 1
             names = named.setdefault(error_code, [])
             if len(names) < NAMES_MAX:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from moldau.core.clock import ManualClock
-from moldau.core.slow_lane import all_steps
+from moldau.core.slow_lane import SlowLane, all_steps
 from moldau.core.timers import ManualTimers
 from moldau.handlers import load_all
 from moldau.handlers.administrative import CHANGES, audited
@@ -68,7 +68,7 @@ def told(api_key: int, request: Any, response: Any, form: str, **broker: Any) ->
         return {"at once": lambda: response, "in steps": steps, "later": later}[form]()
 
     serve = audited(handler, api_key, TABLE[api_key].name)
-    made = SimpleNamespace(**{"audit": trail, **broker})
+    made = SimpleNamespace(**{"audit": trail, "slow_lane": SlowLane(), **broker})
     answer = serve(made, RequestContext(1, 1, session), request)  # type: ignore[arg-type]
     if inspect.isgenerator(answer):
         answer = all_steps(answer)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from moldau.core.clock import ManualClock
+from moldau.core.slow_lane import all_steps
 from moldau.core.timers import ManualTimers
 from moldau.protocol.errors import ErrorCode
 from moldau.security import audit as module
@@ -134,7 +135,7 @@ def test_a_change_is_one_event_with_a_few_names_of_each_outcome(world):
         return f"late{number}"
 
     outcomes = [("a\nb", 0), *((lambda n=n: late(n), 0) for n in range(10_000)), ("x", 36)]
-    world.trail.changed(ALICE, "CreateTopics", outcomes)
+    all_steps(world.trail.changed(ALICE, "CreateTopics", outcomes))
     (event,) = world.sink.taken()
     assert event["counts"] == {"NONE": 10_001, "TOPIC_ALREADY_EXISTS": 1}
     assert len(event["outcomes"]["NONE"]) == NAMES_MAX
@@ -161,7 +162,7 @@ def test_a_change_is_one_event_with_a_few_names_of_each_outcome(world):
 def test_no_name_forges_a_line_or_a_field(world, name):
     refuse(world, name)
     refuse(world, "t", SimpleNamespace(**{**vars(ALICE), "principal": f"User:{name}"}))
-    world.trail.changed(ALICE, "DeleteTopics", [(name, 0)])
+    all_steps(world.trail.changed(ALICE, "DeleteTopics", [(name, 0)]))
     for event in world.sink.taken():
         line = line_of(event)
         assert line.isprintable()
@@ -183,10 +184,10 @@ def test_a_line_follows_kafkas(world, caplog):
 
 def test_requests_in_which_nothing_was_done_do_not_flood_and_changes_are_all_told(world):
     for _ in range(1_000):
-        world.trail.changed(ALICE, "CreateTopics", [("t", ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
+        all_steps(world.trail.changed(ALICE, "CreateTopics", [("t", ErrorCode.TOPIC_AUTHORIZATION_FAILED)]))
     assert len(world.sink.taken()) == FAILED_CHANGES_MAX
     for number in range(50):
-        world.trail.changed(ALICE, "CreateTopics", [(f"t{number}", 0), ("u", 36)])
+        all_steps(world.trail.changed(ALICE, "CreateTopics", [(f"t{number}", 0), ("u", 36)]))
     assert len(world.sink.taken()) == 50
     world.timers.advance(INTERVAL_MS)
     (counted,) = world.sink.taken()
