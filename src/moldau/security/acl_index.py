@@ -19,6 +19,7 @@ Kafka writes `0:0:0:0:0:0:0:1`, others `::1`.
 Not here: super users, what holds where there is no ACL, the memory of decisions (authorizer.py).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Generic, NamedTuple, TypeVar
@@ -29,6 +30,7 @@ from moldau.security.operations import (
     ANY_USER,
     DENIED_BY,
     WILDCARD,
+    Operation,
     PatternType,
     Permission,
 )
@@ -212,6 +214,8 @@ class AclIndex:
     def __init__(self, acls: Iterable[Acl] = ()) -> None:
         self._held: dict[str, dict[int, _Names[_Hosts]]] = {}
         self._counts: dict[int, _Names[int]] = {}  # of all ACLs, whoever they are about
+        self._said: Counter[tuple[str, int, int, int]] = Counter()
+        """How many ACLs of a principal and a resource type allow, or deny, an operation."""
         for acl in acls:
             self.add(acl)
 
@@ -223,6 +227,7 @@ class AclIndex:
             hosts = _Hosts()
             names.put(acl, hosts)
         hosts.change(acl, add=True)
+        self._said[acl.principal, acl.resource_type, acl.permission, acl.operation] += 1
         counts = self._counts.setdefault(acl.resource_type, _Names())
         counts.put(acl, (counts.get(acl) or 0) + 1)
 
@@ -238,6 +243,10 @@ class AclIndex:
                 del types[acl.resource_type]
                 if not types:
                     del self._held[acl.principal]
+        said = (acl.principal, acl.resource_type, acl.permission, acl.operation)
+        self._said[said] -= 1
+        if not self._said[said]:
+            del self._said[said]
         counts = self._counts[acl.resource_type]
         count = counts.get(acl)
         assert count is not None
@@ -267,10 +276,18 @@ class AclIndex:
     def allows_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """Whether there may be a resource of the type for which the ACLs allow the operation (KIP-679): a
         pattern that allows, and that no denial covers. Implied operations do not count, as in Kafka.
+
+        Patterns are looked through only if some ACL allows the operation at all, until one is found; and all
+        of them, for denials, only if there is one.
         """
+        if not self._says(principal, resource_type, Permission.ALLOW, operation):
+            return False
         bits = DENIED_BY[operation]
         about = list(self._about(principal, resource_type))
-        literal_denied, prefix_denied = _denied(about, host, bits)
+        literal_denied: set[str] = set()
+        prefix_denied: set[str] = set()
+        if self._says(principal, resource_type, Permission.DENY, operation):
+            literal_denied, prefix_denied = _denied(about, host, bits)
         if WILDCARD in literal_denied:
             return False
         for names in about:
@@ -283,6 +300,14 @@ class AclIndex:
                 if hosts.found(host)[0] & bits and not _covered(prefix, prefix_denied):
                     return True
         return False
+
+    def _says(self, principal: str, resource_type: int, permission: int, operation: int) -> bool:
+        """Whether any ACL about the principal, or everyone, allows or denies the operation by its name."""
+        return any(
+            (who, resource_type, permission, each) in self._said
+            for who in (principal, ANY_USER)
+            for each in (operation, Operation.ALL)
+        )
 
     def _about(self, principal: str, resource_type: int) -> Iterator[_Names[_Hosts]]:
         for who in (principal, ANY_USER) if principal != ANY_USER else (principal,):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.metadata.acls import Acl
-from moldau.security.acl_index import AclIndex, Verdict, network_of, plain_host
+from moldau.security.acl_index import AclIndex, Verdict, _Hosts, network_of, plain_host
 from moldau.security.operations import Operation, PatternType, Permission, ResourceType
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
@@ -92,9 +92,12 @@ def test_the_index_decides_as_a_walk_does_also_after_acls_were_removed(
     assert said.denied == expected.denied
     assert expected.denied or said.allowed == expected.allowed
     assert index.has_any(TOPIC, name) == any(acl.resource_type == TOPIC and names(acl, name) for acl in kept)
+    asked = (principal, plain_host(host), operation, TOPIC)
+    assert index.allows_some(*asked) == AclIndex(kept).allows_some(*asked)
     for acl in kept:
         index.remove(acl)
     assert index.verdict(principal, host, operation, TOPIC, name) == (False, False)
+    assert not index._said
     assert not index.has_any(TOPIC, name)
     assert not index._held
 
@@ -172,6 +175,17 @@ def test_some_resource_is_allowed_unless_denials_cover_every_pattern(acls, expec
 
 def test_an_operation_that_implies_another_does_not_count_for_some_resource():
     assert not some([acl("t", operation=Operation.WRITE)], Operation.DESCRIBE)
+
+
+def test_patterns_are_not_looked_through_for_what_no_acl_says(monkeypatch):
+    index = AclIndex([acl(f"t{number}", operation=Operation.READ) for number in range(1_000)])
+    asked = []
+    found = _Hosts.found
+    monkeypatch.setattr(_Hosts, "found", lambda self, host: asked.append(1) or found(self, host))
+    assert not index.allows_some("User:a", "h", Operation.WRITE, TOPIC)
+    assert not asked
+    assert index.allows_some("User:a", "h", Operation.READ, TOPIC)
+    assert len(asked) == 1
 
 
 def test_a_question_costs_the_same_with_many_acls():
