@@ -5,7 +5,16 @@ import random
 import pytest
 
 from moldau.core.slow_lane import all_steps
-from moldau.metadata.changes import ClusterCreated, ConfigsChanged, PartitionsChanged, TopicCreated, replay
+from moldau.metadata.acls import Acl
+from moldau.metadata.changes import (
+    AclsCreated,
+    ClusterCreated,
+    ConfigsChanged,
+    PartitionsChanged,
+    TopicCreated,
+    replay,
+)
+from moldau.metadata.codec import encode_image, to_json
 from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
 from moldau.metadata.zookeeper.payload import (
     decode_entry,
@@ -39,8 +48,20 @@ def test_a_snapshot():
     image = replay(image, 2, [TopicCreated("b", bytes(16), (STATE, STATE._replace(elr=())))])
     assert decode_snapshot(encode_snapshot(image)) == image
     assert decode_snapshot(encode_snapshot(EMPTY_IMAGE)) == EMPTY_IMAGE
-    with pytest.raises(ValueError, match="holds topics, not ClusterCreated"):
+    with pytest.raises(ValueError, match="holds topics and ACLs, not ClusterCreated"):
         decode_snapshot(encode_snapshot(EMPTY_IMAGE) + b"\n" + all_steps(entry_in_slices(CHANGES[:1])))
+
+
+def test_a_snapshot_of_many_acls_has_no_long_line():
+    acls = tuple([Acl(2, f"topic-{number}", 3, "User:alice", "*", 3, 3) for number in range(2_500)])
+    image = replay(EMPTY_IMAGE, 1, [*CHANGES, AclsCreated(acls)])
+    payload = encode_snapshot(image)
+    found = decode_snapshot(payload)
+    assert found == image
+    assert tuple(found.acls) == acls  # in their order
+    assert max(map(len, payload.split(b"\n"))) < len(payload) / 2
+    older = to_json(encode_image(image._replace(topics={}, topic_names={})))
+    assert decode_snapshot(older).acls == image.acls
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 1_023, 1_024, 100_000])

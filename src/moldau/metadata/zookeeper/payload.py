@@ -4,8 +4,8 @@
     {"id":"9f3c...","zlib":true,"parts":3}\n                     lies in /moldau/parts/9f3c...-0000 to -0002
 
 `id` is unique for each attempt to write: by it a writer recognises what it wrote. A line of an entry is one
-change; a snapshot has the image without its topics in the first line and a topic in each other. So the
-longest piece that is decoded at once, with the interpreter's lock held, is one topic's.
+change; a snapshot has the image without its topics and ACLs in the first line, and in each other a topic or
+some ACLs. So the longest piece that is decoded at once, with the interpreter's lock held, is one topic's.
 
 ZooKeeper's limit for a node and for a request is 1 MiB (jute.maxbuffer); `NODE_BYTES_MAX` leaves room for
 the rest of the request.
@@ -17,12 +17,14 @@ import zlib
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from moldau.metadata.changes import Change, TopicCreated
+from moldau.core.slow_lane import all_steps
+from moldau.metadata.changes import AclsCreated, Change, TopicCreated
 from moldau.metadata.codec import change_in_slices, decode_changes, decode_image, encode_image, to_json
 from moldau.metadata.image import Image, TopicState
 
 NODE_BYTES_MAX = 900_000
 _COMPRESSED_FROM_BYTES = 1_024
+_ACLS_A_LINE = 1_000
 
 
 class Packed(NamedTuple):
@@ -99,15 +101,12 @@ def decode_entry(payload: bytes) -> list[Change]:
 
 def encode_snapshot(image: Image) -> bytes:
     """The payload of a snapshot."""
-    lines = [to_json(encode_image(image._replace(topics={}, topic_names={})))]
+    lines = [to_json(encode_image(image._replace(topics={}, topic_names={}, acls={})))]
+    acls = tuple(image.acls)
+    for start in range(0, len(acls), _ACLS_A_LINE):
+        lines.append(all_steps(change_in_slices(AclsCreated(acls[start : start + _ACLS_A_LINE]))))
     for topic in image.topics.values():
-        steps = change_in_slices(TopicCreated(topic.name, topic.topic_id, topic.partitions))
-        while True:
-            try:
-                next(steps)
-            except StopIteration as stop:
-                lines.append(stop.value)
-                break
+        lines.append(all_steps(change_in_slices(TopicCreated(topic.name, topic.topic_id, topic.partitions))))
     return b"\n".join(lines)
 
 
@@ -116,12 +115,17 @@ def decode_snapshot(payload: bytes) -> Image:
     lines = _lines(payload)
     image = decode_image(json.loads(next(lines)))
     topics = {}
+    acls = dict(image.acls)
     for line in lines:
         (change,) = decode_changes([json.loads(line)])
+        if isinstance(change, AclsCreated):
+            acls.update(dict.fromkeys(change.acls))
+            continue
         if not isinstance(change, TopicCreated):
-            raise ValueError(f"a snapshot holds topics, not {type(change).__name__}")
+            raise ValueError(f"a snapshot holds topics and ACLs, not {type(change).__name__}")
         topics[change.name] = TopicState(change.name, change.topic_id, change.partitions)
-    return image._replace(topics=topics, topic_names={each.topic_id: each.name for each in topics.values()})
+    topic_names = {each.topic_id: each.name for each in topics.values()}
+    return image._replace(topics=topics, topic_names=topic_names, acls=acls)
 
 
 def _lines(payload: bytes) -> Iterator[bytes]:
