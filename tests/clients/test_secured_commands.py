@@ -93,4 +93,21 @@ def test_a_newcomers_path(moldau: Moldau, bench: str) -> None:
     assert "User:alice" in moldau(f"acls list {admin}")
     moldau(f"quotas add --user alice --producer-byte-rate 1000000 {admin}")
     assert "alice" in moldau(f"quotas list {admin}")
-    moldau(f"acls list {alice}", code=1)
+    for words in ("acls list", "users list", "users remove bob", "quotas list"):
+        assert "log in as a super user" in moldau(f"{words} {alice}", code=1)
+
+
+def test_a_certificate_that_the_broker_does_not_accept_is_told(
+    moldau: Moldau, bench: str, tmp_path: Path
+) -> None:
+    moldau("security certificates others --user alice")
+    own, others = tmp_path / "moldau-certificates", tmp_path / "others"
+    text = (own / "alice.properties").read_text()
+    (tmp_path / "other.properties").write_text(text.replace(f"{own}/alice.pem", f"{others}/alice.pem"))
+    without = "".join(line for line in text.splitlines(keepends=True) if "keystore" not in line)
+    (tmp_path / "without.properties").write_text(without)
+    said = moldau(f"topics list -b {bench} --command-config other.properties", code=1)
+    assert "does not accept the client's certificate (unknown ca" in said
+    said = moldau(f"topics list -b {bench} --command-config without.properties", code=1)
+    assert "it wants a client certificate" in said
+    assert "moldau doctor" in moldau(f"topics list -b {bench}", code=1)

@@ -33,6 +33,13 @@ FRAME_BYTES_MAX = 1024 * 1024 * 1024
 """Above this it is no Kafka broker that answers ("HTTP" read as a length is 1.2 GiB)."""
 _UNSUPPORTED_VERSION = 35
 _API_VERSIONS_VERSION = 3
+_REFUSED_CERTIFICATE = (
+    "UNKNOWN_CA",
+    "BAD_CERTIFICATE",
+    "CERTIFICATE_UNKNOWN",
+    "CERTIFICATE_EXPIRED",
+    "UNSUPPORTED_CERTIFICATE",
+)
 _jitter = random.Random()
 
 
@@ -136,7 +143,7 @@ class Connection:
             self._socket.sendall(frame)
         except OSError as error:
             self.close()
-            raise ConnectionLost(f"the connection to {self.address} broke: {error}") from error
+            raise ConnectionLost(f"the connection to {self.address} broke: {_why(error)}") from error
         self._tickets.append(ticket)
         return ticket
 
@@ -185,7 +192,7 @@ class Connection:
                 done += count
         except OSError as error:
             self.close()
-            raise ConnectionLost(f"the connection to {self.address} broke: {error}") from error
+            raise ConnectionLost(f"the connection to {self.address} broke: {_why(error)}") from error
         return view
 
     def _learn_versions(self) -> None:
@@ -270,7 +277,17 @@ def handshake_reason(error: ssl.SSLError) -> str:
         return "what answers there does not speak TLS"
     if "CERTIFICATE_REQUIRED" in reason:
         return "it wants a client certificate (ssl.keystore.*)"
+    if "ALERT" in reason and reason.endswith(_REFUSED_CERTIFICATE):
+        words = reason.partition("ALERT_")[2].replace("_", " ").lower()
+        return f"it does not accept the client's certificate ({words}; ssl.keystore.*)"
+    if reason.endswith("ALERT_HANDSHAKE_FAILURE"):
+        return "it refuses the handshake: it may speak no TLS, or want a client certificate (ssl.keystore.*)"
     return reason.replace("_", " ").lower() or str(error)
+
+
+def _why(error: OSError) -> str:
+    """Why a connection broke. In TLS 1.3 a client learns only then that its certificate is refused."""
+    return handshake_reason(error) if isinstance(error, ssl.SSLError) else str(error)
 
 
 def _software_version() -> str:

@@ -54,11 +54,50 @@ def test_what_is_there_is_kept_and_renewed_only_when_asked(
     assert (folder / "authority.pem").read_bytes() == authority
 
 
+def test_a_renewed_certificate_names_the_hosts_of_the_one_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "certs"
+    assert run(["security", "certificates", str(folder), "--host", "b.example", "--host", "10.0.0.7"]) == 0
+    settings = folder / "broker.properties"
+    settings.write_text(settings.read_text() + "super.users=User:admin\n")
+    store = (folder / "broker.pem").read_bytes()
+    assert run(["security", "certificates", str(folder), "--renew"]) == 0
+    assert (folder / "broker.pem").read_bytes() != store
+    parsed = certificate.parse(pem.blocks((folder / "broker.pem").read_text())[1].der)
+    assert {"DNS:b.example", "IP:10.0.0.7", "DNS:localhost", "IP:::1"} <= set(parsed.alternative_names)
+    assert "super.users" in settings.read_text()
+
+
+def test_renewing_a_user_leaves_the_broker_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "certs"
+    words = ["security", "certificates", str(folder), "--user", "alice"]
+    assert run(words) == 0
+    store, own = (folder / "broker.pem").read_bytes(), (folder / "alice.pem").read_bytes()
+    assert run([*words, "--renew"]) == 0
+    assert (folder / "broker.pem").read_bytes() == store
+    assert (folder / "alice.pem").read_bytes() != own
+
+
+def test_an_encrypted_authority_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from cryptography.hazmat.primitives import serialization
+
+    assert run(["security", "certificates", str(tmp_path)]) == 0
+    file = tmp_path / "authority.key.pem"
+    key = serialization.load_pem_private_key(file.read_bytes(), None)
+    form, secret = serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
+    file.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, secret))
+    capsys.readouterr()
+    assert run(["security", "certificates", str(tmp_path), "--user", "bob"]) == 1
+    assert "is encrypted" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         (["--user", "../evil"], 2, "cannot be a name"),
         (["--user", "authority"], 2, "cannot be a name"),
+        (["--user", "broker"], 2, "give the user another name"),
         (["--host", "ä b"], 2, "no certificate can be made"),
     ],
 )

@@ -298,8 +298,15 @@ def _change(
 
 def _failed(refusal: Refusal) -> CommandError:
     from moldau.cli.shared.raw_request import error_words
+    from moldau.protocol.errors import ErrorCode
 
-    return CommandError(f"the broker refused: {refusal.message or error_words(refusal.error_code)}")
+    words = f"the broker refused: {refusal.message or error_words(refusal.error_code)}"
+    if refusal.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        words = (
+            f"{words.rstrip('.')}; log in as a super user, or as a principal with ALTER_CONFIGS (to see: "
+            "DESCRIBE_CONFIGS) on the cluster, with --command-config or -X"
+        )
+    return CommandError(words)
 
 
 def _order(item: tuple[QuotaEntity, Any]) -> Any:

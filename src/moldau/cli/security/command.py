@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
+from moldau.cli.shared.errors import UsageError
 from moldau.cli.shared.options import Json, teach
 from moldau.cli.shared.output import note, print_json
 
 DEFAULT_FOLDER = Path("moldau-certificates")
+DEFAULT_BROKER = "broker"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 DAYS_MAX = 3650
 
@@ -26,9 +28,10 @@ Examples:
 * moldau security certificates certs --user alice --renew
 
 Each certificate comes with a file of settings: NAME.properties. Called again, the command keeps what is there
-and adds what is new; --renew makes the named ones anew, which running brokers take up within seconds. Guard
-authority.key.pem: who has it can make certificates. For a test bench or a cluster of your own; brokers read
-certificates of any other authority just as well.
+and adds what is new; --renew makes the named certificates anew (the broker's too if no user is named), with
+the hosts that they had, which running brokers take up within seconds. Guard authority.key.pem: who has it can
+make certificates. For a test bench or a cluster of your own; brokers read certificates of any other authority
+just as well.
 """
 
 
@@ -46,8 +49,9 @@ def _group() -> None:
 def certificates(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where they are written.")] = DEFAULT_FOLDER,
     broker: Annotated[
-        str, typer.Option("--broker", metavar="NAME", help="The name of the broker's certificate.")
-    ] = "broker",
+        str | None,
+        typer.Option("--broker", metavar="NAME", help="The name of the broker's certificate; else: broker."),
+    ] = None,
     host: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,9 +76,12 @@ def certificates(
     """Make certificates (see HELP)."""
     from moldau.cli.security.folder import CertificateFolder
 
+    name_of_broker = broker or DEFAULT_BROKER
+    if name_of_broker in (user or []):
+        raise UsageError(f"{name_of_broker} is the broker's certificate here: give the user another name")
     made = CertificateFolder(folder, int(time.time() * 1000), days)
     hosts = list(dict.fromkeys([*(host or []), _name_of_machine(), *LOOPBACK]))
-    made.add_broker(broker, hosts, renew=renew)
+    made.add_broker(name_of_broker, hosts, renew=renew and (broker is not None or not user))
     for name in dict.fromkeys(user or []):
         made.add_user(name, renew=renew)
     if as_json:
@@ -84,7 +91,7 @@ def certificates(
         print(f"written  {folder / name}")
     for name in made.kept:
         print(f"kept     {folder / name}")
-    note(f"start a broker with it: moldau serve --config {folder / broker}.properties")
+    note(f"start a broker with it: moldau serve --config {folder / name_of_broker}.properties")
     if user:
         note(
             "and list topics as a user: moldau topics list --bootstrap-server localhost:9093 "

@@ -5,7 +5,8 @@
     alice.pem              key and chain                 alice.properties    settings of a client
 
 Everything with a key is readable for this user only, and is written before its settings. What is there is
-kept, unless it is to be renewed; the authority is never made anew, since all trust it.
+kept, unless it is to be renewed; the authority is never made anew, since all trust it. A renewed certificate
+names the hosts of the one before, since clients connect by them, and its settings stay as they are.
 """
 
 from __future__ import annotations
@@ -59,8 +60,13 @@ class CertificateFolder:
             self._authority = self._load_authority()
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror}") from None
+        except TypeError:  # what cryptography says of a key with a password
+            raise CommandError(
+                f"{path / AUTHORITY_KEY} is encrypted, and there is no way to give its password: take the "
+                "password off, or name another folder"
+            ) from None
         except (CredentialsError, ValueError) as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(f"the authority in {path} cannot be read: {error}") from None
 
     def _load_authority(self) -> Authority:
         from moldau.security.certificates.authority import Authority
@@ -92,11 +98,16 @@ class CertificateFolder:
         if store.exists() and not renew:
             self.kept.append(store.name)
             return
+        if hosts:
+            hosts = list(dict.fromkeys([*hosts, *_hosts_of(store)]))
         try:
             issued = self._authority.issue(name, hosts, self._now_ms, self._days)
         except ValueError as error:
             raise CommandError(f"no certificate can be made for {name}: {error}", 2) from None
         self._write(store.name, issued.keystore, secret=True)
+        if (self.path / f"{name}.properties").exists():
+            self.kept.append(f"{name}.properties")
+            return
         text = settings.format(store=store, authority=self.path / AUTHORITY)
         self._write(f"{name}.properties", text)
 
@@ -112,3 +123,15 @@ class CertificateFolder:
         except OSError as error:
             raise CommandError(f"{self.path / name} cannot be written: {error.strerror}") from None
         self.written.append(name)
+
+
+def _hosts_of(store: Path) -> list[str]:
+    """The hosts that the certificate of a key store names; none if there is no such store."""
+    from moldau.credentials.tls import certificate, pem
+
+    try:
+        found = [each for each in pem.blocks(store.read_text()) if each.label == "CERTIFICATE"]
+        names = certificate.parse(found[0].der).alternative_names
+    except (OSError, ValueError, IndexError):
+        return []
+    return [name.partition(":")[2] for name in names]

@@ -27,6 +27,7 @@ class UsageError(CommandError):
         super().__init__(message, MISUSED)
 
 
+_NO_RIGHT = "log in as somebody who may; `moldau acls explain` tells an administrator which rule decides"
 ADVICE: dict[str, str] = {
     "UNKNOWN_TOPIC_OR_PART": "`moldau topics list` names what exists, `moldau topics create` makes one",
     "TOPIC_ALREADY_EXISTS": "add --if-not-exists to accept that, or change it with `moldau topics alter`",
@@ -36,7 +37,11 @@ ADVICE: dict[str, str] = {
     "UNKNOWN_MEMBER_ID": "stop the group's members first: `moldau groups members GROUP` names them",
     "_TIMED_OUT": "check the broker with `moldau status`, or raise --timeout",
     "_ALL_BROKERS_DOWN": "check the broker with `moldau status`",
-    "_TRANSPORT": "check the broker with `moldau status`",
+    "_TRANSPORT": "`moldau doctor` finds out why: the listener may want TLS or a login (--command-config)",
+    "TOPIC_AUTHORIZATION_FAILED": _NO_RIGHT,
+    "GROUP_AUTHORIZATION_FAILED": _NO_RIGHT,
+    "CLUSTER_AUTHORIZATION_FAILED": _NO_RIGHT,
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": _NO_RIGHT,
     "MSG_SIZE_TOO_LARGE": "raise the topic's max.message.bytes (and the client's message.max.bytes)",
 }
 """What to do about an error, by librdkafka's name for it."""

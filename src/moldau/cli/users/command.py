@@ -6,7 +6,7 @@ Passwords are salted here (by librdkafka); the broker never sees one.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,11 +20,11 @@ from moldau.cli.shared.options import (
     Timeout,
 )
 from moldau.cli.shared.output import print_json, print_table
+from moldau.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from moldau.cli.shared.connection import Connection
+    from moldau.protocol.declare import Message
 
 SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
@@ -165,18 +165,42 @@ def _password(user: str, file: Path | None) -> str:
 
 
 def _described(connection: Connection) -> dict[str, dict[str, int]]:
-    """Iterations by mechanism, of every user."""
-    from moldau.cli.shared.admin import wait
+    """Iterations by mechanism, of every user. By our own codec: where the broker refuses the request
+    as a whole, confluent-kafka ends with a segmentation fault. CommandError.
+    """
+    from moldau.cli.shared.raw_request import error_words
+    from moldau.credentials.scram import BY_NUMBER
+    from moldau.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 
-    admin = connection.admin()
-    described = wait(cast("Future[Any]", admin.describe_user_scram_credentials()), connection)
+    answer = _ask(connection, DescribeUserScramCredentialsRequest(users=None))
+    if answer.error_code:
+        raise CommandError(
+            f"{error_words(answer.error_code)}; log in as a super user, or as a principal with DESCRIBE on "
+            "the cluster, with --command-config or -X"
+            if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            else error_words(answer.error_code)
+        )
     return {
-        user: {
-            SHA_256 if info.mechanism == _number(SHA_256) else SHA_512: info.iterations
-            for info in each.scram_credential_infos
+        each.user: {
+            BY_NUMBER[info.mechanism].name: info.iterations
+            for info in each.credential_infos
+            if info.mechanism in BY_NUMBER
         }
-        for user, each in described.items()
+        for each in answer.results
+        if not each.error_code
     }
+
+
+def _ask(connection: Connection, request: Message) -> Any:
+    """The answer of the first address that gives one. CommandError."""
+    failure: CommandError | None = None
+    for address in connection.addresses:
+        try:
+            return connection.ask(address, request, 0)
+        except CommandError as problem:
+            failure = failure or problem
+    assert failure is not None
+    raise failure
 
 
 def _alter(connection: Connection, user: str, changes: list[Any]) -> None:
