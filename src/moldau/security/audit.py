@@ -19,7 +19,8 @@ Not here: where events go when it is a topic (peers/audit_topic.py), what a requ
 
 import json
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol
 
 from moldau.core.timers import TimerHandle, Timers
@@ -33,6 +34,8 @@ KINDS_MAX = 1_000
 NAMES_MAX = 20
 """So many names of each outcome are written of one request."""
 NAME_CHARACTERS_MAX = 300
+TOLD_AT_ONCE = 32
+"""So many counts are written at a turn of the loop: a line takes some 20 µs."""
 FAILED_CHANGES_MAX = 20
 """So many requests of one kind by one client, in which nothing was done, are told one by one in a minute."""
 
@@ -105,6 +108,7 @@ class AuditTrail:
         self._others = 0
         self._failed: dict[tuple[str, str, str, str], int] = {}
         self._timer: TimerHandle | None = None
+        self._telling: Iterator[Event] = iter(())  # counts that are being written
 
     def decided(
         self, client: Client, operation: int, resource_type: int, name: str, *, allowed: bool
@@ -178,7 +182,9 @@ class AuditTrail:
         """Tell what has been counted until now."""
         if self._timer is not None:
             self._timer.cancel()
-            self._tell_counts(again=False)
+            self._begin_telling()
+        for event in self._telling:
+            self._write(event)
 
     def _count_in_crowd(self, who: tuple[str, str]) -> None:
         if who in self._crowd or len(self._crowd) < KINDS_MAX:
@@ -186,28 +192,47 @@ class AuditTrail:
         else:
             self._others += 1
 
-    def _tell_counts(self, *, again: bool = True) -> None:
-        """Every minute: what was counted. What was not repeated is forgotten, and is told at once when it
-        comes again."""
+    def _tell_counts(self) -> None:
+        """Every minute: what was counted, some at a turn of the loop."""
+        self._begin_telling()
+        if self._repeats:
+            self._start_timer()
+        self._tell_some()
+
+    def _tell_some(self) -> None:
+        events = list(islice(self._telling, TOLD_AT_ONCE))
+        for event in events:
+            self._write(event)
+        if len(events) == TOLD_AT_ONCE:
+            self._timers.call_later(0, self._tell_some)
+
+    def _begin_telling(self) -> None:
+        """What was not repeated is forgotten, and is told at once when it comes again."""
         self._timer = None
-        for kind, count in list(self._repeats.items()):
-            if not count:
-                del self._repeats[kind]
-                continue
-            self._repeats[kind] = 0
-            self._write(self._decision(kind, repeated=count))
-        for (principal, host), count in self._crowd.items():
-            self._write({**self._who("denied", principal, host, ""), "resource_type": "", "repeated": count})
-        for (principal, host, listener, request), count in self._failed.items():
+        repeats = [(kind, count) for kind, count in self._repeats.items() if count]
+        self._repeats = dict.fromkeys([kind for kind, _ in repeats], 0)
+        counts = self._counts(repeats, self._crowd, self._failed, self._others)
+        self._telling = chain(self._telling, counts)
+        self._crowd, self._others, self._failed = {}, 0, {}
+
+    def _counts(
+        self,
+        repeats: list[tuple[_Kind, int]],
+        crowd: dict[tuple[str, str], int],
+        failed: dict[tuple[str, str, str, str], int],
+        others: int,
+    ) -> Iterator[Event]:
+        for kind, count in repeats:
+            yield self._decision(kind, repeated=count)
+        for (principal, host), count in crowd.items():
+            yield {**self._who("denied", principal, host, ""), "resource_type": "", "repeated": count}
+        for (principal, host, listener, request), count in failed.items():
             if count > FAILED_CHANGES_MAX:
                 who = self._who("changed", principal, host, listener)
                 told = {"outcomes": {}, "counts": {}, "repeated": count - FAILED_CHANGES_MAX}
-                self._write({**who, "request": request, **told})
-        if self._others:
-            self._write({**self._who("denied", "", "", ""), "resource_type": "", "repeated": self._others})
-        self._crowd, self._others, self._failed = {}, 0, {}
-        if self._repeats and again:
-            self._start_timer()
+                yield {**who, "request": request, **told}
+        if others:
+            yield {**self._who("denied", "", "", ""), "resource_type": "", "repeated": others}
 
     def _who(self, event: str, principal: str, host: str, listener: str) -> Event:
         return {

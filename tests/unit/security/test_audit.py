@@ -16,6 +16,7 @@ from moldau.security.audit import (
     INTERVAL_MS,
     KINDS_MAX,
     NAMES_MAX,
+    TOLD_AT_ONCE,
     AuditTrail,
     line_of,
     plain,
@@ -108,6 +109,19 @@ def test_not_even_many_principals_take_more_memory(world):
     assert len(known) == KINDS_MAX
     assert (others["principal"], others["repeated"]) == ("", 11)
     assert line_of(others).startswith("Other principals are Denied")
+
+
+def test_counts_are_told_a_few_at_a_turn_of_the_loop_and_all_at_the_end(world):
+    for _ in range(2):
+        for number in range(100):
+            refuse(world, f"t{number}")
+    world.sink.taken()
+    world.trail._tell_counts()
+    assert len(world.sink.events) == TOLD_AT_ONCE
+    world.trail.close()
+    assert len(world.sink.taken()) == 100
+    world.timers.advance(INTERVAL_MS)
+    assert not world.sink.events
 
 
 def test_counts_are_told_at_the_end(world):
