@@ -9,16 +9,19 @@ object, and the settings of 10,000 topics are parsed once. An image's tables are
 images share them.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.group import GroupSettings
-from moldau.core.settings.prefixed import is_prefixed
-from moldau.core.settings.rows import Scope, Setting
+from moldau.core.settings.prefixed import is_prefixed, row_of
+from moldau.core.settings.rows import Scope, Setting, SettingError
 from moldau.core.settings.table import SettingsObject
 from moldau.core.settings.topic import TopicSettings
 from moldau.metadata.image import ConfigKey, Image, ResourceType
+
+log = logging.getLogger("moldau.metadata")
 
 NOTHING: Mapping[str, str] = {}
 DEFAULT_BROKER: ConfigKey = (ResourceType.BROKER, "")
@@ -37,13 +40,36 @@ def effective_broker_settings(image: Image, static: BrokerSettings, node_id: int
     if known is not None and known[0] is for_all and known[1] is for_one:
         settings: BrokerSettings = known[2]
         return settings
-    dynamic = {**for_all, **for_one}
+    dynamic = _filled_in({**for_all, **for_one}, static)
     settings = static.replace(
         prefixed={**static.prefixed, **{name: dynamic[name] for name in dynamic if is_prefixed(name)}},
         **_parsed(BrokerSettings.ROWS, dynamic, dynamic_only=True),
     )
     static.remember(("effective", node_id), (for_all, for_one, settings))
     return settings
+
+
+def _filled_in(dynamic: dict[str, str], static: BrokerSettings) -> dict[str, str]:
+    """The secrets among dynamic settings with their variables (`${file:...}`) replaced by what this broker
+    has for them. One that it does not have leaves the setting as it was at the start.
+
+    Other settings stay as they are: DescribeConfigs shows them, and who may change settings need not be one
+    who may read this machine's files.
+    """
+    fill = static.fill_in
+    if fill is None:
+        return dynamic
+    found = {}
+    for name, value in dynamic.items():
+        row = row_of(name) if "${" in value else None
+        if row is not None and row.sensitive:
+            try:
+                value = fill(name, value)
+            except SettingError as error:
+                log.error("a changed setting has no effect: %s", error.sentence)
+                continue
+        found[name] = value
+    return found
 
 
 def topic_settings(image: Image, static: BrokerSettings, topic: str) -> TopicSettings:

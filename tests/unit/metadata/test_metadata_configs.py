@@ -1,5 +1,9 @@
 """Settings in effect and their description: precedence, synonyms, units, sharing."""
 
+import pytest
+
+from moldau.controller.config_rules import check_broker_configs
+from moldau.controller.decision import Refusal
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.sources import StaticSettings, from_texts
 from moldau.metadata.configs import effective_broker_settings, group_settings, topic_settings
@@ -140,3 +144,35 @@ def test_describing_a_broker():
 def test_static_settings_from_code_are_described_as_static():
     static = StaticSettings.of(BrokerSettings(num_partitions=9))
     assert entry(describe_broker(Image(), static, 1), "num.partitions").source is Source.STATIC_BROKER
+
+
+def test_variables_of_dynamic_secrets_are_filled_in_on_the_broker(tmp_path, caplog):
+    (tmp_path / "word").write_text("hunter2")
+    whole = from_texts(
+        {
+            "config.providers": "dir",
+            "config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+            "listener.name.a.ssl.key.password": "old",
+        }
+    )
+    static = whole.broker
+    word = f"${{dir:{tmp_path}:word}}"
+    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="{word}";'
+    name = "listener.name.a.plain.sasl.jaas.config"
+    image = Image(configs={(BROKER, "1"): {name: jaas, "advertised.listeners": word}})
+    settings = effective_broker_settings(image, static, 1)
+    assert 'user_a="hunter2"' in settings.prefixed[name]
+    # What DescribeConfigs shows is not filled in: it would let who changes settings read files.
+    assert "hunter2" not in str(settings.advertised_listeners)
+    assert all("hunter2" not in str(each) for each in describe_broker(image, whole, 1))
+    # What is not there leaves the setting as it was, and says so.
+    lost = Image(configs={(BROKER, "1"): {"listener.name.a.ssl.key.password": f"${{dir:{tmp_path}:none}}"}})
+    assert effective_broker_settings(lost, static, 1).prefixed["listener.name.a.ssl.key.password"] == "old"
+    assert "cannot be filled in" in caplog.text
+
+
+def test_a_jaas_entry_with_a_variable_may_be_set():
+    name = "listener.name.a.plain.sasl.jaas.config"
+    check_broker_configs({name: "${file:/etc/moldau/secrets:jaas}"}, [name], for_all=False)
+    with pytest.raises(Refusal):
+        check_broker_configs({name: "nonsense"}, [name], for_all=False)

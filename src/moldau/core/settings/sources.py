@@ -11,7 +11,7 @@ for `.`, `__` for `_`, `___` for `-`.
 Variables such as `${file:...}` are filled in after merging (providers.py).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from moldau.core.settings.broker import OPEN_PREFIXES, REMOVED_NAMES, REMOVED_PREFIXES, BrokerSettings
@@ -163,6 +163,9 @@ def from_texts(texts: Mapping[str, str], environment: Mapping[str, str] | None =
     broker = parse_all(BrokerSettings, given.items())
     if prefixed:
         broker = broker.replace(prefixed=prefixed)
+    if any(name.startswith("config.providers") for name in texts):
+        declared = {name: value for name, value in texts.items() if name.startswith("config.providers")}
+        broker = broker.replace(fill_in=_filler(declared, environment or {}))
     return StaticSettings(broker, {**given, **prefixed}, tuple(warnings))
 
 
@@ -176,6 +179,13 @@ def _filled_in(texts: Mapping[str, str], environment: Mapping[str, str]) -> tupl
         for name in undeclared(texts)
     ]
     return fill_in(texts, environment), warnings
+
+
+def _filler(declared: Mapping[str, str], environment: Mapping[str, str]) -> Callable[[str, str], str]:
+    """What fills in the variables of a setting that is changed later, from name and value. SettingError."""
+    from moldau.core.settings.providers import fill_in
+
+    return lambda name, value: fill_in({**declared, name: value}, environment)[name]
 
 
 def _warning(name: str) -> str:

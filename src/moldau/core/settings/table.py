@@ -13,7 +13,7 @@ broker's 230 settings, of the 15 that start-up may spend here. The constructor d
 tests may use sizes that no user would; text from outside goes through `parse_all`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from moldau.core.settings.rows import Check, Kind, Scope, Setting
@@ -123,18 +123,27 @@ def listing(
 
 class SettingsObject:
     """What every settings object can do. `memo` holds what was derived from the object, which never
-    changes; `prefixed` the texts of settings that hold for one listener only, by full name (prefixed.py)."""
+    changes; `prefixed` the texts of settings that hold for one listener only, by full name (prefixed.py);
+    `fill_in`, from name and value, what replaces `${file:...}` in later changes (None: no provider)."""
 
-    __slots__ = ("memo", "prefixed")
+    __slots__ = ("fill_in", "memo", "prefixed")
     memo: dict[Any, Any]
     prefixed: Mapping[str, str]
+    fill_in: Callable[[str, str], str] | None
     ROWS: ClassVar[Mapping[str, Setting]] = {}
     _ATTRIBUTES: ClassVar[Mapping[str, Setting]] = {}
     _DEFAULTS: ClassVar[tuple[tuple[str, Any], ...]] = ()
 
-    def __init__(self, *, prefixed: Mapping[str, str] | None = None, **values: Any) -> None:
+    def __init__(
+        self,
+        *,
+        prefixed: Mapping[str, str] | None = None,
+        fill_in: Callable[[str, str], str] | None = None,
+        **values: Any,
+    ) -> None:
         assign = object.__setattr__
         assign(self, "memo", {})
+        assign(self, "fill_in", fill_in)
         assign(self, "prefixed", prefixed or {})
         for attribute, default in self._DEFAULTS:
             assign(self, attribute, default)
@@ -152,7 +161,7 @@ class SettingsObject:
     def replace(self, **changes: Any) -> Self:
         """A copy with these attributes changed."""
         values = {attribute: getattr(self, attribute) for attribute in self._ATTRIBUTES}
-        return type(self)(**{"prefixed": self.prefixed, **values, **changes})
+        return type(self)(**{"prefixed": self.prefixed, "fill_in": self.fill_in, **values, **changes})
 
     def remember(self, key: Any, value: Any) -> None:
         """Keep what was derived from this object in `memo`, which is emptied when it grows too long."""
