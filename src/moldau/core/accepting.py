@@ -2,8 +2,11 @@
 
 asyncio's and uvloop's servers accept all that is there at once: a thousand clients that come together hold
 the event loop for a tenth of a second. Here other sockets have their turn after `ACCEPTS_PER_TURN`. While it
-waits, new connections stay in the system's queue (`socket.listen.backlog.size`), as in Kafka when a limit is
-reached.
+waits, new connections stay in the system's queue, as in Kafka when a limit is reached.
+
+The system drops those for whom its queue has no place, and they try again after 1, 3, 7 s and so on: with
+Kafka's usual queue of 50 the last of a thousand was let in after a minute. So the queue has `QUEUE_MIN`
+places, and more where socket.listen.backlog.size says so.
 """
 
 import asyncio
@@ -16,6 +19,7 @@ from typing import Any
 log = logging.getLogger("moldau.server")
 
 ACCEPTS_PER_TURN = 8
+QUEUE_MIN = 1024
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _AGAIN_SECONDS = 1.0
 
@@ -27,11 +31,13 @@ class Bound:
         self.host = host
         self.port = 0
         self._loop = loop
-        self._backlog = backlog
+        self._backlog = max(backlog, QUEUE_MIN)
         self._sockets: list[socket.socket] = []
         self._make_protocol: Callable[[], asyncio.BaseProtocol] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._waits = False
+        self._waits = False  # as it is told to
+        self._lacks = False  # descriptors, for a second
+        self._closed = False
 
     @classmethod
     async def make(cls, loop: asyncio.AbstractEventLoop, host: str, port: int, backlog: int) -> "Bound":
@@ -76,33 +82,37 @@ class Bound:
         self._make_protocol = make_protocol
         for sock in self._sockets:
             sock.listen(self._backlog)
-        if not self._waits:
-            self._watch()
+        self._watch()
 
     def wait(self) -> None:
         """Accept nothing until `go_on`."""
-        if not self._waits:
-            self._waits = True
-            for sock in self._sockets:
-                self._loop.remove_reader(sock.fileno())
+        self._waits = True
+        self._watch()
 
     def go_on(self) -> None:
         """Accept again."""
-        if self._waits:
-            self._waits = False
-            if self._make_protocol is not None:
-                self._watch()
+        self._waits = False
+        self._watch()
 
     def close(self) -> None:
-        """Give the addresses back; accepted connections stay."""
+        """Give the addresses back; accepted connections stay, but for those that have not begun."""
+        self._closed = True
         sockets, self._sockets = self._sockets, []
         for sock in sockets:
             self._loop.remove_reader(sock.fileno())
             sock.close()
 
     def _watch(self) -> None:
+        """Listen to the sockets if there is no reason against it."""
         for sock in self._sockets:
-            self._loop.add_reader(sock.fileno(), self._accept, sock)
+            if self._make_protocol is None or self._waits or self._lacks:
+                self._loop.remove_reader(sock.fileno())
+            else:
+                self._loop.add_reader(sock.fileno(), self._accept, sock)
+
+    def _go_on_after_lack(self) -> None:
+        self._lacks = False
+        self._watch()
 
     def _accept(self, sock: socket.socket) -> None:
         make_protocol = self._make_protocol
@@ -118,22 +128,26 @@ class Bound:
                 if error.errno not in _NO_DESCRIPTORS:
                     raise
                 log.warning("no connection can be accepted: %s; trying again in a second", error.strerror)
-                self.wait()
-                self._loop.call_later(_AGAIN_SECONDS, self.go_on)
+                self._lacks = True
+                self._watch()
+                self._loop.call_later(_AGAIN_SECONDS, self._go_on_after_lack)
                 return
             accepted.setblocking(False)
-            task = self._loop.create_task(_begin(self._loop, make_protocol, accepted))
+            task = self._loop.create_task(self._begin(make_protocol, accepted))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-
-async def _begin(
-    loop: asyncio.AbstractEventLoop, make_protocol: Callable[[], asyncio.BaseProtocol], sock: socket.socket
-) -> None:
-    try:
-        await loop.connect_accepted_socket(make_protocol, sock)
-    except OSError:
-        sock.close()  # the client has gone already
-    except Exception:
-        log.exception("a new connection failed: this is a bug")
-        sock.close()
+    async def _begin(self, make_protocol: Callable[[], asyncio.BaseProtocol], sock: socket.socket) -> None:
+        if self._closed:
+            sock.close()
+            return
+        try:
+            transport, _ = await self._loop.connect_accepted_socket(make_protocol, sock)
+        except OSError:
+            sock.close()  # the client has gone already
+        except Exception:
+            log.exception("a new connection failed: this is a bug")
+            sock.close()
+        else:
+            if self._closed:
+                transport.abort()  # whoever closed the address did not know of it

@@ -1,6 +1,7 @@
 """The machine's own network keeps the promises of core/network.py."""
 
 import asyncio
+import contextlib
 import errno
 import socket
 from collections.abc import Awaitable, Callable
@@ -140,6 +141,56 @@ def test_many_connections_are_accepted_a_few_at_a_time() -> None:
         for client in clients:
             client.close()
         address.close()
+
+    on_each_loop(scene)
+
+
+def test_the_systems_queue_has_room_for_many_whatever_the_setting_says() -> None:
+    """Those for whom it has no place try again after 1, 3, 7 s: the last of a thousand after a minute."""
+
+    async def scene(network: SystemNetwork) -> None:
+        address = await network.bind("127.0.0.1", 0, 1)
+        await address.serve(Greeter)
+        address.wait()
+        clients = [socket.socket() for _ in range(200)]
+        for client in clients:
+            client.setblocking(False)
+        async with asyncio.timeout(15):
+            loop = asyncio.get_running_loop()
+            await asyncio.gather(
+                *(loop.sock_connect(each, ("127.0.0.1", address.port)) for each in clients)
+            )  # though none is accepted
+        for client in clients:
+            client.close()
+        address.close()
+
+    on_each_loop(scene)
+
+
+def test_connections_that_begin_while_the_address_is_closed_are_ended() -> None:
+    async def scene(network: SystemNetwork) -> None:
+        address = await network.bind("127.0.0.1", 0, 16)
+        made = 0
+
+        class Last(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                nonlocal made
+                made += 1
+                address.close()
+
+        await address.serve(Last)
+        address.wait()
+        loop = asyncio.get_running_loop()
+        clients = [socket.socket() for _ in range(5)]
+        for client in clients:
+            client.setblocking(False)
+            await loop.sock_connect(client, ("127.0.0.1", address.port))
+        address.go_on()
+        for client in clients:
+            with contextlib.suppress(ConnectionResetError):
+                assert await loop.sock_recv(client, 1) == b""
+            client.close()
+        assert made >= 1
 
     on_each_loop(scene)
 

@@ -99,7 +99,7 @@ class NetworkSettings(SettingsObject):
         scope=_CLUSTER,
     )
     socket_listen_backlog_size: int = integer(
-        50, "How many connections may wait to be accepted.", at_least(1)
+        50, "How many connections may wait to be accepted; 1,024 at least.", at_least(1)
     )
     max_connections: int = integer(
         MAX_INT,
