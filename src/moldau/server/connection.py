@@ -101,6 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         "frame_bytes_max",
         "handled_bytes",
         "idle_tick",
+        "ignores",
         "listener",
         "mute_timers",
         "own",
@@ -124,6 +125,7 @@ class Connection(asyncio.BufferedProtocol):
         self.queue: deque[Slot] = deque()
         self.blocked = False  # a slot at the queue's end waits for something slow
         self.paused = False  # reading is off
+        self.ignores = False  # nothing that the client still sends counts
         self.write_paused = False  # the client does not take what it was sent
         self.closed = False
         self.consuming = False
@@ -155,8 +157,7 @@ class Connection(asyncio.BufferedProtocol):
             # As Kafka: the system finds out that a client's machine is gone, also while a long poll waits.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if not self.listener.admit(self):
-            self.blocked = True
-            self._pause()
+            self.ignore_input()
             if self not in self.listener.delayed:
                 self.close()
             return
@@ -335,6 +336,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _keep(self, rest: memoryview) -> None:
         """Keep bytes that cannot be handled now: part of a frame, or frames behind a blocking slot."""
+        if self.ignores:
+            if self.transport is not None and self.transport.is_reading():
+                self.transport.pause_reading()  # uvloop reads after connection_made, whatever that has paused
+            return
         count = len(rest)
         held_back = self.blocked or self.write_paused
         size_bytes = count
@@ -485,9 +490,17 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     def _resume(self) -> None:
-        if self.paused and self.transport is not None and not (self.closed or self.starved):
+        if self.paused and self.transport is not None and not (self.closed or self.starved or self.ignores):
             self.paused = False
             self.transport.resume_reading()
+
+    def ignore_input(self) -> None:
+        """Read no further, and forget what has come; answers still leave. The connection is to be closed
+        later."""
+        self.ignores = self.blocked = True
+        if not self.consuming:
+            self._give_back()
+        self._pause()
 
     def hold(self) -> None:
         """Read no further for now."""

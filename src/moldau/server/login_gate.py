@@ -207,6 +207,7 @@ class LoginGate:
         else:
             waiting = slot
             waiting.on_lost = timer.cancel
+        connection.ignore_input()
 
     # What a login needs of the handlers
 

@@ -43,6 +43,9 @@ class FakeTransport:
         for part in parts:
             self.write(part)
 
+    def is_reading(self) -> bool:
+        return self.reading
+
     def pause_reading(self) -> None:
         assert self.reading
         self.reading = False

@@ -22,7 +22,7 @@ from moldau.core.settings.sources import from_texts
 from moldau.core.timers import LoopTimers
 from moldau.core.workers import thread_pool
 from moldau.credentials.tls.contexts import client_context
-from moldau.credentials.tls.handshakes import Handshakes
+from moldau.credentials.tls.handshakes import Handshakes, HandshakeStep
 from moldau.credentials.tls.options import TlsOptions
 from moldau.handlers.broker import ResponseRoom
 from moldau.security.certificates.authority import Authority, Issued
@@ -46,6 +46,18 @@ class Serving(Script):
         return self  # type: ignore[return-value]
 
 
+class Counting(Handshakes):
+    """Counts the steps."""
+
+    def __init__(self, world: "World", loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop, thread_pool)
+        self._world = world
+
+    def take_step(self, step: HandshakeStep) -> None:
+        self._world.handshakes_begun += 1
+        super().take_step(step)
+
+
 class World:
     """A broker's listeners, and clients of them."""
 
@@ -58,6 +70,7 @@ class World:
         self.store.write_text(self.broker.keystore)
         (folder / "ca.pem").write_text(authority.certificate)
         self.workers = ThreadPoolExecutor(1)
+        self.handshakes_begun = 0
 
     def settings(self, listeners: str = "SSL://127.0.0.1:0", **texts: str):
         named = {name.replace("__", "-").replace("_", "."): text for name, text in texts.items()}
@@ -88,7 +101,7 @@ class World:
             response_room=ResponseRoom(),
             http_address=lambda: None,
             make_tls=lambda name, protocol: ListenerTls(name, protocol, OsFiles(), offload),
-            make_handshakes=lambda: Handshakes(loop, thread_pool),
+            make_handshakes=lambda: Counting(self, loop),
         )
         await self.listeners.take(planned(settings))
         await self.listeners.serve(settings, self.dispatcher)  # type: ignore[arg-type]
@@ -370,5 +383,24 @@ def test_a_client_that_never_reads_is_closed_when_memory_runs_out(run) -> None:
             await asyncio.sleep(0.01)
         assert world.listeners.responses.closed_count == 1
         writer.close()
+
+    run(scene)
+
+
+def test_a_connection_over_its_addresss_rate_gets_no_handshake(run) -> None:
+    class Rates:
+        def delay_ms(self, host: str) -> int:
+            return 300
+
+    async def scene(world: World) -> None:
+        listener = await world.serve(world.settings())
+        listener.connection_rates = Rates()  # type: ignore[assignment]
+        with pytest.raises((OSError, asyncio.IncompleteReadError)):
+            await world.ask(listener.port, world.client())
+        assert world.dispatcher.connections == []
+        assert listener.refused_count == 1
+        assert world.handshakes_begun == 0
+        assert listener.handshake_failures == 0
+        assert not listener.delayed
 
     run(scene)

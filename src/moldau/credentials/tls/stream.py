@@ -195,6 +195,10 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         self._early += data
         if self._stepping:
             return
+        if not self._reading:  # uvloop reads after connection_made, whatever that has paused
+            assert self._wire is not None
+            self._wire.pause_reading()
+            return
         early = self._early
         if self.ssl_object is None and early[0] != _HANDSHAKE_RECORD:
             self._refuse_foreign(bytes(early))
@@ -370,12 +374,15 @@ class TlsStream(asyncio.Transport, asyncio.BufferedProtocol):
         self._reading = True
         if self.state in (State.SHAKING, State.OPEN) and not self._stepping and self._wire is not None:
             self._wire.resume_reading()
-            if self.state is State.OPEN and not self._delivering:
-                self._timers.call_later(0, self._deliver_later)
+            if not self._delivering:
+                self._timers.call_later(0, self._take_kept)
 
-    def _deliver_later(self) -> None:
+    def _take_kept(self) -> None:
+        """What came while the application did not read."""
         if self.state is State.OPEN:
             self._deliver()
+        elif self.state is State.SHAKING and self._early and not self._stepping:
+            self._shake(b"")
 
     def is_reading(self) -> bool:
         return self._reading
