@@ -110,4 +110,6 @@ def test_a_certificate_that_the_broker_does_not_accept_is_told(
     assert "does not accept the client's certificate (unknown ca" in said
     said = moldau(f"topics list -b {bench} --command-config without.properties", code=1)
     assert "it wants a client certificate" in said
+    said = moldau(f"doctor -b {bench} --command-config other.properties", code=1)
+    assert "does not accept the client's certificate" in said
     assert "moldau doctor" in moldau(f"topics list -b {bench}", code=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -168,7 +169,7 @@ def _say_next(folder: Path, plan: Plan, started: list[str]) -> None:
 
         file = folder / CLIENT_FILE
         print(f"TLS, logins and ACLs are on; {file} has the settings and password of the user {ADMIN}")
-        access = f"export MOLDAU_COMMAND_CONFIG={file.absolute()}"
+        access = f"export MOLDAU_COMMAND_CONFIG={shlex.quote(str(file.absolute()))}"
     else:
         access = f"export MOLDAU_BOOTSTRAP={plan.bootstrap}"
     note(

@@ -21,6 +21,7 @@ from typing import Any
 from moldau.cli.doctor.findings import Stopwatch
 from moldau.cli.doctor.transport import Transport, explain_handshake
 from moldau.cli.shared.raw_request import FRAME_BYTES_MAX, error_words
+from moldau.client.connection import handshake_reason
 from moldau.client.options import ClientOptions
 from moldau.protocol.declare import Message
 from moldau.protocol.errors import ErrorCode
@@ -222,10 +223,14 @@ def _api_versions(
         remedy = (
             "is it a Kafka broker? It may limit connections by address: see its log"
             if plain
-            else "it may want a client certificate: -X ssl.certificate.location=FILE -X ssl.key.location=FILE"
+            else "it may want a client certificate that it trusts: -X ssl.certificate.location=FILE "
+            "-X ssl.key.location=FILE, or ssl.keystore.*"
         )
+        why = handshake_reason(problem) if isinstance(problem, ssl.SSLError) else problem
         raise Trouble(
-            "protocol", f"{host}:{port} closed the connection at the first request ({problem})", remedy
+            "protocol" if plain else "TLS",
+            f"{host}:{port} closed the connection at the first request ({why})",
+            remedy,
         ) from None
     if answer.error_code:
         raise Trouble("protocol", f"ApiVersions failed with {error_words(answer.error_code)}", _IS_IT_KAFKA)

@@ -48,7 +48,7 @@ def _cluster(bootstrap: str, client_settings: list[str] | None, timeout: float) 
     from moldau.cli.shared.connection import parse_address, require_listener
     from moldau.cli.tokens.requests import Refusal
     from moldau.client.cluster import Cluster
-    from moldau.client.errors import ClientError
+    from moldau.client.errors import ClientError, OptionError
     from moldau.client.options import parse_options
     from moldau.protocol.errors import ErrorCode
 
@@ -71,6 +71,8 @@ def _cluster(bootstrap: str, client_settings: list[str] | None, timeout: float) 
         advice = _ADVICE.get(name)
         sentence = f"{refusal.words.rstrip('.')} ({name})"
         raise CommandError(f"{sentence}: {advice}" if advice else sentence) from None
+    except OptionError as problem:  # in the words of Spark's options, which begin with kafka.
+        raise UsageError(str(problem).removeprefix("kafka.")) from None
     except (ClientError, OSError) as failure:
         raise CommandError(str(failure)) from None
 
