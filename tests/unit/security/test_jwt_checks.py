@@ -276,3 +276,8 @@ def test_any_claims_pass_or_are_refused(changed):
         return
     assert checked.name
     assert checked.expires_ms > NOW_MS - RULES.clock_skew_ms
+
+
+def test_a_time_too_large_for_a_float_is_the_latest_there_is() -> None:
+    checked = check_claims({"sub": "alice", "exp": 10**400, "iat": 0}, Rules(), 1)
+    assert checked.expires_ms == 253_402_300_799_000

@@ -74,7 +74,7 @@ def _verified(token: str, keys: KeySet) -> Mapping[str, Any]:
         if not any(jws.validate_compact(signed, key, registry=registry) for key in candidates):
             raise TokenRefused("its signature is not by a key of the issuer")
         return json_object(signed.payload, "claims")
-    except (JoseError, ValueError, TypeError) as error:
+    except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise TokenRefused(f"it cannot be read: {type(error).__name__}") from None
 
 
@@ -141,7 +141,8 @@ def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TokenRefused(f"its claim {name} is no number")
-    if not math.isfinite(value) or value < 0:
+    # An integer may be too large for a float: only those have infinities.
+    if (isinstance(value, float) and not math.isfinite(value)) or value < 0:
         raise TokenRefused(f"its claim {name} is no time")
     return int(min(value, _LATEST_SECONDS) * _MS)
 
