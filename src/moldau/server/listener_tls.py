@@ -143,7 +143,11 @@ class ListenerTls:
         material = key_material(options, read_file)
         context = server_context(options, read_file, material)
         assert material is not None
-        return Loaded(options, context, parse(material.chain[0].der), changed_ms)
+        try:
+            certificate = parse(material.chain[0].der)
+        except ValueError as error:  # OpenSSL takes it, but a name in it is odd
+            raise CredentialsError(f"the certificate cannot be read: {error}") from None
+        return Loaded(options, context, certificate, changed_ms)
 
     def _times(self, options: TlsOptions) -> tuple[int, ...]:
         times = []

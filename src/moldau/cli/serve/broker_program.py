@@ -80,7 +80,8 @@ def _say_ready(node: Node, as_json: bool) -> None:
         }
         print(json.dumps(ready), flush=True)
         return
-    watch = f"; health and metrics at http://{node.http_address}" if node.http_address else ""
+    scheme = "http" if node.http_tls is None else "https"
+    watch = f"; health and metrics at {scheme}://{node.http_address}" if node.http_address else ""
     where = ", ".join(node.static.broker.data_directories)
     print(
         f"moldau is ready: clients connect to {node.address}{watch}; records are kept in {where}", flush=True
