@@ -25,6 +25,9 @@ except ImportError:  # Windows has no such locks.
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+PRIVATE_PREFIX = "moldau-metadata"
+"""New files whose names begin so are readable for this user only."""
+
 
 class Files(Protocol):
     """What touches the disk. Descriptors are small integers; paths are absolute strings."""
@@ -118,7 +121,9 @@ class OsFiles:
 
     def open(self, path: str, *, create: bool = False, truncate: bool = False) -> int:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0) | (os.O_TRUNC if truncate else 0)
-        return os.open(path, flags, 0o644)
+        # Metadata has SCRAM keys and passwords in settings: its files are for the broker's user only.
+        private = os.path.basename(path).startswith(PRIVATE_PREFIX)
+        return os.open(path, flags, 0o600 if private else 0o644)
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         return os.pwritev(fd, buffers, position)
