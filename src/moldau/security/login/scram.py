@@ -105,7 +105,7 @@ class Scram:
         if other_id and other_id != name:
             return _OTHER_ID
         by_token = extensions.get(TOKEN_AUTHENTICATION, "").lower() == "true"
-        made_up = self._made_up(f"{by_token}:{name}")
+        made_up = self._made_up(f"{by_token}:{name}", self._store.shapes() if not by_token else ())
         self._credential = made_up
         self._gs2_header = text[: len(text) - len(bare)]
         found = self._store.token(name) if by_token else self._store.user(name)
@@ -121,12 +121,12 @@ class Scram:
         self._spoken = f"{bare},{answer}"
         return Challenge(answer.encode())
 
-    def _made_up(self, name: str) -> ScramCredential:
-        """The credential that a name which does not exist seems to have."""
+    def _made_up(self, name: str, shapes: Sequence[ScramCredential]) -> ScramCredential:
+        """The credential that a name which does not exist seems to have: as one of `shapes`, or, as that of
+        a token always is, of the usual shape."""
         mechanism = self._mechanism
         label = f"{mechanism.name}:{name}".encode()
         digest = hmac.digest(self._store.secret(), label, "sha512")
-        shapes = self._store.shapes()
         salt_bytes, iterations = _SALT_BYTES, ITERATIONS_DEFAULT
         if shapes:
             shape = shapes[digest[63] % len(shapes)]
