@@ -29,6 +29,7 @@ class Transport:
     def __init__(self) -> None:
         self.sent = bytearray()
         self.closed = self.aborted = False
+        self.reading = True
 
     def get_extra_info(self, name: str) -> object:
         return ("127.0.0.1", 1) if name == "peername" else None
@@ -45,9 +46,14 @@ class Transport:
     def get_write_buffer_size(self) -> int:
         return 0
 
-    def pause_reading(self) -> None: ...
+    def is_reading(self) -> bool:
+        return self.reading
 
-    def resume_reading(self) -> None: ...
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
 
     def close(self) -> None:
         self.closed = True
