@@ -86,6 +86,7 @@ _CLEANER_DELAY_MS = 1000
 _HEALTH_TOPIC_MS = 3_600_000
 _OWN_TOPIC_REPLICAS_MAX = 3
 _NODE_ID_LOOK_MS = 100
+_LOGIN_THREADS = 2
 
 
 class _FollowsImage(Protocol):
@@ -723,8 +724,11 @@ class Node:
         keys = KeySources(host.fetch, host.files, host.pool, host.loop, host.clock, host.timers)
         self.token_keys = keys.all
         self._stops.append(("keys of token issuers", keys.close))
+        # Not those that sync logs: whoever floods the broker with logins must not hold syncs up.
+        workers = host.pool(_LOGIN_THREADS)
+        self._stops.append(("workers of logins", lambda: workers.shutdown(wait=False, cancel_futures=True)))
         outside = Outside(
-            lambda blocking: host.loop.run_in_executor(host.workers, blocking),
+            lambda blocking: host.loop.run_in_executor(workers, blocking),
             keys,
             self.controller.token_signer,
         )

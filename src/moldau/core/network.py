@@ -45,6 +45,10 @@ class Address(Protocol):
     def close(self) -> None:
         """Give the address back; connections that were accepted stay. Closing twice does nothing."""
 
+
+class BoundAddress(Address, Protocol):
+    """An address whose connections may be made to wait."""
+
     def wait(self) -> None:
         """Accept no connections until `go_on`; they wait in the system's queue."""
 
@@ -55,7 +59,7 @@ class Address(Protocol):
 class Network(Protocol):
     """What a broker reaches others by, and is reached by."""
 
-    async def bind(self, host: str, port: int, backlog: int) -> Address:
+    async def bind(self, host: str, port: int, backlog: int) -> BoundAddress:
         """Take an address, on which connections are refused until it is served.
 
         An empty host means every interface; port 0 any free one. OSError: it is taken, or not this machine's.
@@ -85,7 +89,7 @@ class SystemNetwork:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
-    async def bind(self, host: str, port: int, backlog: int) -> Address:
+    async def bind(self, host: str, port: int, backlog: int) -> BoundAddress:
         return await Bound.make(self._loop, host, port, backlog)
 
     def listen(self, host: str, port: int, backlog: int) -> Address:
@@ -120,12 +124,6 @@ class _Listening:
 
     async def serve(self, make_protocol: MakeProtocol) -> None:
         self._server = await self._loop.create_server(make_protocol, sock=self._socket)
-
-    def wait(self) -> None:
-        raise NotImplementedError("only a bound address waits")
-
-    def go_on(self) -> None:
-        raise NotImplementedError("only a bound address waits")
 
     def close(self) -> None:
         if self._server is not None:

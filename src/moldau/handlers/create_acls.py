@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from moldau.controller.decision import RECORDS_MAX, TOO_LARGE, Outcome
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
+from moldau.handlers.session import Session
 from moldau.metadata.acls import Acl
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
@@ -23,16 +24,19 @@ NO_AUTHORIZER = "No Authorizer is configured."
 def create_acls(
     broker: Broker, context: RequestContext, request: CreateAclsRequest
 ) -> CreateAclsResponse | Awaitable[CreateAclsResponse]:
-    authorizer = broker.authorizer
     count = len(request.creations)
+    refusal = acl_change_refusal(broker, context.session, count)
+    return _create(broker, request) if refusal is None else _for_all(count, refusal)
+
+
+def acl_change_refusal(broker: Broker, session: Session, count: int) -> Outcome | None:
+    """Why none of so many ACLs may be created, or filters deleted by; None if they may."""
+    authorizer = broker.authorizer
     if authorizer is None:
-        return _for_all(count, Outcome(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
-    if not authorizer.allows(context.session, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        refused = Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
-        return _for_all(count, refused)
-    if count > RECORDS_MAX:
-        return _for_all(count, TOO_LARGE)
-    return _create(broker, request)
+        return Outcome(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    if not authorizer.allows(session, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+    return TOO_LARGE if count > RECORDS_MAX else None
 
 
 def _for_all(count: int, outcome: Outcome) -> CreateAclsResponse:

@@ -8,35 +8,26 @@ Not here: which ACLs a filter matches (security/acl_filter.py).
 
 from collections.abc import Awaitable
 
-from moldau.controller.decision import RECORDS_MAX, TOO_LARGE, Outcome
+from moldau.controller.decision import Outcome
 from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.create_acls import NO_AUTHORIZER
+from moldau.handlers.create_acls import acl_change_refusal
 from moldau.handlers.registry import handles
 from moldau.metadata.acls import Acl
-from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from moldau.security.operations import CLUSTER_NAME, Operation, ResourceType
 
 
 @handles(DeleteAclsRequest)
 def delete_acls(
     broker: Broker, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse | Awaitable[DeleteAclsResponse]:
-    authorizer = broker.authorizer
     count = len(request.filters)
-    if authorizer is None:
-        return _for_all(count, Outcome(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
-    if not authorizer.allows(context.session, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        refused = Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
-        return _for_all(count, refused)
-    if count > RECORDS_MAX:
-        return _for_all(count, TOO_LARGE)
-    return _delete(broker, request)
+    refusal = acl_change_refusal(broker, context.session, count)
+    return _delete(broker, request) if refusal is None else _for_all(count, refusal)
 
 
 def _for_all(count: int, outcome: Outcome) -> DeleteAclsResponse:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from moldau.core.clock import Clock
 from moldau.core.logs import SayOnce
-from moldau.core.network import Address, Network
+from moldau.core.network import BoundAddress, Network
 from moldau.core.timers import TimerHandle, Timers
 from moldau.server.connection import Connection, Dispatcher
 from moldau.server.login_counts import LoginCounts
@@ -91,7 +91,7 @@ class Listener:
         self._handshakes = handshakes
         self._clock = clock
         self._http_address = http_address
-        self._address: Address | None = None
+        self._address: BoundAddress | None = None
         self._sweep_timer: TimerHandle | None = None
         self._say = SayOnce(log, now_ms=clock.monotonic_ms)
 

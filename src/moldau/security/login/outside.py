@@ -17,7 +17,7 @@ class Run(Protocol):
 
 
 class Outside:
-    """The broker's workers, key sources and token secret."""
+    """The workers of logins, the key sources and the token secret."""
 
     __slots__ = ("keys", "run", "signer")
 
