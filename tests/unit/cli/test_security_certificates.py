@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.app import run
+from moldau.cli.security.folder import CertificateFolder
 from moldau.core.settings.properties import parse_properties
+from moldau.credentials.errors import missing_extra
 from moldau.credentials.tls import certificate, pem
 from moldau.credentials.tls.contexts import client_context, server_context
 from moldau.credentials.tls.options import tls_options
@@ -112,3 +114,26 @@ def test_half_an_authority_is_no_authority(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "authority.pem").write_text("")
     assert run(["security", "certificates", str(tmp_path)]) == 1
     assert "but authority.key.pem is not" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "address"), [([], "127.0.0.1"), (["--host", "b.example"], "")])
+def test_only_who_names_a_host_listens_beyond_this_machine(
+    tmp_path: Path, words: list[str], address: str
+) -> None:
+    assert run(["security", "certificates", str(tmp_path / "certs"), *words]) == 0
+    broker = parse_properties((tmp_path / "certs" / "broker.properties").read_text())
+    assert broker["listeners"] == f"PLAINTEXT://127.0.0.1:9092,SSL://{address}:9093"
+
+
+def test_a_missing_package_is_named_and_nothing_else_is_blamed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise missing_extra("making certificates", "cryptography")
+
+    monkeypatch.setattr(CertificateFolder, "_load_authority", missing)
+    assert run(["security", "certificates", str(tmp_path / "certs")]) == 1
+    said = capsys.readouterr().err
+    assert (
+        said == "moldau: making certificates needs the package cryptography: pip install 'moldau[security]'\n"
+    )

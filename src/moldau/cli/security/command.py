@@ -14,7 +14,8 @@ from moldau.cli.shared.output import note, print_json
 
 DEFAULT_FOLDER = Path("moldau-certificates")
 DEFAULT_BROKER = "broker"
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK_ADDRESS = "127.0.0.1"
+LOOPBACK = ("localhost", LOOPBACK_ADDRESS, "::1")
 DAYS_MAX = 3650
 
 app = typer.Typer(no_args_is_help=True, help="Make certificates for TLS.")
@@ -58,7 +59,7 @@ def certificates(
             "--host",
             metavar="HOST",
             help="A name or address by which clients reach the broker; repeat it for several. This machine's "
-            "own names are always in it.",
+            "own names are always in it. Without --host the settings listen on this machine only.",
         ),
     ] = None,
     user: Annotated[
@@ -81,7 +82,8 @@ def certificates(
         raise UsageError(f"{name_of_broker} is the broker's certificate here: give the user another name")
     made = CertificateFolder(folder, int(time.time() * 1000), days)
     hosts = list(dict.fromkeys([*(host or []), _name_of_machine(), *LOOPBACK]))
-    made.add_broker(name_of_broker, hosts, renew=renew and (broker is not None or not user))
+    address = "" if host else LOOPBACK_ADDRESS  # who names hosts wants to be reached from elsewhere
+    made.add_broker(name_of_broker, hosts, address=address, renew=renew and (broker is not None or not user))
     for name in dict.fromkeys(user or []):
         made.add_user(name, renew=renew)
     if as_json:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.cli.shared.errors import CommandError
-from moldau.credentials.errors import CredentialsError
+from moldau.credentials.errors import CredentialsError, MissingPackage
 
 if TYPE_CHECKING:
     from moldau.security.certificates.authority import Authority
@@ -27,7 +27,7 @@ _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 
 BROKER_SETTINGS = """\
 # A listener with TLS, added to the broker's settings. Clients show a certificate, whose CN is the user.
-listeners=PLAINTEXT://127.0.0.1:9092,SSL://:9093
+listeners=PLAINTEXT://127.0.0.1:9092,SSL://{address}:9093
 ssl.keystore.type=PEM
 ssl.keystore.location={store}
 ssl.truststore.type=PEM
@@ -65,6 +65,8 @@ class CertificateFolder:
                 f"{path / AUTHORITY_KEY} is encrypted, and there is no way to give its password: take the "
                 "password off, or name another folder"
             ) from None
+        except MissingPackage as error:
+            raise CommandError(str(error)) from None
         except (CredentialsError, ValueError) as error:
             raise CommandError(f"the authority in {path} cannot be read: {error}") from None
 
@@ -83,15 +85,17 @@ class CertificateFolder:
         self._write(AUTHORITY, made.certificate)
         return made
 
-    def add_broker(self, name: str, hosts: Sequence[str], *, renew: bool) -> None:
-        """A broker's key store; it also serves it as a client of other brokers."""
-        self._add(name, hosts, BROKER_SETTINGS, renew=renew)
+    def add_broker(self, name: str, hosts: Sequence[str], *, address: str, renew: bool) -> None:
+        """A broker's key store; it also serves it as a client of other brokers. `address`: that its settings
+        listen on; empty for every interface.
+        """
+        self._add(name, hosts, BROKER_SETTINGS, address=address, renew=renew)
 
     def add_user(self, name: str, *, renew: bool) -> None:
         """A user's key store."""
         self._add(name, (), CLIENT_SETTINGS, renew=renew)
 
-    def _add(self, name: str, hosts: Sequence[str], settings: str, *, renew: bool) -> None:
+    def _add(self, name: str, hosts: Sequence[str], settings: str, *, address: str = "", renew: bool) -> None:
         if not name or not _NAME_CHARACTERS.issuperset(name) or name in ("authority", "authority.key"):
             raise CommandError(f"'{name}' cannot be a name here: take letters, digits, dots, - and _", 2)
         store = self.path / f"{name}.pem"
@@ -108,7 +112,7 @@ class CertificateFolder:
         if (self.path / f"{name}.properties").exists():
             self.kept.append(f"{name}.properties")
             return
-        text = settings.format(store=store, authority=self.path / AUTHORITY)
+        text = settings.format(store=store, authority=self.path / AUTHORITY, address=address)
         self._write(f"{name}.properties", text)
 
     def _write(self, name: str, text: str, *, secret: bool = False) -> None:
