@@ -459,12 +459,18 @@ class Node:
         )
         self._stops.append(("truncations", self.group_commit.finish))
         self._stops.append(("in-sync changes", in_sync_changes.stop))
-        self._stops.append(("partitions", self.replicas.close))
+        self._stops.append(("partitions", self._close_partitions))
         self.logs.on_offline = self._directory_failed
         self.replicas.takes_part = False  # before it is registered
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.replicas.serve(self.slow_lane)
         self.replicas.set_strays_aside()
+
+    def _close_partitions(self) -> None:
+        monitoring = self.monitoring_port.monitoring
+        if monitoring is not None:
+            monitoring.sources.replicas = None  # closed by a stop is not offline: nothing is wrong with them
+        self.replicas.close()
 
     def _make_fetcher(self) -> "ReplicaFetcher":
         from moldau.replication.following.follower_session import FetchLimits

@@ -115,3 +115,23 @@ def test_a_broker_whose_clock_is_an_hour_off(tmp_path: Path, hours: int) -> None
         assert all(len(brokers.partition(1, index=index).isr) == 3 for index in (0, 1))
 
     with_brokers(tmp_path, (), scene)
+
+
+def test_partitions_that_a_stop_has_closed_are_not_offline(tmp_path: Path) -> None:
+    async def scene(brokers: Brokers) -> None:
+        await brokers.topic("t", (1, 2))
+        node = brokers.nodes.pop(1)
+        found: list[str] = []
+        close_logs = node._close_logs
+        assert causes(node) == {}
+
+        async def slow_close() -> None:
+            found.extend(causes(node))
+            await close_logs()
+
+        node._stops = [(name, slow_close if name == "logs" else stop) for name, stop in node._stops]
+        await node.stop()
+        assert "stopping" in found
+        assert "offline-partitions" not in found
+
+    with_brokers(tmp_path, (1, 2), scene, moldau_http_listener="127.0.0.1:0")
