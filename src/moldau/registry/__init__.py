@@ -1,0 +1,1 @@
+"""`moldau registry`: a schema registry with Confluent's paths, errors and records."""

@@ -1,0 +1,9 @@
+"""Schemas of records: Avro, JSON Schema and Protobuf, their differences, and values written with them.
+
+    schema.py          what a schema is, in any of the three languages; what a language offers
+    languages.py       parse(): the one door to the three
+    compatibility.py   levels: which differences count, against which versions
+    avro/  json_schema/  protobuf/     one language each: parse, print, normalise, compare
+
+Knows no broker and no HTTP server: the registry, the REST proxy, the commands and Spark stand on it.
+"""

@@ -1,0 +1,24 @@
+"""The one door to the three languages; each is imported when its first schema comes."""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from moldau.schemas.schema import Language, ParsedSchema, SchemaText, SchemaType
+
+_PACKAGES = {
+    SchemaType.AVRO: "moldau.schemas.avro",
+    SchemaType.JSON: "moldau.schemas.json_schema",
+    SchemaType.PROTOBUF: "moldau.schemas.protobuf",
+}
+_NO_DEPENDENCIES: Mapping[str, str] = {}
+
+
+def language(schema_type: SchemaType) -> Language:
+    """The language of this name."""
+    found: Language = import_module(_PACKAGES[schema_type]).LANGUAGE
+    return found
+
+
+def parse(source: SchemaText, dependencies: Mapping[str, str] = _NO_DEPENDENCIES) -> ParsedSchema:
+    """Understand a schema; see `Language.parse`. InvalidSchema if it cannot be."""
+    return language(source.schema_type).parse(source, dependencies)
