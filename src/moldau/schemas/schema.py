@@ -62,6 +62,11 @@ class ParsedSchema(Protocol):
     def references(self) -> tuple[Reference, ...]: ...
 
     @property
+    def dependencies(self) -> Mapping[str, str]:
+        """The texts that it was parsed with: of all references, by name. Whoever codes values needs them."""
+        ...
+
+    @property
     def canonical(self) -> str:
         """The text as Confluent's registry stores and returns it: same meaning and order, printed one way."""
         ...
