@@ -4,6 +4,7 @@
     languages.py       parse(): the one door to the three
     compatibility.py   levels: which differences count, against which versions
     avro/  json_schema/  protobuf/     one language each: parse, print, normalise, compare
+    columns/           records <-> Arrow columns, for pipelines and Spark
 
 Knows no broker and no HTTP server: the registry, the REST proxy, the commands and Spark stand on it.
 """

@@ -1,0 +1,29 @@
+"""Records with a schema <-> Arrow columns: what pipelines and Spark use.
+
+    spark_types(parsed)                        the columns of a schema, as Spark's own converters map them
+    Decoder(reader, schema_by_id).decode(...)  records in Confluent's wire format -> columns
+    Encoder(parsed, schema_id).encode(...)     columns -> records in that format
+    schema_of_arrow(columns, type, name)       the schema to register for these columns
+
+    decoder.py  encoder.py                     the three languages behind one door
+    avro_tree.py  avro_types.py                Avro: names resolved; its types in Arrow
+    errors.py                                  NoColumns, NotEncodable, UnknownSchema
+
+Nothing here asks a registry: `schema_by_id` is the caller's. Not here: which schema is the reader's, and what
+becomes of bad records (streams, pyspark_moldau).
+"""
+
+from moldau.schemas.columns.decoder import Decoder, spark_types
+from moldau.schemas.columns.encoder import Encoder
+from moldau.schemas.columns.errors import NoColumns, NotEncodable, UnknownSchema
+from moldau.schemas.columns.from_arrow import schema_of_arrow
+
+__all__ = [
+    "Decoder",
+    "Encoder",
+    "NoColumns",
+    "NotEncodable",
+    "UnknownSchema",
+    "schema_of_arrow",
+    "spark_types",
+]
