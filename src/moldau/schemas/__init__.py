@@ -3,6 +3,10 @@
     schema.py          what a schema is, in any of the three languages; what a language offers
     languages.py       parse(): the one door to the three
     compatibility.py   levels: which differences count, against which versions
+    wire.py            a schema's id before a payload, or in a header
+    subjects.py        under which subject a topic's schema is registered
+    registry_client.py schemas of a registry over HTTP, cached
+    serde/             one value as JSON and as bytes
     avro/  json_schema/  protobuf/     one language each: parse, print, normalise, compare
     columns/           records <-> Arrow columns, for pipelines and Spark
 

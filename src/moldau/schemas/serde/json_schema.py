@@ -1,0 +1,167 @@
+"""JSON Schema: the payload is JSON itself; what is written is checked, what is read is not.
+
+Patterns run on RE2, in time linear to the text: the `re` of Python can be made to hang by a schema. A pattern
+that RE2 does not know (look-around, back references) makes its schema unusable for writing, with a sentence.
+References are found among the registered ones only; nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from moldau.schemas.schema import JsonValue, ParsedSchema
+from moldau.schemas.serde import SerdeError
+
+
+class JsonSchemaSerde:
+    """Codes values of one JSON Schema."""
+
+    message_indexes = None
+
+    def __init__(self, validator: Any) -> None:
+        self._validator = validator
+
+    def from_json(self, value: JsonValue) -> bytes:
+        """Return JSON text of a value that fits the schema. SerdeError."""
+        try:
+            problem = next(self._validator.iter_errors(value), None)
+        except RecursionError:
+            raise SerdeError("the value is nested too deeply, or the schema refers to itself") from None
+        except _no_reference() as missing:
+            raise SerdeError(
+                f"the schema refers to {missing.ref!r}, which is not registered with it"
+            ) from None
+        if problem is not None:
+            message = problem.message if len(problem.message) <= 300 else problem.message[:297] + "..."
+            path = problem.json_path.removeprefix("$").removeprefix(".")
+            raise SerdeError(f"{path}: {message}" if path else message)
+        try:
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        except (ValueError, RecursionError) as bad:
+            raise SerdeError(f"the value is no JSON: {bad}") from None
+
+    def to_json(self, payload: bytes) -> JsonValue:
+        """Return a payload's value. SerdeError."""
+        try:
+            return json.loads(payload)
+        except (ValueError, RecursionError) as problem:
+            raise SerdeError(f"it is no JSON: {problem}") from None
+
+
+def make(parsed: ParsedSchema, indexes: Sequence[int] | None = None) -> JsonSchemaSerde:
+    """Compile the coder of a schema."""
+    import jsonschema
+    from referencing import Registry, Resource
+    from referencing.jsonschema import DRAFT7
+
+    schema = json.loads(parsed.canonical)
+    registry: Registry[Any] = Registry()
+    for name, text in parsed.dependencies.items():
+        contents = json.loads(text)
+        resource = Resource.from_contents(contents, default_specification=DRAFT7)
+        registry = registry.with_resource(name, resource)
+        if identity := resource.id():
+            registry = registry.with_resource(identity, resource)
+    base = jsonschema.validators.validator_for(schema, default=jsonschema.Draft7Validator)
+    return JsonSchemaSerde(_safe(base)(schema, registry=registry))
+
+
+def _no_reference() -> Any:
+    from jsonschema.exceptions import _WrappedReferencingError
+
+    return _WrappedReferencingError
+
+
+@lru_cache(maxsize=16)
+def _safe(base: Any) -> Any:
+    """A validator whose patterns cannot hang, and whose `uniqueItems` is not quadratic."""
+    from jsonschema.validators import extend
+
+    keywords = {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+        "uniqueItems": _unique_items,
+    }
+    return extend(base, {name: check for name, check in keywords.items() if name in base.VALIDATORS})
+
+
+@lru_cache(maxsize=1_000)
+def _compiled(pattern: str) -> Any:
+    import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    try:
+        return re2.compile(pattern, _options())
+    except re2.error:
+        raise SerdeError(
+            f"the schema's pattern {pattern[:100]!r} cannot be checked: it uses what RE2 does not have "
+            "(look-around, back references)"
+        ) from None
+
+
+@lru_cache(maxsize=1)
+def _options() -> Any:
+    import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if validator.is_type(instance, "string") and not _compiled(pattern).search(instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, properties: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, subschema in properties.items():
+        found = _compiled(pattern)
+        for name, value in instance.items():
+            if found.search(name):
+                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if not validator.is_type(instance, "object"):
+        return
+    known = schema.get("properties", {})
+    patterns = [_compiled(pattern) for pattern in schema.get("patternProperties", {})]
+    extras = [
+        name for name in instance if name not in known and not any(found.search(name) for found in patterns)
+    ]
+    if validator.is_type(allowed, "object"):
+        for name in extras:
+            yield from validator.descend(instance[name], allowed, path=name)
+    elif not allowed and extras:
+        yield ValidationError(f"the schema has no property {', '.join(map(repr, extras[:5]))}")
+
+
+def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if wanted and validator.is_type(instance, "array"):
+        texts = {json.dumps(_number_as_float(item), sort_keys=True) for item in instance}
+        if len(texts) != len(instance):
+            yield ValidationError("the array has an item twice")
+
+
+def _number_as_float(item: Any) -> Any:
+    """1 and 1.0 are the same number in JSON Schema; true is not 1."""
+    if isinstance(item, bool):
+        return item
+    if isinstance(item, float) and item.is_integer():
+        return int(item)
+    if isinstance(item, list):
+        return [_number_as_float(each) for each in item]
+    if isinstance(item, dict):
+        return {key: _number_as_float(each) for key, each in item.items()}
+    return item
