@@ -1,0 +1,178 @@
+"""Bodies of requests: read whole, as JSON, or piece by piece; decompressed; never more than is allowed.
+
+    read_bytes   the whole body
+    read_json    the whole body as JSON: depth and size bounded; large ones are parsed in a worker thread
+    pieces       the body as it comes, for requests whose answers begin before their bodies end
+
+Memory follows the bytes that came: a piece of compressed data is unpacked 64 KiB at a time, and what is kept
+counts against the budget that all requests share. A client that sends nothing for the idle timeout, or a
+whole body slower than 1 KiB/s on the average after that time, gets 408.
+"""
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+
+from moldau.http.context import context_of
+from moldau.http.media_types import essence
+from moldau.http.problems import HttpProblem, plain_problem, too_large
+
+_UNPACKED_PIECE_BYTES = 64 * 1024
+_PARSED_INLINE_BYTES_MAX = 128 * 1024
+_SLOW_BYTES_PER_SECOND = 1024
+
+
+async def read_bytes(request: Request, *, bytes_max: int | None = None) -> bytes:
+    """The whole body, decompressed. HttpProblem 400, 408, 413, 415, 503."""
+    context = context_of(request)
+    bytes_max = context.body_bytes_max if bytes_max is None else bytes_max
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    parts: list[bytes] = []
+    total_bytes = 0
+    async for piece in pieces(request, bytes_max=bytes_max):
+        total_bytes += len(piece)
+        context.hold(len(piece))
+        parts.append(piece)
+        spent = loop.time() - started
+        if spent > context.idle_seconds + total_bytes / _SLOW_BYTES_PER_SECOND:
+            raise HttpProblem(408, "the request's body comes too slowly", headers={"Connection": "close"})
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def read_json(request: Request, *, bytes_max: int | None = None) -> Any:
+    """The whole body as `json.loads` gives it. HttpProblem 400 if it is not JSON, and as `read_bytes`."""
+    body = await read_bytes(request, bytes_max=bytes_max)
+    depth_max = context_of(request).json_depth_max
+    if len(body) <= _PARSED_INLINE_BYTES_MAX:
+        return parse_json(body, depth_max)
+    return await asyncio.to_thread(parse_json, body, depth_max)
+
+
+def parse_json(body: bytes, depth_max: int) -> Any:
+    """JSON text; HttpProblem 400 where it is none, or nested deeper than `depth_max`."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise HttpProblem(400, f"the request's body is not JSON: {error}") from None
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(depth_max):
+        if not level:
+            return value
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list)
+        ]
+    if level:
+        raise HttpProblem(400, f"the request's body is JSON nested deeper than {depth_max} levels")
+    return value
+
+
+async def pieces(request: Request, *, bytes_max: int | None = None) -> AsyncIterator[bytes]:
+    """The body as it comes, decompressed; `bytes_max` bounds all of it (None: no bound, for streams).
+
+    A piece is at most what one read of the socket brought, or 64 KiB of what was compressed; the next is read
+    only when it is asked for. HttpProblem 400, 408, 413, 415.
+    """
+    _check_length(request, bytes_max)
+    unpack = _unpacker(request.headers.get("content-encoding", ""))
+    total_bytes = 0
+    async for raw in _raw_pieces(request):
+        for count, piece in enumerate(unpack.feed(raw) if unpack is not None else (raw,)):
+            total_bytes += len(piece)
+            if bytes_max is not None and total_bytes > bytes_max:
+                raise too_large(bytes_max)
+            if count:
+                await asyncio.sleep(0)  # unpacking much of little must not hold the loop
+            if piece:
+                yield piece
+    if unpack is not None:
+        unpack.finish()
+
+
+def _check_length(request: Request, bytes_max: int | None) -> None:
+    length = request.headers.get("content-length", "")
+    if bytes_max is not None and length.isdigit() and int(length) > bytes_max:
+        raise too_large(bytes_max)
+
+
+async def _raw_pieces(request: Request) -> AsyncIterator[bytes]:
+    idle_seconds = context_of(request).idle_seconds
+    while True:
+        try:
+            async with asyncio.timeout(idle_seconds):
+                message = await request.receive()
+        except TimeoutError:
+            raise HttpProblem(
+                408, "the request's body does not come to its end", headers={"Connection": "close"}
+            ) from None
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body: bytes = message.get("body", b"")
+        if body:
+            yield body
+        if not message.get("more_body", False):
+            return
+
+
+def _unpacker(encoding: str) -> "_Unpacker | None":
+    encoding = essence(encoding)
+    if encoding in ("", "identity"):
+        return None
+    if encoding in ("gzip", "x-gzip"):
+        return _Unpacker(gzip=True)
+    if encoding == "deflate":
+        return _Unpacker(gzip=False)
+    raise plain_problem(415, {"Accept-Encoding": "gzip, deflate"})
+
+
+class _Unpacker:
+    """gzip (of several members, too) or deflate (with or without a header), a bounded piece at a time."""
+
+    def __init__(self, *, gzip: bool) -> None:
+        self._gzip = gzip
+        self._state: Any = None
+        self._begun = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What these bytes unpack to. HttpProblem 400 if they are damaged."""
+        while data:
+            if self._state is None:
+                if self._begun and not self._gzip:
+                    raise _damaged("there are bytes after its end")
+                self._state = zlib.decompressobj(self._window_bits(data))
+                self._begun = True
+            try:
+                piece = self._state.decompress(data, _UNPACKED_PIECE_BYTES)
+            except zlib.error as error:
+                raise _damaged(str(error)) from None
+            data = self._state.unconsumed_tail
+            if self._state.eof:
+                data, self._state = self._state.unused_data, None
+            yield piece
+            # A full piece may leave output in the state although no input is left over.
+            while self._state is not None and not data and len(piece) == _UNPACKED_PIECE_BYTES:
+                piece = self._state.decompress(b"", _UNPACKED_PIECE_BYTES)
+                if self._state.eof:
+                    data, self._state = self._state.unused_data, None
+                yield piece
+
+    def finish(self) -> None:
+        """The body has ended: so must what is compressed. HttpProblem 400."""
+        if self._state is not None:
+            raise _damaged("it ends in the middle")
+
+    def _window_bits(self, data: bytes) -> int:
+        if self._gzip:
+            return 31
+        return 15 if data[0] & 0x0F == 8 else -15
+
+
+def _damaged(why: str) -> HttpProblem:
+    return HttpProblem(400, f"the request's body cannot be decompressed: {why}")
