@@ -3,8 +3,9 @@
     start   addresses -> metadata (locks the data) -> logs (recovery) -> partitions -> coordinators -> clients
     stop    in reverse; the logs leave their clean-shutdown marker
 
-This is the only module that knows all parts: where one needs another, node.py passes it in. The machine
-(loop, clock, files, network, threads, randomness) comes from the `Host`; by default that is this machine.
+This is the only module that knows all parts (those of security are made in node_security.py): where one
+needs another, node.py passes it in. The machine (loop, clock, files, network, threads, randomness) comes from
+the `Host`; by default that is this machine.
 
 What a cluster adds is passed in here too: the metadata store (`Host.metadata_store`), `InSyncChanges` and
 `FollowerFetcher` (`_build_replication`), `MarkerWriter` (`_build_coordinators`), `TransactionVerifier`
@@ -45,6 +46,16 @@ from moldau.metadata.image import EMPTY_IMAGE, Image
 from moldau.metadata.store import MetadataStoreError
 from moldau.metadata.view import MetadataView
 from moldau.monitor.request_times import RequestTimes
+from moldau.node_security import (
+    check_security_of_peers,
+    make_audit,
+    make_authorizer,
+    make_handshakes,
+    make_logins,
+    make_quotas,
+    make_tls,
+    secure_http,
+)
 from moldau.peers.late import LatePeers
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.fetch_session import FetchSessions
@@ -65,17 +76,13 @@ if TYPE_CHECKING:
     from moldau.coordinator.group.service import GroupCoordinator
     from moldau.coordinator.markers import MarkerWriter
     from moldau.coordinator.transaction.service import TransactionCoordinator
-    from moldau.credentials.tls.handshakes import Handshakes
     from moldau.metadata.store import StoreStatus
     from moldau.peers.broker_peers import BrokerPeers
     from moldau.peers.round_trip import RoundTrips
     from moldau.replication.following.replica_fetcher import ReplicaFetcher
-    from moldau.security.audit import AuditTrail, Sink
-    from moldau.security.authorizer import Authorizer
     from moldau.security.jwt.key_source import KeySource
     from moldau.security.login.logins import Logins
     from moldau.server.http_tls import HttpTls
-    from moldau.server.listener_tls import ListenerTls
     from moldau.server.monitoring import Monitoring
 
 log = logging.getLogger("moldau.node")
@@ -86,7 +93,6 @@ _CLEANER_DELAY_MS = 1000
 _HEALTH_TOPIC_MS = 3_600_000
 _OWN_TOPIC_REPLICAS_MAX = 3
 _NODE_ID_LOOK_MS = 100
-_LOGIN_THREADS = 2
 
 
 class _FollowsImage(Protocol):
@@ -169,8 +175,7 @@ class Node:
         load_all()
         await self._open_metadata()
         self._elsewhere = []
-        self.audit = self._make_audit()
-        self.authorizer = self._make_authorizer()
+        self._make_authorizer()
         await self._open_logs()
         await self._adopt_topics()
         await self._report_losses()
@@ -203,8 +208,8 @@ class Node:
             seconds=host.seconds,
             response_room=self.response_room,
             http_address=lambda: self.http_address,
-            make_tls=self._make_tls,
-            make_handshakes=self._make_handshakes,
+            make_tls=lambda name, protocol: make_tls(host, name, protocol),
+            make_handshakes=lambda: make_handshakes(host),
         )
         self._stops.append(("addresses", self.listeners.close))
         if self.http_tls is not None:
@@ -213,35 +218,12 @@ class Node:
         for exposure in self._exposures():
             log.warning("%s", exposure)
 
-    def _make_tls(self, name: str, protocol: str) -> "ListenerTls":
-        from moldau.server.listener_tls import ListenerTls
-
-        host = self.host
-        return ListenerTls(
-            name, protocol, host.files, lambda blocking: host.loop.run_in_executor(host.workers, blocking)
-        )
-
     async def _secure_http(self) -> "HttpTls | None":
-        """The TLS and the logins of the HTTP port, checked before anything is served. SettingError."""
-        settings = self._settings
-        if settings.moldau_http_users:
-            from moldau.server.http_login import users_of
-
-            users_of(settings.moldau_http_users)
-        if settings.moldau_http_security_protocol != "SSL" or self.monitoring_port.address is None:
-            return None
-        from moldau.server.http_tls import HttpTls
-
-        tls = self._make_tls("HTTP", "HTTPS")
-        await tls.load(settings)
-        secured = HttpTls(tls, self._make_handshakes(), self.host.timers)
-        self._stops.append(("TLS of the HTTP port", secured.close))
+        has_port = self.monitoring_port.address is not None
+        secured = await secure_http(self.host, self._settings, has_port=has_port)
+        if secured is not None:
+            self._stops.append(("TLS of the HTTP port", secured.close))
         return secured
-
-    def _make_handshakes(self) -> "Handshakes":
-        from moldau.credentials.tls.handshakes import Handshakes
-
-        return Handshakes(self.host.loop, self.host.pool)
 
     async def _open_metadata(self) -> None:
         host, broker = self.host, self.static.broker
@@ -266,62 +248,26 @@ class Node:
         remove_first_changes(host.files, folder, used=made)
         self._settings = effective_broker_settings(self.metadata.image, broker, self.node_id)
         if self.in_cluster:
-            await self._check_security_of_peers()
-
-    def _make_audit(self) -> "AuditTrail | None":
-        """Who is told of refusals and administrative changes; None: nobody."""
-        settings, host = self.static.broker, self.host
-        topic = settings.moldau_audit_topic
-        if not (settings.authorizer_class_name or topic):
-            return None
-        from moldau.security.audit import AuditTrail, LogSink
-
-        sink: Sink = LogSink()
-        if topic:
-            from moldau.peers.audit_topic import TopicSink
-
-            peers = LatePeers(lambda: self._make_peers("audit"))
-            self._elsewhere.append(peers)
-            sink = to_topic = TopicSink(
-                topic,
-                sink,
-                self.node_id,
-                lambda: self.metadata.image,
-                host,
-                peers,
-                lambda name: self._create_own_topic(name, 1, {}),
-                host.loop.create_task,
+            await check_security_of_peers(
+                self.host, self.static.broker, self._settings, self.listeners.all[0].name
             )
-            self._stops.append(("connection of the audit", peers.close))
-            self._stops.append(("audit topic", to_topic.stop))
-        trail = AuditTrail(
-            sink,
-            host.timers,
-            host.clock.now_ms,
-            node_id=self.node_id,
-            allowed_too=settings.moldau_audit_allowed_enable,
-            untold_topic=topic,
-        )
-        self._stops.append(("audit", trail.close))
-        return trail
 
-    def _make_authorizer(self) -> "Authorizer | None":
-        """Who may do what; None where no authorizer is set."""
-        settings = self.static.broker
-        if not settings.authorizer_class_name:
-            return None
-        from moldau.core.principals import parse_super_users
-        from moldau.security.authorizer import Authorizer
-
-        authorizer = Authorizer(
-            super_users=parse_super_users(settings.super_users),
-            allow_everyone=settings.allow_everyone_if_no_acl_found,
-            audit=self.audit,
-            rights_changed=self.listeners.rights_changed,
+    def _make_authorizer(self) -> None:
+        """Who is told of refusals and administrative changes, and who may do what; None: none is set."""
+        peers = LatePeers(lambda: self._make_peers("audit"))
+        self.audit = make_audit(
+            self.host,
+            self.static.broker,
+            lambda: self.metadata.image,
+            peers,
+            lambda name: self._create_own_topic(name, 1, {}),
+            self._stops,
         )
-        authorizer.follow(EMPTY_IMAGE, self.metadata.image, ())
-        self.metadata.subscribe(authorizer.follow, "the authorizer")
-        return authorizer
+        if self.static.broker.moldau_audit_topic:
+            self._elsewhere.append(peers)
+        self.authorizer = make_authorizer(
+            self.static.broker, self.metadata, self.audit, self.listeners.rights_changed
+        )
 
     def _make_logs(self) -> LogManager:
         host = self.host
@@ -391,16 +337,6 @@ class Node:
             frame_bytes_max=settings.socket_request_max_bytes + settings.replica_fetch_response_max_bytes,
             secure=PeerSecurity(self.settings).secure,
         )
-
-    async def _check_security_of_peers(self) -> None:
-        """SettingError if this broker could not connect to another one."""
-        from moldau.core.settings.listeners import inter_broker_listener, protocol_map
-
-        name = inter_broker_listener(self.static.broker) or self.listeners.all[0].name
-        if protocol_map(self._settings).get(name) != "PLAINTEXT":
-            from moldau.peers.security import check
-
-            await self.host.loop.run_in_executor(self.host.workers, check, self._settings)
 
     async def _report_losses(self) -> None:
         """Before this broker counts as back: replicas that are less than the cluster takes them for."""
@@ -624,18 +560,7 @@ class Node:
         if quotas is None:
             if not image.quotas:
                 return
-            from moldau.security.quotas.limits import ClientQuotas
-            from moldau.security.quotas.rate import Windows
-
-            static, host = self.static.broker, self.host
-            quotas = self.broker.quotas = ClientQuotas(
-                host.clock.monotonic_ms,
-                host.seconds,
-                Windows(static.quota_window_num, static.quota_window_size_seconds * 1_000),
-                Windows(
-                    static.controller_quota_window_num, static.controller_quota_window_size_seconds * 1_000
-                ),
-            )
+            quotas = self.broker.quotas = make_quotas(self.host, self.static.broker)
             self._show_parts()
         quotas.follow(image)
         self.listeners.quotas_changed(quotas)
@@ -718,30 +643,19 @@ class Node:
             self._begin_round_trips(settings.moldau_health_round_trip_interval_ms)
 
     def _make_logins(self) -> "Logins | None":
-        """The logins of listeners with SASL. SettingError: a mechanism lacks something."""
         names = [each.name for each in self.listeners.all if each.security_protocol.startswith("SASL_")]
         if not names:
             return None
-        from moldau.security.jwt.key_sources import KeySources
-        from moldau.security.login.logins import Logins
-        from moldau.security.login.outside import Outside
-
-        host = self.host
-        keys = KeySources(host.fetch, host.files, host.pool, host.loop, host.clock, host.timers)
-        self.token_keys = keys.all
-        self._stops.append(("keys of token issuers", keys.close))
-        # Not those that sync logs: whoever floods the broker with logins must not hold syncs up.
-        workers = host.pool(_LOGIN_THREADS)
-        self._stops.append(("workers of logins", lambda: workers.shutdown(wait=False, cancel_futures=True)))
-        outside = Outside(
-            lambda blocking: host.loop.run_in_executor(workers, blocking),
-            keys,
+        parts = make_logins(
+            names,
+            self.host,
+            self.settings,
+            lambda: self.metadata.image,
             self.controller.token_signer,
+            self._stops,
         )
-        logins = Logins(self.settings, lambda: self.metadata.image, host.clock, host.random, outside)
-        for name in names:
-            logins.offered(name)
-        return logins
+        self.token_keys = parts.keys.all
+        return parts.logins
 
     def _begin_round_trips(self, interval_ms: int) -> None:
         from moldau.peers.round_trip import RoundTrips
