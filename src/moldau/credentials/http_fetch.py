@@ -56,6 +56,8 @@ def fetch(
     try:
         with _connect(parts.scheme, parts.hostname, port, deadline, tls) as connection:
             return _exchange(connection, request, body, deadline, bytes_max)
+    except ssl.SSLCertVerificationError:
+        raise  # it is a ValueError too
     except (h11.ProtocolError, ValueError) as error:
         raise OSError(f"{shown(url)} sent what is no HTTP response: {error}") from None
     except TimeoutError:

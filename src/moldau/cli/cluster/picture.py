@@ -16,7 +16,7 @@ from moldau.cli.cluster import secured
 from moldau.cli.cluster.plan import Plan
 from moldau.cli.cluster.processes import DEAD, RUNNING, Process, recorded
 from moldau.cli.cluster.servers import BrokerServer, EnsembleServer
-from moldau.cli.status.command import ask_health
+from moldau.cli.status.health_page import HealthRefused, ask_health
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -109,7 +109,7 @@ def look(root: Path, plan: Plan, admin: Callable[[str], AdminClient] | None = No
     brokers = [BrokerServer(root, plan, node_id) for node_id in plan.broker_ids]
     with ThreadPoolExecutor(max_workers=min(16, len(brokers) + len(zookeepers))) as pool:
         modes = [pool.submit(each.zookeeper.mode) for _, each in zookeepers]
-        pages = [pool.submit(ask_health, each.http) for each in brokers]
+        pages = [pool.submit(_health, each.http) for each in brokers]
     picture = Picture([])
     for (number, one), mode in zip(zookeepers, modes, strict=True):
         pid, state = _process(one.folder)
@@ -128,6 +128,13 @@ def look(root: Path, plan: Plan, admin: Callable[[str], AdminClient] | None = No
         more = secured.admin_settings(root) if plan.secure else {}
         _ask_partitions(picture, plan, admin or (lambda bootstrap: _admin_client(bootstrap, more)))
     return picture
+
+
+def _health(http: str) -> dict[str, Any] | None:
+    try:
+        return ask_health(http)
+    except HealthRefused:
+        return None
 
 
 def _process(folder: Path) -> tuple[int | None, str]:

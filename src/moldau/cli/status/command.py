@@ -6,10 +6,7 @@ is derived from the protocol: partitions without a leader, under-replicated part
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,17 +20,18 @@ from moldau.cli.shared.options import (
     ClientSettings,
     Json,
     Timeout,
+    parse_assignments,
     teach,
 )
 from moldau.cli.shared.output import note, on_terminal, print_json
 from moldau.cli.status.compaction import show_compaction
+from moldau.cli.status.health_page import HealthRefused, ask_health, page_url
 from moldau.cli.status.members import count_share, members, show_members
 
 if TYPE_CHECKING:
     from moldau.cli.shared.connection import Connection
 
 DEFAULT_HTTP = "127.0.0.1:9640"
-HTTP_TIMEOUT_SECONDS = 3.0
 WORDS = ("ok", "degraded", "failing")
 PLACES_SHOWN = 5
 STYLES = ("bold green", "bold yellow", "bold red")
@@ -44,6 +42,7 @@ Examples:
 
 * moldau status
 * moldau status -b broker:9092 --http broker:9640
+* moldau status --http https://broker:9640 -X ssl.ca.location=authority.pem
 * moldau status --json
 
 The exit code is 0 for ok, 1 for degraded, 2 for failing or unreachable.
@@ -85,7 +84,8 @@ def status(
             "--http",
             envvar="MOLDAU_HTTP",
             metavar="HOST:PORT",
-            help="The broker's HTTP port (moldau.http.listener).",
+            help="The broker's HTTP port (moldau.http.listener); https://HOST:PORT where it has TLS. "
+            "Its login is taken from MOLDAU_HTTP_LOGIN (NAME:PASSWORD, or a token).",
         ),
     ] = DEFAULT_HTTP,
     as_json: Json = False,
@@ -98,7 +98,11 @@ def status(
 
     from moldau.cli.shared.connection import Connection
 
-    health = ask_health(http)
+    health = None
+    try:
+        health = ask_health(http, parse_assignments(client_settings, "-X"))
+    except HealthRefused as refusal:
+        note(f"moldau: {refusal}")
     try:
         connection = Connection(bootstrap, client_settings, timeout)
         cluster = load_cluster(connection)
@@ -122,30 +126,13 @@ def status(
     raise typer.Exit(severity)
 
 
-def ask_health(http: str) -> dict[str, Any] | None:
-    """Return the health document of the broker at `http`; None if there is none."""
-    try:
-        # The path is fixed and the scheme is ours: no other kind of address can be meant.
-        with urllib.request.urlopen(f"http://{http}/health", timeout=HTTP_TIMEOUT_SECONDS) as answer:
-            document = json.load(answer)
-    except urllib.error.HTTPError as refusal:
-        # A failing broker answers with 503 and the same document.
-        try:
-            document = json.load(refusal)
-        except ValueError:
-            return None
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) else None
-
-
 def same_clusters_health(health: dict[str, Any] | None, cluster: Cluster, http: str) -> dict[str, Any] | None:
     """Leave out what another cluster's broker says: the HTTP port is this machine's unless it is named."""
     theirs = health.get("cluster_id") if health is not None else None
     if not theirs or theirs == cluster.cluster_id:
         return health
     note(
-        f"moldau: left out what http://{http} says: its broker is of cluster {theirs}, and not of "
+        f"moldau: left out what {page_url(http)} says: its broker is of cluster {theirs}, and not of "
         f"{cluster.cluster_id}; name a broker's HTTP port with --http"
     )
     return None
@@ -227,7 +214,8 @@ def _show(severity: int, health: dict[str, Any] | None, http: str, cluster: Clus
     _headline(f"status: {WORDS[severity]}", STYLES[severity])
     if health is None:
         note(
-            f"no health page at http://{http} (name it with --http): status from the cluster's metadata alone"
+            f"no health page at {page_url(http)} (name it with --http): "
+            "status from the cluster's metadata alone"
         )
     elif "version" in health:
         state = f"{health.get('state')}, up {round(health.get('uptime_seconds', 0)):,} s"
