@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Protocol, runtime_checkable
 
 from moldau.schemas.schema import Language, ParsedSchema, SchemaText, SchemaType
 
@@ -22,3 +23,20 @@ def language(schema_type: SchemaType) -> Language:
 def parse(source: SchemaText, dependencies: Mapping[str, str] = _NO_DEPENDENCIES) -> ParsedSchema:
     """Understand a schema; see `Language.parse`. InvalidSchema if it cannot be."""
     return language(source.schema_type).parse(source, dependencies)
+
+
+@runtime_checkable
+class _HasRulesForNew(Protocol):
+    def validate_new(self) -> None: ...
+
+
+def parse_new(source: SchemaText, dependencies: Mapping[str, str] = _NO_DEPENDENCIES) -> ParsedSchema:
+    """As `parse`, for a schema that is to be registered now.
+
+    Some rules came later than the first schemas, which must stay readable: a default that fits its type,
+    names of letters, digits and underscores (Avro). InvalidSchema also for what breaks these.
+    """
+    parsed = parse(source, dependencies)
+    if isinstance(parsed, _HasRulesForNew):
+        parsed.validate_new()
+    return parsed

@@ -44,12 +44,17 @@ class Difference(NamedTuple):
     path: str
     """Where it is, as Confluent's registry prints it for this language."""
     description: str
-    """A sentence for a person."""
+    """A sentence for a person, in which {reader} and {writer} stand for the words that tell the two apart
+    (`compatibility.messages` puts "new" and "old" there)."""
     additional: str = ""
 
 
 class InvalidSchema(ValueError):
     """A text is no schema of its language; the message says where and why, in one sentence."""
+
+
+class TooComplex(InvalidSchema):
+    """Understanding or comparing it would take longer than any schema that people write: refused."""
 
 
 class ParsedSchema(Protocol):

@@ -1,0 +1,133 @@
+"""What has no meaning in an Avro schema, put in one order: what Confluent's registry does with
+normalize=true.
+
+* Properties that Avro does not know are sorted, after the name and the parameters of a logical type; the
+  members of their values and of defaults too. Aliases are sorted.
+* A default is spelled as its type's values are: 1 for a double is 1.0.
+* An "error" is a record; an empty doc of a type is left out.
+
+Confluent's registry loses here the empty namespace of a type within another's namespace, and defaults that do
+not fit (Avro 1.11 takes that of a union's second branch for one). These have a meaning, so they stay.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import Any
+
+from moldau.schemas.avro.rules_new import is_value
+from moldau.schemas.avro.tree import NO_DEFAULT, AvroField, AvroType
+
+_LOGICAL_BASES = {
+    "date": ("int",),
+    "time-millis": ("int",),
+    "time-micros": ("long",),
+    "timestamp-millis": ("long",),
+    "timestamp-micros": ("long",),
+    "timestamp-nanos": ("long",),
+    "local-timestamp-millis": ("long",),
+    "local-timestamp-micros": ("long",),
+    "local-timestamp-nanos": ("long",),
+    "uuid": ("string", "fixed"),
+    "decimal": ("bytes", "fixed"),
+    "duration": ("fixed",),
+}
+
+
+def normalize(root: AvroType) -> AvroType:
+    """A tree of its own, in which what has no meaning has one order."""
+    return _type(root, {})
+
+
+def _type(type_: AvroType, made: dict[int, AvroType]) -> AvroType:
+    if id(type_) in made:
+        return made[id(type_)]
+    found = replace(type_, properties=_properties(type_))
+    if type_.name is not None:
+        made[id(type_)] = found
+        found.kind = "record" if type_.is_record else type_.kind
+        found.doc = type_.doc or None
+        found.aliases = tuple(sorted(type_.aliases, key=lambda each: each.full))
+    if type_.items is not None:
+        found.items = _type(type_.items, made)
+    found.branches = tuple([_type(each, made) for each in type_.branches])
+    found.fields = [_field(each, made) for each in type_.fields]
+    return found
+
+
+def _field(field: AvroField, made: dict[int, AvroType]) -> AvroField:
+    return replace(
+        field,
+        type=_type(field.type, made),
+        default=_default(field),
+        aliases=None if field.aliases is None else tuple(sorted(field.aliases)),
+        properties=_sorted(field.properties),
+    )
+
+
+def _default(field: AvroField) -> Any:
+    if field.default is NO_DEFAULT:
+        return NO_DEFAULT
+    if not is_value(field.type, field.default):
+        return _sorted(field.default)
+    return _spelled(field.type, field.default)
+
+
+def _spelled(type_: AvroType, value: Any) -> Any:
+    if type_.kind == "union":
+        branch = next((each for each in type_.branches if is_value(each, value)), None)
+        return value if branch is None else _spelled(branch, value)
+    if type_.kind == "double":
+        return float(value)
+    if type_.kind == "float":
+        return _single(float(value))
+    if type_.kind == "array" and type_.items is not None:
+        return [_spelled(type_.items, each) for each in value]
+    if type_.kind == "map" and type_.items is not None:
+        return {name: _spelled(type_.items, value[name]) for name in sorted(value)}
+    if type_.is_record:
+        types = {each.name: each.type for each in type_.fields}
+        return {
+            name: _spelled(types[name], value[name]) if name in types else _sorted(value[name])
+            for name in sorted(value)
+        }
+    return value
+
+
+def _single(value: float) -> float:
+    """The float of 4 bytes that is nearest, with the fewest digits that tell it from others."""
+    try:
+        packed = struct.pack("f", value)
+    except OverflowError:
+        return value
+    for digits in range(1, 10):
+        short = float(f"{value:.{digits}g}")
+        if struct.pack("f", short) == packed:
+            return short
+    return value
+
+
+def _properties(type_: AvroType) -> dict[str, Any]:
+    properties: dict[str, Any] = _sorted(type_.properties)
+    logical = properties.get("logicalType")
+    if not isinstance(logical, str) or type_.kind not in _LOGICAL_BASES.get(logical, ()):
+        return properties
+    first = ["logicalType"]
+    if logical == "decimal":
+        precision, scale = properties.get("precision"), properties.get("scale", 0)
+        if not _is_decimal(precision, scale):
+            return properties
+        first += ["precision", "scale"] if scale else ["precision"]
+    return {name: properties[name] for name in dict.fromkeys([*first, *properties])}
+
+
+def _is_decimal(precision: Any, scale: Any) -> bool:
+    numbers = all(isinstance(each, int) and not isinstance(each, bool) for each in (precision, scale))
+    return numbers and precision > 0 and 0 <= scale <= precision
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(each) for each in value] if isinstance(value, list) else value
