@@ -6,7 +6,9 @@
     bodies.py        bodies read whole, as JSON, or as they come
     answers.py       responses as JSON, in the media type asked for; long ones in pieces
     problems.py      error responses    media_types.py   Accept    counters.py   /metrics
-    settings.py      settings by Confluent's names
+    settings.py      settings by Confluent's names    assembly.py   from settings to a server
+    login.py         passwords, tokens, certificates -> a principal    signed_tokens.py   JSON web tokens
+    rights.py        which principal may do what
 
 Needs starlette and uvicorn (the extras `registry` and `rest`), nothing of a broker.
 """

@@ -58,7 +58,7 @@ class Gate(Protocol):
     """Says who asks."""
 
     async def principal_of(self, request: Request) -> Principal:
-        """HttpProblem 401: nobody who may."""
+        """Raise HttpProblem 401 where a login is asked for or wrong."""
         ...
 
 

@@ -57,8 +57,8 @@ class HttpSettingsPart(SettingsObject):
     access_control_allow_headers: str = text("", "The headers for those scripts; empty: the usual ones.")
     authentication_method: str = text(
         "NONE",
-        "Who must say who they are: NONE, BASIC (name and password) or BEARER (a token). Where users and "
-        "tokens are set, both are taken.",
+        "How clients say who they are: NONE, BASIC (name and password) or BEARER (a token). A file of users "
+        "or of tokens alone asks for a login, too; where both are set, both are taken.",
         one_of_any_case("NONE", "BASIC", "BEARER"),
     )
     authentication_realm: str = text("moldau", "The realm that browsers show when they ask for a password.")
@@ -97,6 +97,15 @@ class HttpSettingsPart(SettingsObject):
     moldau_http_tokens_file: str | None = text(
         None, "Tokens for Authorization: Bearer: lines `token: name, role, role`."
     )
+    moldau_http_jwks_url: str | None = text(
+        None, "Where the keys of an issuer of signed tokens are (JWKS): https:, http: or file:."
+    )
+    moldau_http_token_audience: tuple[str, ...] = listing(
+        (), "The audiences of which a signed token must name one."
+    )
+    moldau_http_token_issuer: str = text("", "The issuer that a signed token must name.")
+    moldau_http_token_name_claim: str = text("sub", "The claim of a signed token that names the user.")
+    moldau_http_token_roles_claim: str = text("roles", "The claim of a signed token with the roles.")
     moldau_http_rights_file: str | None = text(
         None, "Who may do what: lines `WHO OPERATIONS KIND:PREFIX`. Unset: whoever is let in may do all."
     )
