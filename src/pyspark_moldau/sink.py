@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from moldau.client.encoder import EncodedBatch
+from moldau.client.sealing import EncodedBatch
 from pyspark_moldau import sink_commit, sink_process
 from pyspark_moldau.errors import SinkError
 from pyspark_moldau.sink_options import SinkOptions

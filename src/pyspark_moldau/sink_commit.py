@@ -28,10 +28,10 @@ import uuid
 from collections.abc import Sequence
 
 from moldau.client.cluster import Cluster
-from moldau.client.encoder import EncodedBatch
 from moldau.client.errors import RequestRefused, UnknownTopic
 from moldau.client.ledger import Entry, read_entry
 from moldau.client.producer import Fenced, TransactionalProducer, TransactionLost
+from moldau.client.sealing import EncodedBatch
 from pyspark_moldau.errors import FencedError, OptionError, SinkError
 from pyspark_moldau.sink_options import SinkOptions
 

@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from moldau.client.cluster import Cluster
-from moldau.client.encoder import EncodedBatch, encode_batches
+from moldau.client.encoder import encode_batches
 from moldau.client.partitioner import partitions_of_keys, runs_without_keys
+from moldau.client.sealing import EncodedBatch
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pyspark_moldau.errors import SinkError
 from pyspark_moldau.sink_options import SinkOptions

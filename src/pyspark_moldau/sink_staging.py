@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
-from moldau.client.encoder import EncodedBatch
+from moldau.client.sealing import EncodedBatch
 
 MESSAGE_BYTES_MAX = 256 * 1024
 PREFIX = "moldau-sink-"

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.client.cluster import Cluster
-from moldau.client.encoder import EncodedBatch
+from moldau.client.sealing import EncodedBatch
 from pyspark_moldau.sink_options import SinkOptions, parse_sink_options
 from pyspark_moldau.sink_rows import Topics, encoded_rows
 

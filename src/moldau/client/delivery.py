@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from moldau.client.cluster import Cluster, TopicPartition
 from moldau.client.connection import Connection
-from moldau.client.encoder import EncodedBatch, seal
 from moldau.client.errors import ClientError, Retriable
+from moldau.client.sealing import EncodedBatch, seal
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.produce import (
     PartitionProduceData,

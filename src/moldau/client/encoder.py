@@ -11,8 +11,8 @@ rows are sorted by partition (stably: the order within a partition stays) and cu
 `batch_bytes`. A batch's records then lie one after the other in the joined buffer: a slice of it is the
 batch's body.
 
-A body comes without its header, because whoever sends it decides on producer, epoch and sequence: `seal`
-makes the header for it. So batches may be encoded (and compressed) by one process and sent by another.
+A body comes without its header (sealing.py): batches may be encoded (and compressed) by one process and sent
+by another.
 
 Not here: which partition (partitioner.py), and sending (producer.py).
 """
@@ -20,28 +20,14 @@ Not here: which partition (partitioner.py), and sending (producer.py).
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from moldau.core.crc import crc32c
-from moldau.records.batch import (
-    CRC,
-    CRC_OFFSET,
-    CRC_START,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_OVERHEAD,
-    MAGIC,
-    NO_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    TRANSACTIONAL,
-)
+from moldau.client.sealing import EncodedBatch
 from moldau.records.compression import CODEC_NUMBERS, NONE, compress
 from moldau.records.record import encode_varint
 
@@ -50,17 +36,6 @@ _FIXED_BYTES = 8
 """What a record has around key and value, about: for cutting batches."""
 
 Integers64 = npt.NDArray[np.int64]
-
-
-class EncodedBatch(NamedTuple):
-    """Records of one partition, encoded; the header comes with `seal`. A tuple, so that it pickles small."""
-
-    topic: str
-    partition: int
-    record_count: int
-    codec: int
-    timestamp_ms: int
-    body: bytes | memoryview
 
 
 def encode_batches(
@@ -107,37 +82,6 @@ def encode_batches(
         body = bytes(body) if codec == NONE else compress(codec, body, compression_level)
         batches.append(EncodedBatch(topic, int(partitions[start]), end - start, codec, timestamp_ms, body))
     return batches
-
-
-def seal(
-    batch: EncodedBatch,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-    *,
-    transactional: bool = False,
-) -> bytes:
-    """The batch header for `batch.body`."""
-    header = bytearray(HEADER_BYTES)
-    HEADER.pack_into(
-        header,
-        0,
-        0,
-        HEADER_BYTES + len(batch.body) - LENGTH_OVERHEAD,
-        NO_LEADER_EPOCH,
-        MAGIC,
-        0,
-        batch.codec | (TRANSACTIONAL if transactional else 0),
-        batch.record_count - 1,
-        batch.timestamp_ms,
-        batch.timestamp_ms,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        batch.record_count,
-    )
-    CRC.pack_into(header, CRC_OFFSET, crc32c(batch.body, crc32c(memoryview(header)[CRC_START:])))
-    return bytes(header)
 
 
 def _batch_starts(partitions: npt.NDArray[np.int32], sizes: Integers64, batch_bytes: int) -> Integers64:
@@ -247,7 +191,7 @@ def _encoded(number: int) -> bytes:
 
 @cache
 def _table() -> Any:
-    # Not made on import: `pa.array` loads pandas at its first use, and whoever only seals needs neither.
+    # Not made on import: `pa.array` loads pandas at its first use, and not everyone needs that.
     return pa.array([_encoded(number) for number in range(-1, _TABLE_SIZE)], pa.binary())
 
 

@@ -260,6 +260,15 @@ def _visible(
     fetched: FetchedBatches, start: int, end: int, check_crcs: bool, name: str
 ) -> Iterator[BatchView]:
     """The batches of a response that a consumer sees."""
+    for batch, is_aborted in classify(fetched, end, check_crcs, name):
+        if not is_aborted and not batch.is_control and batch.last_offset >= start:
+            yield batch
+
+
+def classify(
+    fetched: FetchedBatches, end: int, check_crcs: bool, name: str
+) -> Iterator[tuple[BatchView, bool]]:
+    """The batches of a response before `end`, with markers; each with whether its transaction was aborted."""
     began = sorted(fetched.aborted or (), key=lambda each: each.first_offset, reverse=True)
     aborted: set[int] = set()
     for batch in fetched.batches:
@@ -272,11 +281,9 @@ def _visible(
         if batch.is_control:
             if batch.producer_id in aborted and _is_abort(batch, name):
                 aborted.discard(batch.producer_id)
-            continue
-        if batch.is_transactional and batch.producer_id in aborted:
-            continue
-        if batch.last_offset >= start:
-            yield batch
+            yield batch, False
+        else:
+            yield batch, batch.is_transactional and batch.producer_id in aborted
 
 
 def _is_abort(batch: BatchView, name: str) -> bool:

@@ -26,8 +26,8 @@ from typing import Any
 
 from moldau.client.cluster import GROUP, TRANSACTION, Cluster, TopicPartition
 from moldau.client.delivery import Delivery, Producer
-from moldau.client.encoder import EncodedBatch
 from moldau.client.errors import ClientError, RequestRefused, Retriable, check, error_words
+from moldau.client.sealing import EncodedBatch
 from moldau.protocol.declare import Message
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from moldau.client.encoder import EncodedBatch, encode_batches, seal
+from moldau.client.encoder import encode_batches
+from moldau.client.sealing import EncodedBatch, seal
 from moldau.records.batch import BatchView
 from moldau.records.compression import CODEC_NUMBERS
 

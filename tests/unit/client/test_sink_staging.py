@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from moldau.client.encoder import EncodedBatch, seal
+from moldau.client.sealing import EncodedBatch, seal
 from pyspark_moldau.sink_staging import MESSAGE_BYTES_MAX, Stage, make_folder, remove_folder
 
 
