@@ -1,0 +1,7 @@
+"""The registry's state: what the records of the topic `_schemas` add up to.
+
+records.py   keys and values as Confluent's registry writes them
+body.py      a schema with its references, metadata and rules; its guid
+document.py  metadata and rule sets: checked, ordered, merged
+state.py     replay, and the questions that operations ask
+"""
