@@ -1,0 +1,208 @@
+"""What the registry's routes have in common.
+
+Calls that may take long run in worker threads: reads and checks in one pool, writes in another, so that a
+broker which does not answer writes leaves reads alone. A write that comes to an instance which is not the
+primary goes to the primary as it came, and is seen by the next read here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from moldau.http.answers import json_answer
+from moldau.http.application import path_value, principal_of
+from moldau.http.bodies import parse_json, read_bytes
+from moldau.http.context import context_of
+from moldau.http.media_types import JSON, essence
+from moldau.http.problems import HttpProblem, plain_problem
+from moldau.http.rights import Kind, Operation, Rights
+from moldau.registry.names import ANY_CONTEXT, parse_context, parse_name, qualify
+from moldau.registry.problems import Code, NotPrimary, RegistryProblem
+from moldau.registry.service import RegistryService
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+V1_JSON = "application/vnd.schemaregistry.v1+json"
+OFFERED = (V1_JSON, "application/vnd.schemaregistry+json", JSON)
+_READ = frozenset((*OFFERED, "application/octet-stream", ""))
+_PARSED_INLINE_BYTES_MAX = 128 * 1024
+_PAGE = 1_000
+_INT_MAX = 2**31 - 1
+
+Forward = Callable[[str, Request, bytes], Awaitable[Response]]
+"""Sends a request to the primary at a URL, and gives its response. RegistryProblem 50003, 50004."""
+
+
+@dataclass(slots=True)
+class Calls:
+    """The service as routes call it."""
+
+    service: RegistryService
+    forward: Forward
+    rights: Rights = field(default_factory=Rights.all)
+    is_read_only: bool = False
+    readers: Executor = field(default_factory=lambda: ThreadPoolExecutor(4, "registry-read"))
+    writers: Executor = field(default_factory=lambda: ThreadPoolExecutor(16, "registry-write"))
+
+    async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call what may take long."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.readers, lambda: call(*args, **kwargs))
+
+    async def write(self, request: Request, body: bytes, call: Callable[[], Any]) -> Response:
+        """Call what writes; its result, or the primary's response."""
+        if self.is_read_only:
+            raise RegistryProblem(Code.NOT_PERMITTED, "This registry is read-only: it answers reads only")
+        loop = asyncio.get_running_loop()
+        try:
+            result = await loop.run_in_executor(self.writers, call)
+        except NotPrimary as elsewhere:
+            response = await self.forward(elsewhere.url, request, body)
+            if response.status_code < 300:
+                await loop.run_in_executor(self.readers, self.service.catch_up)
+            return response
+        return json_answer(request, result)
+
+    # -- rights ---------------------------------------------------------------------------------------
+
+    def check(self, request: Request, operation: Operation, subject: str | None) -> None:
+        """HttpProblem 40301; `subject` None (or a context as a whole): what holds for all."""
+        if self.rights.unlimited:
+            return
+        if subject is None:
+            self.rights.check(principal_of(request), operation, Kind.CLUSTER, "registry")
+        else:
+            self.rights.check(principal_of(request), operation, Kind.SUBJECT, subject)
+
+    def check_references(self, request: Request, subject: str, body: Mapping[str, Any]) -> None:
+        """A schema may refer only to what its author may read. HttpProblem 40301."""
+        references = body.get("references")
+        if self.rights.unlimited or not isinstance(references, list):
+            return
+        for reference in references:
+            name = reference.get("subject") if isinstance(reference, dict) else None
+            if isinstance(name, str):
+                context = parse_name(subject).context
+                self.check(request, Operation.READ, in_context(context, name))
+
+    async def check_id(self, request: Request, schema_id: int, subject: str | None) -> None:
+        """A schema by id is for who may read one of its subjects. HttpProblem 40301."""
+        if self.rights.unlimited:
+            return
+        may_read = self.may_read(request)
+        subjects = await self.read(self.service.subjects_of_id, schema_id, subject, deleted=True)
+        if not any(map(may_read, subjects)):
+            self.rights.check(principal_of(request), Operation.READ, Kind.SUBJECT, f"of id {schema_id}")
+
+    def may_read(self, request: Request) -> Callable[[str], bool]:
+        """Whether the principal may read a subject."""
+        return self.rights.filter(principal_of(request), Operation.READ, Kind.SUBJECT)
+
+    def visible_page(
+        self,
+        fetch: Callable[[int, int], list[T]],
+        is_visible: Callable[[T], bool],
+        offset: int,
+        limit: int,
+    ) -> list[T]:
+        """A page of a list of which only some may be seen; `fetch` gives one of all, by offset and limit."""
+        if self.rights.unlimited:
+            return fetch(offset, limit)
+        found: list[T] = []
+        position, wanted = 0, (offset + limit) if limit > 0 else _INT_MAX
+        while len(found) < wanted and (page := fetch(position, _PAGE)):
+            position += len(page)
+            found += filter(is_visible, page)
+        return found[offset:wanted]
+
+
+# -- requests ---------------------------------------------------------------------------------------------
+
+
+def both(path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str) -> Iterable[Route]:
+    """The route, and the same below /contexts/{context}."""
+    for prefix in ("", "/contexts/{context}"):
+        yield Route(prefix + path, endpoint, methods=[method])
+
+
+def context_of_path(request: Request) -> str | None:
+    """The context before the path, if there is one."""
+    if "context" not in request.path_params:
+        return None
+    return parse_context(path_value(request, "context"))
+
+
+def in_context(context: str | None, name: str) -> str:
+    """The name of a subject, put into a context unless it names one."""
+    if context is None or name.startswith((":.", f":{ANY_CONTEXT}:")):
+        return name
+    return qualify(context, name)
+
+
+def subject_of(request: Request) -> str:
+    """The subject of the path."""
+    return in_context(context_of_path(request), path_value(request, "subject"))
+
+
+def subject_parameter(request: Request) -> str | None:
+    """The query parameter `subject`; below a context, the context itself where it is absent."""
+    context = context_of_path(request)
+    given = request.query_params.get("subject")
+    return given if context is None else in_context(context, given or "")
+
+
+def prefix_parameter(request: Request) -> str:
+    """The query parameter `subjectPrefix`: every context if it is absent, or that of the path."""
+    context = context_of_path(request)
+    given = request.query_params.get("subjectPrefix")
+    if context is None:
+        return f":{ANY_CONTEXT}:" if given is None else given
+    return in_context(context, given or "")
+
+
+def flag(request: Request, name: str) -> bool:
+    """A query parameter that is true or (anything else) false."""
+    return request.query_params.get(name, "").strip().lower() == "true"
+
+
+def number(request: Request, name: str, default: int) -> int:
+    """A query parameter that is a whole number. 404 as JAX-RS answers for one that is none."""
+    given = request.query_params.get(name)
+    return default if given is None or given == "" else parsed_number(given)
+
+
+def parsed_number(text: str) -> int:
+    """A whole number of 32 bits. HttpProblem 404 for anything else, as JAX-RS answers."""
+    digits = text[1:] if text[:1] in "+-" else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10) or int(digits) > _INT_MAX:
+        raise plain_problem(404)
+    return int(text)
+
+
+def paging(request: Request) -> tuple[int, int]:
+    """The query parameters `offset` and `limit` (-1: the service's own)."""
+    return max(number(request, "offset", 0), 0), number(request, "limit", -1)
+
+
+async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
+    """The body, and the JSON object that it is. HttpProblem 400, 413, 415, 422."""
+    if essence(request.headers.get("content-type", "")) not in _READ:
+        raise plain_problem(415)
+    body = await read_bytes(request)
+    if not body.strip():
+        raise HttpProblem(422, "The request's body must not be empty: it is a JSON object")
+    depth_max = context_of(request).json_depth_max
+    if len(body) > _PARSED_INLINE_BYTES_MAX:
+        value = await asyncio.to_thread(parse_json, body, depth_max)
+    else:
+        value = parse_json(body, depth_max)
+    if not isinstance(value, dict):
+        raise HttpProblem(400, "The request's body must be a JSON object")
+    return body, value

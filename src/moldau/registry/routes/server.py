@@ -1,0 +1,84 @@
+"""What is about the registry itself: the root, its metadata, contexts; and what clients only probe for."""
+
+from collections.abc import Iterator
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+import moldau
+from moldau.http.answers import json_answer
+from moldau.http.application import path_value
+from moldau.http.rights import Operation
+from moldau.registry.names import parse_context, parse_name, qualify
+from moldau.registry.routes.calls import Calls, both, paging
+
+
+class ServerRoutes:
+    """The endpoints."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._service = calls.service
+
+    def routes(self) -> Iterator[Route]:
+        """Path by path."""
+        yield Route("/", self.root, methods=["GET", "POST"])
+        yield from both("/v1/metadata/id", self.cluster_id, "GET")
+        yield from both("/v1/metadata/version", self.version, "GET")
+        yield Route("/contexts", self.contexts, methods=["GET"])
+        yield Route("/contexts/{context}", self.contexts, methods=["GET"])
+        yield Route("/contexts/{context}", self.delete_context, methods=["DELETE"])
+        yield from both("/exporters", self.nothing, "GET")
+        yield from both("/associations/resources/{namespace}/{name}", self.nothing, "GET")
+
+    async def root(self, request: Request) -> Response:
+        """GET, POST /: an empty object, by which clients see that a registry is there."""
+        return json_answer(request, {})
+
+    async def cluster_id(self, request: Request) -> Response:
+        """GET /v1/metadata/id."""
+        return json_answer(request, await self._calls.read(self._service.cluster_id))
+
+    async def version(self, request: Request) -> Response:
+        """GET /v1/metadata/version."""
+        return json_answer(request, {"version": moldau.__version__, "commitId": "moldau"})
+
+    async def contexts(self, request: Request) -> Response:
+        """GET /contexts [contextPrefix, offset, limit]."""
+        offset, limit = paging(request)
+        prefix = request.query_params.get("contextPrefix", "")
+        if "context" in request.path_params:
+            prefix = parse_context(path_value(request, "context"))
+        rights = self._calls.rights
+
+        def fetch(offset: int, limit: int) -> list[str]:
+            return self._service.contexts(prefix=prefix, offset=offset, limit=limit)
+
+        def visible_contexts() -> set[str]:
+            """Those with a subject that may be read."""
+            if rights.unlimited:
+                return set()
+            subjects = self._calls.visible_page(
+                lambda offset, limit: self._service.subjects(deleted=True, offset=offset, limit=limit),
+                may_read,
+                0,
+                -1,
+            )
+            return {parse_name(subject).context for subject in subjects}
+
+        may_read = self._calls.may_read(request)
+        seen = await self._calls.read(visible_contexts)
+        found = await self._calls.read(self._calls.visible_page, fetch, seen.__contains__, offset, limit)
+        return json_answer(request, found)
+
+    async def delete_context(self, request: Request) -> Response:
+        """DELETE /contexts/{c}: only an empty one."""
+        context = parse_context(path_value(request, "context"))
+        self._calls.check(request, Operation.CONFIGURE, qualify(context, "") or None)
+        response = await self._calls.write(request, b"", lambda: self._service.delete_context(context))
+        return Response(status_code=204) if response.status_code == 200 else response
+
+    async def nothing(self, request: Request) -> Response:
+        """Exporters and associations: clients ask for them, and take an empty list for none."""
+        return json_answer(request, [])

@@ -1,0 +1,367 @@
+"""Paths and parameters become calls of the service; rights, read-only and forwarding stand before them."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moldau.http.context import Principal
+from moldau.http.rights import Rights, parse_rights
+from moldau.registry.app import registry_application
+from moldau.registry.problems import NotPrimary, RegistryProblem
+from moldau.registry.service import RegistryService
+from moldau.registry.settings import RegistrySettings
+
+SUBJECTS = ["orders", "payments", ":.ctx:orders"]
+
+
+class Recorder(RegistryService):
+    """Answers every call with its name and arguments."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.failure: Exception | None = None
+
+    def subjects(self, prefix: str = ":*:", *, offset: int = 0, limit: int = -1, **rest: Any) -> list[str]:
+        self._note("subjects", prefix, offset=offset, limit=limit, **rest)
+        return SUBJECTS[offset:][: limit if limit > 0 else None]
+
+    def subjects_of_id(self, schema_id: int, subject: str | None = None, **rest: Any) -> list[str]:
+        self._note("subjects_of_id", schema_id, subject, **rest)
+        rows = SUBJECTS[:1] if schema_id == 1 else SUBJECTS[1:]
+        return rows[rest.get("offset", 0) :]
+
+    def ids_of_guid(self, guid: str) -> list[dict[str, Any]]:
+        self._note("ids_of_guid", guid)
+        return [{"context": ".", "id": int(guid)}]
+
+    def schemas(self, prefix: str = ":*:", *, offset: int = 0, limit: int = -1, **rest: Any) -> list[Any]:
+        self._note("schemas", prefix, offset=offset, limit=limit, **rest)
+        return [{"subject": each} for each in SUBJECTS][offset:][: limit if limit > 0 else None]
+
+    def contexts(self, *, prefix: str = "", offset: int = 0, limit: int = -1) -> list[str]:
+        self._note("contexts", prefix, offset=offset, limit=limit)
+        return [".", ".ctx"][offset:]
+
+    def _note(self, *args: Any, **rest: Any) -> None:
+        self.calls.append((*args, rest))
+        if self.failure is not None and args[0] != "catch_up":
+            raise self.failure
+
+
+def _recorded(name: str) -> Callable[..., Any]:
+    def method(self: Recorder, *args: Any, **rest: Any) -> Any:
+        self._note(name, *args, **rest)
+        return {"schema": "text", "called": name}
+
+    return method
+
+
+for _name in (
+    "versions", "version", "referenced_by", "with_metadata", "look_up", "register", "delete_subject",
+    "delete_version", "types", "schema_by_id", "versions_of_id", "schema_by_guid", "compatibility", "config",
+    "set_config", "delete_config", "mode", "set_mode", "delete_mode", "cluster_id", "delete_context",
+    "catch_up",
+):  # fmt: skip
+    setattr(Recorder, _name, _recorded(_name))
+Recorder.versions_of_id = lambda self, *args, **rest: (
+    []
+    if rest["offset"]
+    # type: ignore[method-assign]
+    else (
+        self._note("versions_of_id", *args, **rest) or [{"subject": each, "version": 1} for each in SUBJECTS]
+    )
+)
+
+
+class Known:
+    """A gate that lets the user of the header X-User in."""
+
+    async def principal_of(self, request: Request) -> Principal:
+        return Principal(request.headers.get("x-user", "nobody"))
+
+
+async def _forward(url: str, request: Request, body: bytes) -> Response:
+    return Response(f"forwarded to {url}: {request.method} {request.url.path} {body.decode()}".encode())
+
+
+def ask(
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    service: Recorder | None = None,
+    content: bytes | None = None,
+    rights: str | None = None,
+    headers: dict[str, str] | None = None,
+    **options: Any,
+) -> tuple[httpx.Response, list[tuple[Any, ...]]]:
+    service = service or Recorder()
+    application = registry_application(
+        service,
+        RegistrySettings(),
+        forward=_forward,
+        gate=Known(),
+        rights=None if rights is None else Rights(parse_rights(rights, "rights")),
+        **options,
+    )
+
+    async def run() -> httpx.Response:
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            return await client.request(
+                method, path, json=body if content is None else None, content=content, headers=headers
+            )
+
+    return asyncio.run(run()), service.calls
+
+
+NO_PAGE = {"offset": 0, "limit": -1}
+LISTED = {"deleted": False, "deleted_only": False, **NO_PAGE}
+SCHEMA = {"schema": "{}"}
+PLAIN = {"normalize": False, "format": ""}
+FORMATS = {"format": "", "reference_format": ""}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "call"),
+    [
+        ("GET", "/subjects", None, ("subjects", ":*:", LISTED)),
+        ("GET", "/subjects?subjectPrefix=", None, ("subjects", "", LISTED)),
+        (
+            "GET",
+            "/subjects?subjectPrefix=o&deleted=true&deletedOnly=TRUE&offset=1&limit=2",
+            None,
+            ("subjects", "o", {"deleted": True, "deleted_only": True, "offset": 1, "limit": 2}),
+        ),
+        ("GET", "/contexts/ctx/subjects", None, ("subjects", ":.ctx:", LISTED)),
+        ("GET", "/contexts/:.ctx:/subjects?subjectPrefix=o", None, ("subjects", ":.ctx:o", LISTED)),
+        ("GET", "/contexts/:.:/subjects", None, ("subjects", "", LISTED)),
+        (
+            "POST",
+            "/subjects/a%2Fb?normalize=true&deleted=true&format=resolved",
+            SCHEMA,
+            ("look_up", "a/b", SCHEMA, {"normalize": True, "format": "resolved", "deleted": True}),
+        ),
+        ("POST", "/subjects/s/versions", SCHEMA, ("register", "s", SCHEMA, PLAIN)),
+        (
+            "POST",
+            "/contexts/.ctx/subjects/s/versions?normalize=true",
+            SCHEMA,
+            ("register", ":.ctx:s", SCHEMA, {"normalize": True, "format": ""}),
+        ),
+        (
+            "POST",
+            "/contexts/.ctx/subjects/:.other:s/versions",
+            SCHEMA,
+            ("register", ":.other:s", SCHEMA, PLAIN),
+        ),
+        (
+            "GET",
+            "/subjects/s/versions?deletedAsNegative=true",
+            None,
+            ("versions", "s", {**LISTED, "deleted_as_negative": True}),
+        ),
+        (
+            "GET",
+            "/subjects/s/versions/latest?format=f&referenceFormat=x&deleted=true",
+            None,
+            ("version", "s", "latest", {"format": "f", "reference_format": "x", "deleted": True}),
+        ),
+        ("GET", "/subjects/s/versions/1/schema", None, ("version", "s", "1", {**FORMATS, "deleted": False})),
+        ("GET", "/subjects/s/versions/1/referencedby?limit=3", None,
+         ("referenced_by", "s", "1", {"offset": 0, "limit": 3})),
+        ("GET", "/subjects/s/metadata?key=a&value=1&key=b&value=2", None,
+         ("with_metadata", "s", {"a": "1", "b": "2"}, {"format": "", "deleted": False})),
+        ("DELETE", "/subjects/s?permanent=true", None, ("delete_subject", "s", {"permanent": True})),
+        ("DELETE", "/subjects/s/versions/2", None, ("delete_version", "s", "2", {"permanent": False})),
+        ("GET", "/schemas/types", None, ("types", {})),
+        ("GET", "/schemas?latestOnly=true&aliases=true&ruleType=CEL", None,
+         ("schemas", ":*:", {"deleted": False, "latest_only": True, "aliases": True, "rule_type": "CEL",
+                             **NO_PAGE})),
+        ("GET", "/schemas/ids/7", None, ("schema_by_id", 7, None, {"fetch_max_id": False})),
+        ("GET", "/schemas/ids/7?subject=s&format=serialized&fetchMaxId=true", None,
+         ("schema_by_id", 7, "s", {"format": "serialized", "reference_format": "", "fetch_max_id": True})),
+        ("GET", "/contexts/.ctx/schemas/ids/7", None, ("schema_by_id", 7, ":.ctx:", {"fetch_max_id": False})),
+        ("GET", "/contexts/.ctx/schemas/ids/7/schema?subject=s", None,
+         ("schema_by_id", 7, ":.ctx:s", {"fetch_max_id": False})),
+        ("GET", "/schemas/ids/7/subjects?deleted=true", None,
+         ("subjects_of_id", 7, None, {"deleted": True, **NO_PAGE})),
+        ("GET", "/schemas/ids/7/versions", None, ("versions_of_id", 7, None, {"deleted": False, **NO_PAGE})),
+        ("GET", "/schemas/guids/5", None, ("schema_by_guid", "5", {"format": ""})),
+        ("GET", "/schemas/guids/5/ids", None, ("ids_of_guid", "5", {})),
+        ("POST", "/compatibility/subjects/s/versions/latest?verbose=true", SCHEMA,
+         ("compatibility", "s", "latest", SCHEMA, {"normalize": False, "verbose": True})),
+        ("POST", "/compatibility/subjects/s/versions?normalize=true", SCHEMA,
+         ("compatibility", "s", None, SCHEMA, {"normalize": True, "verbose": False})),
+        ("GET", "/config", None, ("config", None, {"default_to_global": False})),
+        ("GET", "/config/s?defaultToGlobal=true", None, ("config", "s", {"default_to_global": True})),
+        ("PUT", "/config/s", {"compatibility": "FULL"}, ("set_config", "s", {"compatibility": "FULL"}, {})),
+        ("DELETE", "/config", None, ("delete_config", None, {})),
+        ("DELETE", "/config/s", None, ("delete_config", "s", {})),
+        ("GET", "/contexts/.ctx/config", None, ("config", ":.ctx:", {"default_to_global": False})),
+        ("GET", "/contexts/:.:/config", None, ("config", None, {"default_to_global": False})),
+        ("GET", "/mode", None, ("mode", None, {"default_to_global": False})),
+        ("PUT", "/mode?force=true", {"mode": "A"}, ("set_mode", None, {"mode": "A"}, {"force": True})),
+        ("DELETE", "/mode/s?recursive=true", None, ("delete_mode", "s", {"recursive": True})),
+        ("GET", "/v1/metadata/id", None, ("cluster_id", {})),
+        ("GET", "/contexts?contextPrefix=.c&limit=5", None, ("contexts", ".c", {"offset": 0, "limit": 5})),
+        ("DELETE", "/contexts/ctx", None, ("delete_context", ".ctx", {})),
+    ],
+)  # fmt: skip
+def test_a_path_is_a_call(method: str, path: str, body: Any, call: tuple[Any, ...]) -> None:
+    response, calls = ask(method, path, body)
+    assert calls == [call]
+    assert response.status_code == (204 if "delete_context" in call else 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/", {}), ("/exporters", []), ("/associations/resources/-/orders", [])]
+)
+def test_what_clients_probe_for(path: str, body: Any) -> None:
+    response, calls = ask("GET", path)
+    assert (response.status_code, response.json(), calls) == (200, body, [])
+
+
+def test_the_version_is_ours() -> None:
+    import moldau
+
+    assert ask("GET", "/v1/metadata/version")[0].json()["version"] == moldau.__version__
+
+
+def test_texts_come_as_they_are() -> None:
+    response, _ = ask("GET", "/subjects/s/versions/1/schema")
+    assert response.content == b"text"
+    assert response.headers["content-type"].startswith("application/vnd.schemaregistry.v1+json")
+
+
+@pytest.mark.parametrize("path", ["/schemas/ids/x", "/schemas/ids/99999999999", "/subjects?limit=many"])
+def test_what_should_be_a_number_and_is_none_is_not_found(path: str) -> None:
+    response, calls = ask("GET", path)
+    assert (response.status_code, calls) == (404, [])
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type", "status"),
+    [
+        (b"", "application/json", 422),
+        (b"  ", "application/json", 422),
+        (b"[]", "application/json", 400),
+        (b"null", "application/json", 400),
+        (b"{", "application/json", 400),
+        (b"{}", "text/xml", 415),
+        (b"{}", "application/vnd.schemaregistry.v1+json; charset=utf-8", 200),
+        (b"{}", "application/octet-stream", 200),
+        (b'{"schema":"' + b"x" * 200_000 + b'"}', "application/json", 200),
+    ],
+)
+def test_bodies(content: bytes, content_type: str, status: int) -> None:
+    response, _ = ask("POST", "/subjects/s/versions", content=content, headers={"Content-Type": content_type})
+    assert response.status_code == status
+
+
+def test_refusals_have_confluents_form() -> None:
+    service = Recorder()
+    service.failure = RegistryProblem(40401, "Subject 's' not found.")
+    response, _ = ask("GET", "/subjects/s/versions", service=service)
+    assert response.status_code == 404
+    assert response.json() == {"error_code": 40401, "message": "Subject 's' not found."}
+
+
+def test_a_write_elsewhere_is_forwarded_and_then_read_here() -> None:
+    service = Recorder()
+    service.failure = NotPrimary("http://other:8081")
+    response, _ = ask("POST", "/subjects/s/versions?normalize=true", SCHEMA, service=service)
+    assert response.text == 'forwarded to http://other:8081: POST /subjects/s/versions {"schema":"{}"}'
+    assert [call[0] for call in service.calls] == ["register", "catch_up"]
+
+
+def test_a_read_only_registry_writes_nothing() -> None:
+    for method, path in (
+        ("POST", "/subjects/s/versions"),
+        ("DELETE", "/subjects/s"),
+        ("DELETE", "/subjects/s/versions/1"),
+        ("PUT", "/config"),
+        ("DELETE", "/config/s"),
+        ("PUT", "/mode/s"),
+        ("DELETE", "/mode/s"),
+        ("DELETE", "/contexts/c"),
+    ):
+        response, calls = ask(method, path, SCHEMA, is_read_only=True)
+        assert (response.status_code, response.json()["error_code"], calls) == (422, 42205, [])
+    assert ask("POST", "/subjects/s", SCHEMA, is_read_only=True)[0].status_code == 200
+
+
+RIGHTS = """
+ann   read,write          subject:orders
+ann   configure           subject:orders
+ctx   all                 subject::.ctx:*
+ops   configure           cluster:registry
+"""
+
+
+@pytest.mark.parametrize(
+    ("who", "method", "path", "body", "status"),
+    [
+        ("ann", "POST", "/subjects/orders/versions", SCHEMA, 200),
+        ("ann", "POST", "/subjects/payments/versions", SCHEMA, 403),
+        ("ann", "POST", "/subjects/orders", SCHEMA, 200),
+        ("bob", "POST", "/subjects/orders", SCHEMA, 403),
+        ("ann", "DELETE", "/subjects/orders", None, 403),
+        ("ann", "GET", "/subjects/orders/versions", None, 200),
+        ("bob", "GET", "/subjects/orders/versions/1/schema", None, 403),
+        ("ctx", "POST", "/contexts/ctx/subjects/orders/versions", SCHEMA, 200),
+        ("ctx", "POST", "/subjects/orders/versions", SCHEMA, 403),
+        ("ctx", "PUT", "/contexts/ctx/config", {}, 200),
+        ("ann", "PUT", "/contexts/ctx/config", {}, 403),
+        ("ann", "GET", "/config", None, 200),
+        ("ann", "PUT", "/config", {}, 403),
+        ("ops", "PUT", "/config", {}, 200),
+        ("ops", "PUT", "/mode", {}, 200),
+        ("ann", "PUT", "/config/orders", {"compatibility": "NONE"}, 200),
+        ("ann", "PUT", "/config/orders", {"alias": "payments"}, 403),
+        ("ann", "GET", "/schemas/ids/1", None, 200),
+        ("ann", "GET", "/schemas/ids/2", None, 403),
+        ("bob", "GET", "/schemas/ids/1/schema", None, 403),
+        ("ann", "GET", "/schemas/guids/1", None, 200),
+        ("ann", "GET", "/schemas/guids/2", None, 403),
+        ("bob", "GET", "/schemas/guids/1/ids", None, 403),
+        ("ann", "POST", "/compatibility/subjects/payments/versions", SCHEMA, 403),
+        ("ctx", "DELETE", "/contexts/ctx", None, 204),
+        ("ann", "DELETE", "/contexts/ctx", None, 403),
+        (
+            "ann",
+            "POST",
+            "/subjects/orders/versions",
+            {"schema": "", "references": [{"name": "p", "subject": "payments", "version": 1}]},
+            403,
+        ),
+    ],
+)
+def test_rights(who: str, method: str, path: str, body: Any, status: int) -> None:
+    response, _ = ask(method, path, body, rights=RIGHTS, headers={"X-User": who})
+    assert response.status_code == status
+    if status == 403:
+        assert response.json()["error_code"] == 40301
+
+
+@pytest.mark.parametrize(
+    ("path", "seen"),
+    [
+        ("/subjects", ["orders"]),
+        ("/subjects?offset=1", []),
+        ("/schemas/ids/1/subjects", ["orders"]),
+        ("/schemas/ids/2/subjects", []),
+        ("/schemas", [{"subject": "orders"}]),
+        ("/schemas/ids/1/versions", [{"subject": "orders", "version": 1}]),
+        ("/contexts", ["."]),
+    ],
+)
+def test_lists_have_only_what_may_be_read(path: str, seen: Any) -> None:
+    response, _ = ask("GET", path, rights=RIGHTS, headers={"X-User": "ann"})
+    assert json.loads(response.content) == seen
