@@ -630,6 +630,8 @@ class Node:
             audit=self.audit,
         )
         self.broker.verifications = Verifications(self.broker)
+        if self.listeners.have_tls:
+            self.broker.check_stores = self.listeners.problem_with_stores
         self.logins = self._make_logins()
         self._follow_quotas(self.metadata.image)
         self._stops.append(("listeners", self._close_listeners))

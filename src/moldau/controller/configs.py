@@ -64,7 +64,7 @@ def alter_configs(image: Image, asked: Sequence[AlterResource], broker: BrokerSe
         try:
             if counts[one.resource_type, one.resource_name] > 1:
                 raise _bad_request("Each resource must appear at most once.")
-            change = _alter(image, one, broker)
+            change = changed_configs(image, one, broker)
         except Refusal as refusal:
             answer.append((one, refusal.outcome))
             continue
@@ -77,7 +77,8 @@ def alter_configs(image: Image, asked: Sequence[AlterResource], broker: BrokerSe
     return Decision(changes, answer)
 
 
-def _alter(image: Image, one: AlterResource, broker: BrokerSettings) -> ConfigsChanged | None:
+def changed_configs(image: Image, one: AlterResource, broker: BrokerSettings) -> ConfigsChanged | None:
+    """What the request changes in one resource; None: nothing. Refusal."""
     rows = _ROWS.get(one.resource_type)
     if rows is None:
         raise _bad_request(f"Unknown resource type {one.resource_type}")

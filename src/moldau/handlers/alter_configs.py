@@ -9,6 +9,7 @@ from moldau.controller.decision import Outcome
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.config_rights import config_refusal
 from moldau.handlers.registry import handles
+from moldau.handlers.store_check import unusable_stores
 from moldau.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -30,8 +31,9 @@ async def alter_configs(
             continue
         values = [(config.name, Operation.SET, config.value) for config in resource.configs]
         asked.append(AlterResource(kind, name, values, replace_all=True))
+    asked, unusable = await unusable_stores(broker, asked)
     results = await broker.controller.alter_configs(asked, validate_only=request.validate_only)
-    responses = [_told(one.resource_type, one.resource_name, outcome) for one, outcome in results]
+    responses = [_told(one.resource_type, one.resource_name, outcome) for one, outcome in results + unusable]
     return AlterConfigsResponse(responses=responses + refused)
 
 

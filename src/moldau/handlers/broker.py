@@ -5,7 +5,7 @@
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,8 @@ class Broker:
     authorizer: "Authorizer | None" = None  # None: everybody may do everything, and nothing is asked
     audit: "AuditTrail | None" = None  # None: nobody is told who changed what
     quotas: "ClientQuotas | None" = None  # None: there was never one
+    check_stores: "Callable[[BrokerSettings], Awaitable[str | None]] | None" = None
+    """Why key or trust stores of such settings cannot be used; None: there is no listener with TLS."""
     slow_lane: SlowLane = field(default_factory=SlowLane)  # one a broker: large requests share its slices
 
     @property

@@ -10,6 +10,7 @@ from moldau.handlers import logger_levels
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.config_rights import config_refusal
 from moldau.handlers.registry import handles
+from moldau.handlers.store_check import unusable_stores
 from moldau.metadata.image import ResourceType
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.incremental_alter_configs import (
@@ -35,11 +36,11 @@ async def incremental_alter_configs(
             refused.append(_told(kind, name, outcome))
     loggers = [one for one in permitted if one.resource_type == ResourceType.BROKER_LOGGER]
     stored = [one for one in permitted if one.resource_type != ResourceType.BROKER_LOGGER]
-    results = await broker.controller.alter_configs(
-        [AlterResource(one.resource_type, one.resource_name, _operations(one)) for one in stored],
-        validate_only=request.validate_only,
+    asked, unusable = await unusable_stores(
+        broker, [AlterResource(one.resource_type, one.resource_name, _operations(one)) for one in stored]
     )
-    responses = [_told(one.resource_type, one.resource_name, outcome) for one, outcome in results]
+    results = await broker.controller.alter_configs(asked, validate_only=request.validate_only)
+    responses = [_told(one.resource_type, one.resource_name, outcome) for one, outcome in results + unusable]
     for one in loggers:
         outcome = _alter_loggers(broker, one, validate_only=request.validate_only)
         responses.append(_told(one.resource_type, one.resource_name, outcome))

@@ -90,6 +90,18 @@ class ListenerTls:
         except CredentialsError as error:
             raise SettingError("ssl.keystore", f"the listener {self.name}: {error}") from None
 
+    async def problem_with(self, settings: BrokerSettings) -> str | None:
+        """Why these settings' stores cannot follow the present ones; None if they can."""
+        old, options = self._loaded, self._options(settings)
+        if old is None or options == old.options:
+            return None
+        try:
+            new: Loaded = await self._offload(lambda: self._load(options))
+            _check_names(old.certificate, new.certificate, listener_settings(settings, self.name))
+        except CredentialsError as error:
+            return f"the listener {self.name} cannot use these stores: {error}"
+        return None
+
     async def renew(self, settings: BrokerSettings) -> None:
         """Load the stores again if the settings about them or their files have changed."""
         if self._renewing:

@@ -119,13 +119,28 @@ class Listeners:
                 await listener.serve(dispatcher)
             except OSError as error:  # bound by both, and another program was the first to listen
                 raise cannot_listen(listener.host, listener.port, error) from None
-        secured = [listener.tls for listener in self.all if listener.tls is not None]
-        secured += self.also_renewed
+        secured = self._secured()
         if secured:
             from moldau.server.tls_renewals import TlsRenewals
 
             self._renewals = TlsRenewals(secured, settings, self._timers)
             self._renewals.look()
+
+    def _secured(self) -> "list[ListenerTls]":
+        return [*(each.tls for each in self.all if each.tls is not None), *self.also_renewed]
+
+    @property
+    def have_tls(self) -> bool:
+        """Whether any listener, or the HTTP port, has TLS."""
+        return bool(self._secured())
+
+    async def problem_with_stores(self, settings: BrokerSettings) -> str | None:
+        """Why a listener could not use the key and trust stores of these settings; None: all can."""
+        for tls in self._secured():
+            problem = await tls.problem_with(settings)
+            if problem is not None:
+                return problem
+        return None
 
     def quotas_changed(self, quotas: "ClientQuotas") -> None:
         """These quotas hold from now on. Who waits because of one that is another now goes on at once."""
