@@ -4,6 +4,8 @@ Without a C compiler Moldau installs all the same; each kernel has a twin in Pyt
 same more slowly, and `moldau version` names the kernels that are missing.
 """
 
+from glob import glob
+
 from setuptools import Extension, setup
 
 KERNELS = (
@@ -13,11 +15,15 @@ KERNELS = (
     "moldau.records._headers",
     "moldau.records._usual",
     "moldau.records._walk",
+    "moldau.schemas.columns._decode",
 )
 
-setup(
-    ext_modules=[
-        Extension(name, [f"src/{name.replace('.', '/')}.c"], extra_compile_args=["-O3"], optional=True)
-        for name in KERNELS
-    ]
-)
+
+def extension(name: str) -> Extension:
+    """A kernel, built again when a header beside it changes."""
+    source = f"src/{name.replace('.', '/')}.c"
+    headers = sorted(glob(f"{source.rpartition('/')[0]}/*.h"))
+    return Extension(name, [source], depends=headers, extra_compile_args=["-O3"], optional=True)
+
+
+setup(ext_modules=[extension(name) for name in KERNELS])

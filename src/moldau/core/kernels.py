@@ -16,6 +16,7 @@ KERNELS = (
     "moldau.records._headers",
     "moldau.records._usual",
     "moldau.records._walk",
+    "moldau.schemas.columns._decode",
 )
 """All there are; setup.py builds them."""
 

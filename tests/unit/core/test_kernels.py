@@ -19,6 +19,7 @@ TWINS = {
     "moldau.records._headers": "moldau.records.headers",
     "moldau.records._usual": "moldau.records.usual",
     "moldau.records._walk": "moldau.records.walk",
+    "moldau.schemas.columns._decode": "moldau.schemas.columns.kernel",
 }
 
 

@@ -7,19 +7,27 @@ schema changes half-way has one set of columns. A record is bad if it has no suc
 does not know its schema (UnknownSchema), if that schema cannot be resolved to the reader's, or if its bytes
 are not what the schema says. A bad record is a null row, and leaves nothing else behind. A null value (a
 tombstone) is a null row and not bad.
+
+Each writer's schema is compiled once (program.py) and run by a kernel (kernel.py) over all its records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from moldau.schemas.columns import avro_slow, avro_types
+from moldau.schemas.columns import avro_types
+from moldau.schemas.columns.avro_program import Unresolvable, avro_program
 from moldau.schemas.columns.avro_tree import avro_tree
-from moldau.schemas.columns.errors import NoColumns
-from moldau.schemas.schema import ParsedSchema, SchemaType
+from moldau.schemas.columns.errors import NoColumns, UnknownSchema
+from moldau.schemas.columns.kernel import Taken, make_kernel
+from moldau.schemas.columns.program import Layout, Program
+from moldau.schemas.schema import InvalidSchema, ParsedSchema, SchemaType
+
+HEADERS_MAX = 10_000
+"""So many different headers are remembered; then all are forgotten."""
 
 
 def spark_types(parsed: ParsedSchema) -> pa.Schema:
@@ -27,6 +35,13 @@ def spark_types(parsed: ParsedSchema) -> pa.Schema:
     if parsed.schema_type is SchemaType.AVRO:
         return pa.schema(avro_types.arrow_fields(avro_tree(parsed)))
     raise NoColumns(f"schemas of type {parsed.schema_type} have no columns yet")
+
+
+class Compiler(Protocol):
+    """How records with one header become rows."""
+
+    def __call__(self, header: bytes, writer: ParsedSchema) -> Program:
+        """The program; Unresolvable or InvalidSchema if there is none."""
 
 
 class Decoder:
@@ -38,17 +53,81 @@ class Decoder:
     def __init__(self, reader: ParsedSchema, schema_by_id: Callable[[int], ParsedSchema]) -> None:
         self.schema = spark_types(reader)
         self.problems: dict[int, str] = {}
-        self._decoder = avro_slow.SlowDecoder(avro_tree(reader), reader, schema_by_id, self.problems)
+        self._schema_by_id = schema_by_id
+        self._layout = Layout(pa.struct(list(self.schema)))
+        self._compile = _compiler(reader, self._layout)
+        self._kernel = make_kernel(self._layout, reader.schema_type is SchemaType.PROTOBUF)
+        self._headers = 0
 
     def decode(self, values: pa.Array) -> tuple[pa.StructArray, pa.BooleanArray]:
         """The rows of these records (binary, with header), and which of them are bad; as many as there are
-        values.
+        values. Errors of `schema_by_id` other than UnknownSchema come through.
         """
-        rows: list[dict[str, Any] | None] = []
-        bad = []
-        for value in values:
-            data = value.as_py()
-            row = None if data is None else self._decoder.row(data)
-            rows.append(row)
-            bad.append(data is not None and row is None)
-        return pa.array(rows, pa.struct(list(self.schema))), pa.array(bad, pa.bool_())
+        values = values.cast(pa.binary()) if values.type != pa.binary() else values
+        validity, offsets, data = values.buffers()
+        row, end = values.offset, values.offset + len(values)
+        if not len(values):  # its offsets may be missing
+            return pa.array([], self._layout.type), pa.array([], pa.bool_())
+        try:
+            while True:
+                row, header = self._kernel.run(validity, offsets, data if data is not None else b"", row, end)
+                if header is None:
+                    break
+                self._learn(header)
+        except BaseException:
+            self._kernel.take()
+            raise
+        columns, bad = self._kernel.take()
+        return _array(0, self._layout, columns), _values(pa.bool_(), bad)
+
+    def _learn(self, header: bytes) -> None:
+        """Give the kernel the program for a header."""
+        if self._headers == HEADERS_MAX:
+            self._kernel.forget()
+            self.problems.clear()
+            self._headers = 0
+        schema_id = int.from_bytes(header[:4], "big")
+        try:
+            program = self._compile(header, self._schema_by_id(schema_id))
+        except (UnknownSchema, Unresolvable, InvalidSchema, NoColumns) as error:
+            self.problems[schema_id] = str(error)
+            self._kernel.add(header, b"", b"", [], -1)
+        else:
+            self._kernel.add(header, *program.packed())
+        self._headers += 1
+
+
+def _compiler(reader: ParsedSchema, layout: Layout) -> Compiler:
+    root = avro_tree(reader)
+
+    def compile_avro(header: bytes, writer: ParsedSchema) -> Program:
+        if writer.schema_type is not SchemaType.AVRO:
+            raise Unresolvable(
+                f"it is a schema of type {writer.schema_type}, and the reader's is of type AVRO"
+            )
+        try:
+            return avro_program(avro_tree(writer), root, layout)
+        except RecursionError:
+            raise Unresolvable("the schema is too deep") from None
+
+    return compile_avro
+
+
+def _array(column: int, layout: Layout, taken: list[Taken]) -> Any:
+    """The Arrow array of a column and what is below it."""
+    kind = layout.types[column]
+    _, first, count = layout.rows[column]
+    if pa.types.is_struct(kind) or pa.types.is_map(kind) or pa.types.is_list(kind):
+        children = [_array(first + index, layout, taken) for index in range(count)]
+        return _values(kind, taken[column], children)
+    return _values(kind, taken[column])
+
+
+def _values(kind: pa.DataType, taken: Taken, children: list[Any] | None = None) -> Any:
+    rows, nulls, validity, data, heap = taken
+    buffers = [None if validity is None else pa.py_buffer(validity)]
+    if not pa.types.is_struct(kind) and not pa.types.is_null(kind):
+        buffers.append(pa.py_buffer(data))
+    if heap is not None:
+        buffers.append(pa.py_buffer(heap))
+    return pa.Array.from_buffers(kind, rows, buffers, rows if pa.types.is_null(kind) else nulls, 0, children)
