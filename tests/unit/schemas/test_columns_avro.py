@@ -13,20 +13,13 @@ import pyarrow as pa
 import pytest
 
 from moldau.schemas.columns import Decoder, Encoder, UnknownSchema, schema_of_arrow, spark_types
-from moldau.schemas.schema import Reference, SchemaType
+from moldau.schemas.languages import parse
+from moldau.schemas.schema import ParsedSchema, SchemaText, SchemaType
 
 
-class AvroText:
-    """A parsed schema whose text needs no references: no more of it than columns ask for."""
-
-    schema_type = SchemaType.AVRO
-    references: tuple[Reference, ...] = ()
-
-    def __init__(self, source: Any) -> None:
-        self.canonical = source if isinstance(source, str) else json.dumps(source)
-
-    def formatted(self, wanted: str) -> str:
-        return self.canonical
+def avro(source: Any) -> ParsedSchema:
+    """A schema, parsed."""
+    return parse(SchemaText(SchemaType.AVRO, source if isinstance(source, str) else json.dumps(source)))
 
 
 def record(*fields: Any, name: str = "Row") -> dict[str, Any]:
@@ -47,14 +40,14 @@ def written(schema: Any, value: Any, schema_id: int = 1) -> bytes:
 
 def decoder(reader: Any, **writers: Any) -> Decoder:
     """Schemas by id, as `_1=...`; without any, id 1 is the reader's."""
-    known = {int(name[1:]): AvroText(each) for name, each in writers.items()} or {1: AvroText(reader)}
+    known = {int(name[1:]): avro(each) for name, each in writers.items()} or {1: avro(reader)}
 
     def by_id(schema_id: int) -> Any:
         if schema_id not in known:
             raise UnknownSchema(f"no schema {schema_id}")
         return known[schema_id]
 
-    return Decoder(AvroText(reader), by_id)  # type: ignore[arg-type]
+    return Decoder(avro(reader), by_id)
 
 
 TYPES = record(
@@ -84,7 +77,7 @@ ROW = {
 
 
 def test_every_type_as_spark_has_it() -> None:
-    assert spark_types(AvroText(TYPES)).field("wide").type == pa.int64()  # type: ignore[arg-type]
+    assert spark_types(avro(TYPES)).field("wide").type == pa.int64()
     rows, bad = decoder(TYPES).decode(pa.array([written(TYPES, ROW), None, b"\0\0\0\0\1"]))
     assert bad.to_pylist() == [False, False, True]
     assert rows.to_pylist() == [
@@ -128,8 +121,8 @@ def test_what_is_encoded_decodes_to_the_same_rows() -> None:
         {"s": None, "n": 2, "when": None, "price": None, "tags": None, "inner": None},
         None,
     ]
-    schema = AvroText(schema_of_arrow(columns, SchemaType.AVRO, "com.example.Row").text)
-    values = Encoder(schema, 1).encode(pa.array(rows, pa.struct(list(columns))))  # type: ignore[arg-type]
+    schema = avro(schema_of_arrow(columns, SchemaType.AVRO, "com.example.Row").text)
+    values = Encoder(schema, 1).encode(pa.array(rows, pa.struct(list(columns))))
     found, bad = decoder(schema.canonical).decode(values)
     assert found.to_pylist() == rows
     assert not any(bad.to_pylist())

@@ -5,9 +5,12 @@
     Encoder(parsed, schema_id).encode(...)     columns -> records in that format
     schema_of_arrow(columns, type, name)       the schema to register for these columns
 
-    decoder.py  encoder.py                     the three languages behind one door
-    avro_tree.py  avro_types.py                Avro: names resolved; its types in Arrow
-    errors.py                                  NoColumns, NotEncodable, UnknownSchema
+    decoder.py  encoder.py      the languages behind one door
+    avro_tree.py  avro_types.py  avro_program.py  avro_default.py
+                                Avro: names resolved; its types in Arrow; writer and reader as a program
+    program.py  kernel.py       what a program is; what runs it (_decode.c, or its twin in Python)
+    from_arrow.py               schemas for columns
+    errors.py                   NoColumns, NotEncodable, UnknownSchema
 
 Nothing here asks a registry: `schema_by_id` is the caller's. Not here: which schema is the reader's, and what
 becomes of bad records (streams, pyspark_moldau).

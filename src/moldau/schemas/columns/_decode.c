@@ -24,7 +24,8 @@ enum {
 
 #define SPARE_ITEMS 1000
 #define INDEXES_MAX 32
-#define HEADER_BYTES 5
+#define ID_BYTES 5    /* with the magic byte 0 */
+#define GUID_BYTES 17 /* with the magic byte 1 */
 
 static int run_node(Run *run, Cursor *in, const Node *node, int depth) {
     if (depth > DEPTH_MAX)
@@ -43,7 +44,7 @@ typedef struct {
     Column bad;
     Program *programs;
     Py_ssize_t program_count;
-    PyObject *numbers; /* header behind the magic byte -> number of its program */
+    PyObject *numbers; /* header -> number of its program */
     PyObject *last_key;
     Py_ssize_t last_number;
     int with_indexes;
@@ -189,20 +190,21 @@ static PyObject *kernel_forget(Kernel *self, PyObject *nothing) {
     Py_RETURN_NONE;
 }
 
-/* How long the header behind the magic byte is; 0: there is none. */
+/* How long the header is; 0: there is none. */
 static Py_ssize_t header_size(const Kernel *self, const uint8_t *value, Py_ssize_t size) {
-    if (size < HEADER_BYTES || value[0] != 0)
+    if (size < ID_BYTES || value[0] > 1 || (value[0] == 1 && size < GUID_BYTES))
         return 0;
+    Py_ssize_t named = value[0] == 0 ? ID_BYTES : GUID_BYTES;
     if (!self->with_indexes)
-        return HEADER_BYTES - 1;
-    Cursor in = {value + HEADER_BYTES, value + size};
+        return named;
+    Cursor in = {value + named, value + size};
     int64_t count, index;
     if (read_long(&in, &count) != OK || count < 0 || count > INDEXES_MAX)
         return 0;
     while (count-- > 0)
         if (read_long(&in, &index) != OK || index < 0)
             return 0;
-    return in.at - value - 1;
+    return in.at - value;
 }
 
 /* The program of a header; NULL without an exception: `add` it first. */
@@ -236,11 +238,11 @@ static int read_row(Kernel *self, const uint8_t *value, Py_ssize_t size, PyObjec
     Py_ssize_t header = header_size(self, value, size), row = self->columns[0].length;
     int result = MALFORMED;
     if (header > 0) {
-        Program *program = find_program(self, value + 1, header, unknown);
+        Program *program = find_program(self, value, header, unknown);
         if (program == NULL)
             return FAILED;
         if (program->root >= 0) {
-            Cursor in = {value + 1 + header, value + size};
+            Cursor in = {value + header, value + size};
             self->run.program = program;
             self->run.items_left = size + SPARE_ITEMS;
             result = run_node(&self->run, &in, &program->nodes[program->root], 0);

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from moldau.schemas.columns.avro_tree import AvroType
 from moldau.schemas.columns.errors import NoColumns
+from moldau.schemas.columns.program import COLUMNS_MAX
 
 DECIMAL_PRECISION_MAX = 38
 _PRIMITIVES = {
@@ -48,10 +49,25 @@ _LOGICAL = {
 def arrow_fields(root: AvroType) -> list[pa.Field]:
     """The columns of a schema: the record's fields, or one named `value` where it is no record."""
     shape = not_null(root)[0]
+    if _column_count(root, {}) > COLUMNS_MAX:
+        raise NoColumns(f"the schema has more than {COLUMNS_MAX} columns")
     if shape.kind == "record":
         kind = arrow_type(shape, ())
         return [kind.field(index) for index in range(kind.num_fields)]
     return [arrow_field("value", root, ())]
+
+
+def _column_count(type_: AvroType, known: dict[int, int]) -> int:
+    """How many columns there will be, without making them: records that use records twice double it."""
+    found = known.get(id(type_))
+    if found is not None:
+        return found
+    known[id(type_)] = 1  # a recursive use: refused when its turn comes
+    below = [each.type for each in type_.fields] + type_.branches
+    if type_.items is not None:
+        below.append(type_.items)
+    count = known[id(type_)] = 1 + sum(_column_count(each, known) for each in below)
+    return count
 
 
 def arrow_field(name: str, type_: AvroType, inside: tuple[AvroType, ...]) -> pa.Field:

@@ -37,7 +37,7 @@ static int resize(PyObject **bytes, uint8_t **start, Py_ssize_t size) {
 
 static Py_ssize_t data_size(const Column *column, Py_ssize_t length) {
     if (column->kind == KIND_BOOLEAN)
-        return length / 8 + 1;
+        return (length + 7) / 8;
     if (column->kind == KIND_BYTES || column->kind == KIND_LIST)
         return 4 * (length + 1);
     return column->width * length;
@@ -216,11 +216,20 @@ static Py_ssize_t count_nulls(const uint8_t *validity, Py_ssize_t length) {
     return length - valid;
 }
 
+/* Bits behind the last value are of rows that were taken back. */
+static void clear_spare_bits(uint8_t *bits, Py_ssize_t length) {
+    if (length & 7)
+        bits[length / 8] &= (uint8_t)((1u << (length & 7)) - 1);
+}
+
 /* (length, null count, validity or None, data or None, heap or None); the column is as new. */
 static PyObject *release_column(Column *column) {
     if (column->capacity == 0 && grow(column) < 0)
         return NULL;
     Py_ssize_t length = column->length, nulls = count_nulls(column->validity, length);
+    clear_spare_bits(column->validity, length);
+    if (column->kind == KIND_BOOLEAN)
+        clear_spare_bits(column->data, length);
     if (nulls == 0 || column->kind == KIND_NULL)
         Py_CLEAR(column->validity_bytes);
     else if (_PyBytes_Resize(&column->validity_bytes, (length + 7) / 8) < 0)

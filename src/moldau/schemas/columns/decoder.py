@@ -1,12 +1,13 @@
 """Records in Confluent's wire format -> columns of the reader's schema.
 
-    | magic 0 | schema id 4 | [Protobuf: message indexes] | payload |
+    | magic 0 | schema id 4    | [Protobuf: message indexes] | payload |
+    | magic 1 | schema GUID 16 | [Protobuf: message indexes] | payload |
 
-Every record names the schema it was written with; it is resolved to the reader's, so that a batch whose
-schema changes half-way has one set of columns. A record is bad if it has no such header, if `schema_by_id`
-does not know its schema (UnknownSchema), if that schema cannot be resolved to the reader's, or if its bytes
-are not what the schema says. A bad record is a null row, and leaves nothing else behind. A null value (a
-tombstone) is a null row and not bad.
+Or a header of the record has all but the payload. Every record names the schema it was written with; it is
+resolved to the reader's, so that a batch whose schema changes half-way has one set of columns. A record is
+bad if it has no such header, if `schema_by_id` does not know its schema (UnknownSchema), if that schema
+cannot be resolved to the reader's, or if its bytes are not what the schema says. A bad record is a null row,
+and leaves nothing else behind. A null value (a tombstone) is a null row and not bad.
 
 Each writer's schema is compiled once (program.py) and run by a kernel (kernel.py) over all its records.
 """
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from moldau.schemas.columns import avro_types
 from moldau.schemas.columns.avro_program import Unresolvable, avro_program
@@ -25,6 +27,7 @@ from moldau.schemas.columns.errors import NoColumns, UnknownSchema
 from moldau.schemas.columns.kernel import Taken, make_kernel
 from moldau.schemas.columns.program import Layout, Program
 from moldau.schemas.schema import InvalidSchema, ParsedSchema, SchemaType
+from moldau.schemas.wire import unpack
 
 HEADERS_MAX = 10_000
 """So many different headers are remembered; then all are forgotten."""
@@ -47,23 +50,35 @@ class Compiler(Protocol):
 class Decoder:
     """Decodes batches with one reader's schema; writers' schemas are asked for once each.
 
-    Not thread-safe. `problems` says for ids of schemas why their records are bad.
+    Not thread-safe. `problems` says for ids (and GUIDs) of schemas why their records are bad.
     """
 
-    def __init__(self, reader: ParsedSchema, schema_by_id: Callable[[int], ParsedSchema]) -> None:
+    def __init__(
+        self,
+        reader: ParsedSchema,
+        schema_by_id: Callable[[int], ParsedSchema],
+        schema_by_guid: Callable[[str], ParsedSchema] | None = None,
+    ) -> None:
         self.schema = spark_types(reader)
-        self.problems: dict[int, str] = {}
-        self._schema_by_id = schema_by_id
+        self.problems: dict[int | str, str] = {}
+        self._schema_by_id, self._schema_by_guid = schema_by_id, schema_by_guid
         self._layout = Layout(pa.struct(list(self.schema)))
         self._compile = _compiler(reader, self._layout)
         self._kernel = make_kernel(self._layout, reader.schema_type is SchemaType.PROTOBUF)
         self._headers = 0
 
-    def decode(self, values: pa.Array) -> tuple[pa.StructArray, pa.BooleanArray]:
-        """The rows of these records (binary, with header), and which of them are bad; as many as there are
-        values. Errors of `schema_by_id` other than UnknownSchema come through.
+    def decode(
+        self, values: pa.Array, headers: pa.Array | None = None
+    ) -> tuple[pa.StructArray, pa.BooleanArray]:
+        """The rows of these records (binary), and which of them are bad; as many as there are values.
+
+        `headers` are the records' headers named `wire.header_name`, null where a record has none: then its
+        value begins with the schema. Errors of `schema_by_id` other than UnknownSchema come through.
         """
         values = values.cast(pa.binary()) if values.type != pa.binary() else values
+        if headers is not None and headers.null_count < len(headers):
+            named = pc.fill_null(headers.cast(pa.binary()), b"")
+            values = pc.binary_join_element_wise(named, values, b"")
         validity, offsets, data = values.buffers()
         row, end = values.offset, values.offset + len(values)
         if not len(values):  # its offsets may be missing
@@ -80,17 +95,24 @@ class Decoder:
         columns, bad = self._kernel.take()
         return _array(0, self._layout, columns), _values(pa.bool_(), bad)
 
+    def _writer(self, schema: int | str) -> ParsedSchema:
+        if isinstance(schema, int):
+            return self._schema_by_id(schema)
+        if self._schema_by_guid is None:
+            raise UnknownSchema(f"schemas named by GUID ({schema}) are not looked up here")
+        return self._schema_by_guid(schema)
+
     def _learn(self, header: bytes) -> None:
         """Give the kernel the program for a header."""
         if self._headers == HEADERS_MAX:
             self._kernel.forget()
             self.problems.clear()
             self._headers = 0
-        schema_id = int.from_bytes(header[:4], "big")
+        schema = unpack(header).schema
         try:
-            program = self._compile(header, self._schema_by_id(schema_id))
+            program = self._compile(header, self._writer(schema))
         except (UnknownSchema, Unresolvable, InvalidSchema, NoColumns) as error:
-            self.problems[schema_id] = str(error)
+            self.problems[schema] = str(error)
             self._kernel.add(header, b"", b"", [], -1)
         else:
             self._kernel.add(header, *program.packed())

@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from moldau.schemas.columns.avro_slow import raw_schema
 from moldau.schemas.columns.avro_tree import MISSING, AvroType, avro_tree
 from moldau.schemas.columns.avro_types import not_null
 from moldau.schemas.columns.errors import NotEncodable
@@ -88,3 +87,22 @@ def _avro_value(type_: AvroType, value: Any) -> Any:
 
 def _microseconds(value: Any) -> int:
     return int((value.replace(tzinfo=None) - _EPOCH) // datetime.timedelta(microseconds=1))
+
+
+def raw_schema(parsed: ParsedSchema) -> Any:
+    import json
+
+    import fastavro
+
+    def bare(source: Any) -> Any:
+        if isinstance(source, list):
+            return [bare(each) for each in source]
+        if not isinstance(source, dict):
+            return source
+        return {
+            name: value if name == "default" else bare(value)
+            for name, value in source.items()
+            if name != "logicalType"
+        }
+
+    return fastavro.parse_schema(bare(json.loads(parsed.formatted("resolved"))))

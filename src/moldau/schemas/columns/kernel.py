@@ -5,9 +5,9 @@
     row, unknown = kernel.run(validity, offsets, data, row, end)
     columns, bad = kernel.take()
 
-`run` stops at a record whose header (behind the magic byte) has no program yet and returns that header; the
-caller adds one and goes on. Both sides agree on every byte, damaged ones included; so whatever either does is
-written down once, here in Python.
+A header is what is in front of the payload: magic byte, schema, indexes. `run` stops at a record whose header
+has no program yet and returns that header; the caller adds one and goes on. Both sides agree on every byte,
+damaged ones included; so whatever either does is written down once, here in Python.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ compiled = kernel(
 
 INDEXES_MAX = 32
 """How deep a message may lie inside others in a .proto file."""
-_HEADER_BYTES = 5
+_ID_BYTES, _GUID_BYTES = 5, 17
 _INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
@@ -61,12 +61,13 @@ def make_kernel(layout: Layout, with_indexes: bool) -> Kernel:
 
 def header_end(value: bytes, with_indexes: bool) -> int:
     """Where the payload of a record begins; 0 if it has no header."""
-    if len(value) < _HEADER_BYTES or value[0] != 0:
+    if len(value) < _ID_BYTES or value[0] > 1 or (value[0] == 1 and len(value) < _GUID_BYTES):
         return 0
+    named = _ID_BYTES if value[0] == 0 else _GUID_BYTES
     if not with_indexes:
-        return _HEADER_BYTES
+        return named
     try:
-        count, position = read_long(value, _HEADER_BYTES, len(value))
+        count, position = read_long(value, named, len(value))
         if not 0 <= count <= INDEXES_MAX:
             return 0
         for _ in range(count):
@@ -113,7 +114,7 @@ class PythonKernel:
                 continue
             value = bytes(values[ends[at] : ends[at + 1]])
             start = header_end(value, self._with_indexes)
-            header = value[1:start]
+            header = value[:start]
             if start and header not in self._programs:
                 return at, header
             self._read_row(self._programs[header] if start else None, value, start)
