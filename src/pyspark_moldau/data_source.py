@@ -4,10 +4,14 @@ Columns of a read are fixed, those of Spark's own Kafka connector:
 
     key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int
     headers array<struct<key: string, value: binary>>    with includeHeaders=true
+
+With value.format (or key.format) avro and the like, that column is a struct of the schema's fields, and
+includeUndecoded=true adds undecodedKey binary, undecodedValue binary, undecodedReason string.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -20,6 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -28,7 +33,9 @@ from pyspark.sql.types import (
 )
 
 from pyspark_moldau.errors import OptionError
-from pyspark_moldau.options import BATCH, STREAM, SourceOptions, parse_options
+from pyspark_moldau.option_rows import BATCH, STREAM
+from pyspark_moldau.options import SourceOptions, parse_options
+from pyspark_moldau.schema_options import RecordFormats, SchemaChoice
 
 if TYPE_CHECKING:
     from pyspark_moldau.sink_options import SinkOptions
@@ -42,9 +49,14 @@ class MoldauDataSource(DataSource):
         """The format's name."""
         return "moldau"
 
+    _formats: RecordFormats | None = None
+    """With the schemas, once the registry was asked; Spark keeps this object from here to the readers."""
+
     def schema(self) -> StructType:
         """The columns of a read. Spark's first call: wrong options are reported here."""
-        return columns(parse_options(self.options))
+        options = with_schemas(parse_options(self.options))
+        self._formats = options.formats
+        return columns(options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch query."""
@@ -75,12 +87,19 @@ class MoldauDataSource(DataSource):
 
         options = parse_sink_options(self.options, streaming=streaming)
         check_columns(schema, options)
+        if options.formats.choices:
+            from pyspark_moldau.encoding import with_writers_schemas
+
+            options = with_writers_schemas(options, schema)
         if overwrite and not streaming:
             raise OptionError("a topic cannot be overwritten; use mode append")
         return options
 
     def _checked(self, query: str, schema: StructType) -> SourceOptions:
         options = parse_options(self.options, query)
+        if self._formats is not None:
+            options = replace(options, formats=self._formats)
+        options = with_schemas(options)
         fixed = columns(options)
         if schema != fixed:
             raise OptionError(
@@ -89,19 +108,44 @@ class MoldauDataSource(DataSource):
         return options
 
 
+def with_schemas(options: SourceOptions) -> SourceOptions:
+    """The options with the schemas that they mean now. OptionError, RegistryError."""
+    if not options.formats.choices:
+        return options
+    from pyspark_moldau.pinned_schemas import pinned_for_reading
+
+    return replace(options, formats=pinned_for_reading(options.formats, options.topics.only_topic))
+
+
 def columns(options: SourceOptions) -> StructType:
-    """The columns of a read."""
+    """The columns of a read; formats that need schemas must have them."""
+    return columns_of(options.formats, include_headers=options.include_headers)
+
+
+def columns_of(formats: RecordFormats, *, include_headers: bool) -> StructType:
+    """The columns of records with these formats."""
     fixed = (
         StructType()
-        .add("key", BinaryType())
-        .add("value", BinaryType())
+        .add("key", _column_type(formats.key))
+        .add("value", _column_type(formats.value))
         .add("topic", StringType())
         .add("partition", IntegerType())
         .add("offset", LongType())
         .add("timestamp", TimestampType())
         .add("timestampType", IntegerType())
     )
-    if options.include_headers:
+    if include_headers:
         header = StructType().add("key", StringType()).add("value", BinaryType())
         fixed.add("headers", ArrayType(header))
+    if formats.include_undecoded:
+        fixed.add("undecodedKey", BinaryType()).add("undecodedValue", BinaryType())
+        fixed.add("undecodedReason", StringType())
     return fixed
+
+
+def _column_type(choice: SchemaChoice | None) -> DataType:
+    if choice is None:
+        return BinaryType()
+    from pyspark_moldau.decoding import column_type
+
+    return column_type(choice)

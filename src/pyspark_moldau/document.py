@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark_moldau.options import BATCH, STREAM, TABLE, UNWANTED_KAFKA_OPTIONS, Row
+from pyspark_moldau.option_rows import BATCH, STREAM, Row
+from pyspark_moldau.options import TABLE, UNWANTED_KAFKA_OPTIONS
 from pyspark_moldau.sink_options import TABLE as SINK_TABLE
 
 HEAD = """\
@@ -39,11 +40,13 @@ options are those of Spark's own Kafka connector, and so is the form of the offs
 
 | column | type | |
 | --- | --- | --- |
-| `key`, `value` | binary | null where the record has none |
+| `key`, `value` | binary; a struct by `key.format`, `value.format` | null where the record has none |
 | `topic`, `partition`, `offset` | string, int, long | where the record is |
 | `timestamp` | timestamp | in milliseconds, as in the topic |
 | `timestampType` | int | 0: the producer's time; 1: the broker's |
 | `headers` | `array<struct<key: string, value: binary>>` | with `includeHeaders=true`; null if none |
+| `undecodedKey`, `undecodedValue` | binary | with `includeUndecoded=true`; null if decoded |
+| `undecodedReason` | string | with them: why not |
 
 ## What differs from Spark's connector
 
@@ -104,7 +107,7 @@ query = (
 
 | column | type | |
 | --- | --- | --- |
-| `value` | binary or string | the record's; null is a tombstone |
+| `value` | binary, string; a struct with `value.format` | the record's; null is a tombstone |
 | `key` | binary or string | may be left out; chooses the partition as in Kafka's own clients |
 | `topic` | string | where the option `topic` is not given |
 | `partition` | int | the partition, instead of by key; null where the key is to choose |
@@ -122,9 +125,11 @@ Leave it alone: without it, the next start may write a micro-batch twice.
 
 """
 
-TROUBLE = """
+ALSO_WRITING = """
 Other options that begin with `kafka.` are settings of the client, as when reading.
+"""
 
+TROUBLE = """
 ## When Spark says
 
 **`[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "moldau" cannot be written in the "ErrorIfExists"
@@ -172,11 +177,55 @@ under the virtual environment. Where it happens on an idle machine too, the proc
 """
 
 
+SCHEMAS = """
+## Records with a schema
+
+Records in the wire format of Confluent's serializers, in Avro, JSON Schema or Protobuf:
+
+```python
+orders = (
+    spark.readStream.format("moldau")
+    .option("kafka.bootstrap.servers", "localhost:9092")
+    .option("schema.registry.url", "http://localhost:8081")
+    .option("subscribe", "orders")
+    .option("value.format", "avro")
+    .load()
+    .select("value.*")
+)
+paid = orders.where("paid").selectExpr("cast(id AS string) AS key", "struct(*) AS value")
+query = (
+    paid.writeStream.format("moldau")
+    .option("kafka.bootstrap.servers", "localhost:9092")
+    .option("schema.registry.url", "http://localhost:8081")
+    .option("topic", "paid-orders")
+    .option("value.format", "avro")
+    .option("checkpointLocation", "checkpoints/paid-orders")
+    .start()
+)
+```
+
+* **Reading**, a query has the columns of one schema: the newest of the subject when it starts, or a version.
+  Records that were written with older or newer ones are read as this one's: fields without a value in the
+  record have their default, and those that the schema does not have are left out. A restarted query takes the
+  schema that is newest then.
+* **Writing**, the schema of the struct is registered, with every field nullable, so that columns may come and
+  go; or an existing schema is taken (`value.schema=latest`), and the struct has to fit it.
+* Types are those of Spark's own `from_avro` and `from_protobuf`. A schema that is no record has one field,
+  `value`.
+* The registry is asked on the driver, and the schema goes along with the tasks. A task asks only for schemas
+  that it meets in records and has not seen. While the registry does not answer, such a task fails, and Spark
+  tries it again.
+* A record is bad if it has no schema in front, an unknown one, or bytes that do not fit it.
+"""
+
+
 def document() -> str:
     """Return the whole page."""
     refused = [f"* `kafka.{name}`: {reason}." for name, reason in UNWANTED_KAFKA_OPTIONS.items()]
     read, written = _table(TABLE), _table(SINK_TABLE)
-    return HEAD + read + TAIL + "\n".join(refused) + "\n" + WRITING + written + TROUBLE
+    return (
+        HEAD + read + TAIL + "\n".join(refused) + "\n" + WRITING + written + ALSO_WRITING + SCHEMAS + TROUBLE
+    )
 
 
 def _table(rows: Iterable[Row]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.client.errors import ClientError, OptionError
 
-__all__ = ["ClientError", "DataLossError", "FencedError", "OptionError", "SinkError"]
+__all__ = ["ClientError", "DataLossError", "FencedError", "OptionError", "SinkError", "UndecodableError"]
 
 
 class DataLossError(ClientError):
@@ -17,3 +17,7 @@ class SinkError(ClientError):
 
 class FencedError(SinkError):
     """A later driver writes with this query's transactional id; this one must stop."""
+
+
+class UndecodableError(ClientError, ValueError):
+    """A record was not written with the schema of its topic, and `badRecords` is fail."""

@@ -20,11 +20,18 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from moldau.client.options import parse_options as check_client_options
 from pyspark_moldau.errors import OptionError
 from pyspark_moldau.offsets import EARLIEST, LATEST, parse_numbers, parse_partitions
+from pyspark_moldau.option_rows import BATCH, BOTH, STREAM, Row
+from pyspark_moldau.schema_options import (
+    READ_ROWS,
+    RecordFormats,
+    is_pinned_option,
+    is_registry_option,
+    parse_formats,
+)
 from pyspark_moldau.topic_selection import (
     Assigned,
     AtOffsets,
@@ -37,19 +44,6 @@ from pyspark_moldau.topic_selection import (
     Topics,
 )
 
-BATCH, STREAM = "batch", "stream"
-
-
-class Row(NamedTuple):
-    """An option: name, default as text, the queries that have it, and its description."""
-
-    name: str
-    default: str
-    queries: tuple[str, ...]
-    meaning: str
-
-
-BOTH = (BATCH, STREAM)
 TABLE = (
     Row("kafka.bootstrap.servers", "", BOTH, "Where the cluster is: host:port, several with commas."),
     Row("subscribe", "", BOTH, "The topics to read, with commas."),
@@ -126,6 +120,7 @@ TABLE = (
     ),
     Row("fetchOffset.numRetries", "3", BOTH, "How often to ask again when a partition seems to have shrunk."),
     Row("fetchOffset.retryIntervalMs", "1000", BOTH, "How long to wait before asking again."),
+    *READ_ROWS,
 )
 ROWS: Mapping[str, Row] = {row.name.lower(): row for row in TABLE}
 CHOICES_OF_TOPICS = ("subscribe", "subscribePattern", "assign")
@@ -135,8 +130,8 @@ ENDING_OPTIONS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"
 KAFKA_PREFIX = "kafka."
 UNWANTED_KAFKA_OPTIONS: Mapping[str, str] = {
     "auto.offset.reset": "use startingOffsets",
-    "key.deserializer": "keys come as bytes; decode them in the query",
-    "value.deserializer": "values come as bytes; decode them in the query",
+    "key.deserializer": "keys come as bytes, or decoded as key.format says",
+    "value.deserializer": "values come as bytes, or decoded as value.format says",
     "enable.auto.commit": "offsets are committed after each micro-batch to the group that groupId names",
     "interceptor.classes": "Java classes cannot run here",
 }
@@ -169,6 +164,7 @@ class SourceOptions:
     group_id: str | None = None
     retries: int = 3
     retry_interval_seconds: float = 1.0
+    formats: RecordFormats = field(default_factory=RecordFormats)
 
 
 def parse_options(given: Mapping[str, str], query: str | None = None) -> SourceOptions:
@@ -211,6 +207,7 @@ def parse_options(given: Mapping[str, str], query: str | None = None) -> SourceO
         retries=_count(texts, "fetchOffset.numRetries") or 3,
         retry_interval_seconds=(_count(texts, "fetchOffset.retryIntervalMs") or 1000) / 1000,
         client_options=client,
+        formats=parse_formats(texts, writing=False),
     )
 
 
@@ -225,6 +222,8 @@ def stripped(given: Mapping[str, str]) -> dict[str, str]:
 def _refuse_unknown(texts: Mapping[str, str], query: str | None) -> None:
     for name in texts:
         row = ROWS.get(name)
+        if is_registry_option(name) or is_pinned_option(name):
+            continue
         if row is None and not name.startswith(KAFKA_PREFIX):
             near = difflib.get_close_matches(name, ROWS, n=1)
             hint = f"; did you mean {ROWS[near[0]].name}?" if near else ""

@@ -27,7 +27,15 @@ from moldau.client.options import parse_options as parse_client_options
 from moldau.client.options import warn_without_effect
 from moldau.records.compression import CODEC_NUMBERS
 from pyspark_moldau.errors import OptionError
-from pyspark_moldau.options import BATCH, BOTH, Row, stripped
+from pyspark_moldau.option_rows import BATCH, BOTH, Row
+from pyspark_moldau.options import stripped
+from pyspark_moldau.schema_options import (
+    WRITE_ROWS,
+    RecordFormats,
+    is_pinned_option,
+    is_registry_option,
+    parse_formats,
+)
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 KAFKA_PREFIX = "kafka."
@@ -73,6 +81,7 @@ TABLE = (
         BOTH,
         "How long the driver may take to send a micro-batch before the cluster aborts its transaction.",
     ),
+    *WRITE_ROWS,
 )
 NO_SINK_OPTIONS = ("checkpointLocation", "path", "queryName")
 """They stand among those of a sink, and are for Spark."""
@@ -111,6 +120,7 @@ class SinkOptions:
     batch_bytes: int = BATCH_BYTES_DEFAULT
     transaction_timeout_ms: int = 60_000
     client_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    formats: RecordFormats = field(default_factory=RecordFormats)
 
     @property
     def is_exactly_once(self) -> bool:
@@ -160,6 +170,7 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
         batch_bytes=_number(kafka, "batch.size", BATCH_BYTES_DEFAULT, least=1),
         transaction_timeout_ms=_number(kafka, "transaction.timeout.ms", 60_000, least=1000),
         client_options=client,
+        formats=parse_formats(texts, writing=True),
     )
 
 
@@ -167,8 +178,10 @@ def _refuse_unknown(name: str) -> None:
     if name.startswith(KAFKA_PREFIX):
         if name in ("kafka.key.serializer", "kafka.value.serializer"):
             raise OptionError(
-                f"{name} is not supported: columns are written as they are; encode in the query"
+                f"{name} is not supported: columns are written as they are, or as value.format says"
             )
+        return
+    if is_registry_option(name) or is_pinned_option(name):
         return
     known = {one.lower(): one for one in OWN_OPTIONS}
     if name not in known:
@@ -261,7 +274,12 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
         )
     if options.topic is None and "topic" not in columns:
         raise OptionError("where to? Give the option topic, or a column named topic")
+    coded = {each.side for each in options.formats.choices}
+    for side in coded - columns.keys():
+        raise OptionError(f"{side}.format needs a column named {side}, a struct of the {side}'s fields")
     for name, (kinds, words) in _NEEDED.items():
+        if name in coded:
+            continue  # its type is the schema's business
         if name in columns and not isinstance(columns[name], kinds):
             raise OptionError(f"the column {name} must be {words}, and is {columns[name].simpleString()}")
     if "headers" in columns and not _are_headers(columns["headers"]):

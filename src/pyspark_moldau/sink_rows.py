@@ -24,6 +24,7 @@ from moldau.client.partitioner import partitions_of_keys, runs_without_keys
 from moldau.client.sealing import EncodedBatch
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pyspark_moldau.errors import SinkError
+from pyspark_moldau.schema_options import SchemaChoice
 from pyspark_moldau.sink_options import SinkOptions
 
 COLLECTED_BYTES = 8 * 1024 * 1024
@@ -111,8 +112,10 @@ def _by_topic(
 def _encode(
     topic: str, columns: Mapping[str, Any], options: SinkOptions, topics: Topics, first_run: int
 ) -> list[EncodedBatch]:
-    values = _binary(columns["value"])
-    keys = _binary(columns["key"]) if "key" in columns else pa.nulls(len(values), pa.binary())
+    values = _binary(_coded(columns["value"], options.formats.value))
+    keys = pa.nulls(len(values), pa.binary())
+    if "key" in columns:
+        keys = _binary(_coded(columns["key"], options.formats.key))
     count = topics.partition_count(topic)
     headers = columns.get("headers")
     if headers is not None:
@@ -128,6 +131,14 @@ def _encode(
         compression=options.compression,
         compression_level=options.compression_level,
     )
+
+
+def _coded(column: Any, choice: SchemaChoice | None) -> Any:
+    if choice is None:
+        return column
+    from pyspark_moldau.encoding import encoded_column
+
+    return encoded_column(column, choice)
 
 
 def _partitions(

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark_moldau.options import SourceOptions
 from pyspark_moldau.ranges import Range, shared, split
 from pyspark_moldau.reading import ReadSettings, read_ranges
+from pyspark_moldau.schema_options import RecordFormats
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,4 +41,15 @@ def read_task(options: SourceOptions, partition: InputPartition) -> Iterator[pya
         options.include_headers,
         options.fail_on_data_loss,
     )
-    return read_ranges(settings, ranges)
+    return decoded_task(read_ranges(settings, ranges), options.formats)
+
+
+def decoded_task(
+    records: Iterator[pyarrow.RecordBatch], formats: RecordFormats
+) -> Iterator[pyarrow.RecordBatch]:
+    """The records with decoded keys and values, where they have a schema."""
+    if not formats.choices:
+        return records
+    from pyspark_moldau.decoding import decoded
+
+    return decoded(records, formats)

@@ -18,12 +18,18 @@ class Named:
 
     topics: tuple[str, ...]
 
+    @property
+    def only_topic(self) -> str | None:
+        """The topic, if it is one."""
+        return self.topics[0] if len(self.topics) == 1 else None
+
 
 @dataclass(frozen=True)
 class Matching:
     """`subscribePattern`: every topic whose whole name matches, later ones included."""
 
     pattern: re.Pattern[str]
+    only_topic = None
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,12 @@ class Assigned:
     """`assign`: these partitions."""
 
     partitions: tuple[TopicPartition, ...]
+
+    @property
+    def only_topic(self) -> str | None:
+        """The topic, if they are of one."""
+        topics = {topic for topic, _ in self.partitions}
+        return topics.pop() if len(topics) == 1 else None
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from pyspark_moldau.data_loss import LossReport
 from pyspark_moldau.document import document
 from pyspark_moldau.errors import DataLossError, OptionError
 from pyspark_moldau.offsets import from_json, to_json
-from pyspark_moldau.options import BATCH, STREAM, TABLE, parse_options
+from pyspark_moldau.option_rows import BATCH, STREAM
+from pyspark_moldau.options import TABLE, parse_options
 from pyspark_moldau.ranges import Range, limited, shared, split
 from pyspark_moldau.sink_options import check_columns, parse_sink_options
 from pyspark_moldau.topic_selection import Assigned, AtOffsets, AtTime, AtTimes, Everywhere, Matching, Named

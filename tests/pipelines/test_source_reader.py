@@ -19,7 +19,8 @@ from moldau.client.errors import Retriable
 from moldau.testing import Broker
 from pyspark_moldau.cluster_view import PARTITIONS_AGE_SECONDS
 from pyspark_moldau.errors import DataLossError, OptionError
-from pyspark_moldau.options import STREAM, parse_options
+from pyspark_moldau.option_rows import STREAM
+from pyspark_moldau.options import parse_options
 from pyspark_moldau.stream_reader import COMMIT_PAUSE_SECONDS, MoldauStreamReader
 
 ALL = ReadAllAvailable()

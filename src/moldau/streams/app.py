@@ -38,12 +38,13 @@ from moldau.streams.errors import AppError
 from moldau.streams.flow import OUTPUT_MODES, BatchFunction, Flow, Output, OutputMode, Query
 from moldau.streams.names import checked_name, name_from_topic
 from moldau.streams.topic import (
-    VALUE_FORMATS,
     BadRecords,
+    RegisteredSchema,
     Topic,
     ValueFormat,
     key_columns,
     topic_format,
+    written_schema,
 )
 
 if TYPE_CHECKING:
@@ -68,13 +69,15 @@ class App:
         delivery: str = "exactly-once",
         settings: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
+        registry: str | None = None,
     ) -> None:
         """Name an app.
 
         `bootstrap_servers`: else MOLDAU_BOOTSTRAP, else 127.0.0.1:9092. `checkpoints`: the folder of the
         checkpoints (or a URI that every machine of the Spark cluster reaches); else ./checkpoints.
         `delivery`: exactly-once, or the cheaper at-least-once. `settings`: Spark's (spark.sql...). `options`:
-        client settings for every topic (kafka.security.protocol ...).
+        client settings for every topic (kafka.security.protocol ...). `registry`: where the schema registry
+        is, for topics that have their schemas there; else MOLDAU_SCHEMA_REGISTRY.
         """
         self.name = checked_name(name, "an app")
         if delivery not in DELIVERIES:
@@ -84,6 +87,7 @@ class App:
         self.delivery = delivery
         self.settings = dict(settings or {})
         self.options = dict(options or {})
+        self.registry = registry or os.environ.get("MOLDAU_SCHEMA_REGISTRY")
         self.topics: dict[str, Topic] = {}
         self.all_topics: list[Topic] = []
         """`topics`, and with them those that are read in another way under the same name."""
@@ -97,7 +101,9 @@ class App:
         *,
         key: str | Sequence[str] | None = None,
         value: ValueFormat = "json",
-        schema: str | StructType | None = None,
+        schema: str | int | StructType | None = None,
+        registry: str | None = None,
+        subject: str | None = None,
         bad_records: BadRecords = "null",
         dead_letters: str | None = None,
         starting: str = "earliest",
@@ -107,13 +113,15 @@ class App:
     ) -> Topic:
         """A topic to read.
 
-        `key`: the column (or columns) that the record key holds. `value`: json, string or raw. `schema`: of
-        JSON values, as Spark writes one ("carrier string, delay double"). `bad_records`: null (a row of
-        nulls), drop, dead-letter, or fail. `dead_letters`: the topic for bad records; `<name>-dead-letters`
-        unless it is named. `starting`: earliest or latest, where a flow without a checkpoint begins.
-        `record`: add a column with the record's key, topic, partition, offset, timestamp and headers.
-        `watermark`: for every stream of it, such as ("time_hour", "1 hour"). `options`: more options of the
-        format "moldau".
+        `key`: the column (or columns) that the record key holds. `value`: json, string, raw, or with a schema
+        of the registry avro, json-schema or protobuf. `schema`: of JSON values, as Spark writes one
+        ("carrier string, delay double"); of the registry, "latest" (the default) or a version. `registry`:
+        its address, if it is not the app's. `subject`: the schema's, if it is not `<name>-value`.
+        `bad_records`: null (a row of nulls), drop, dead-letter, or fail. `dead_letters`: the topic for bad
+        records; `<name>-dead-letters` unless it is named. `starting`: earliest or latest, where a flow
+        without a checkpoint begins. `record`: add a column with the record's key, topic, partition, offset,
+        timestamp and headers. `watermark`: for every stream of it, such as ("time_hour", "1 hour").
+        `options`: more options of the format "moldau".
         """
         if dead_letters == name:
             raise AppError(
@@ -127,7 +135,16 @@ class App:
             dead_letters = f"{name}-dead-letters"
         if watermark is not None:
             checked_duration(watermark[1], f"topic {name}: watermark")
-        form = topic_format(name, key=key, value=value, schema=schema, bad_records=bad_records, record=record)
+        form = topic_format(
+            name,
+            key=key,
+            value=value,
+            schema=schema,
+            bad_records=bad_records,
+            record=record,
+            registry=registry,
+            subject=subject,
+        )
         topic = Topic(self, name, form, starting, dead_letters, dict(options or {}), watermark)
         if dead_letters is not None:
             self._add_dead_letters(topic, dead_letters)
@@ -150,6 +167,10 @@ class App:
         *,
         key: str | Sequence[str] | None = None,
         value: ValueFormat = "json",
+        schema: str | int | None = None,
+        registry: str | None = None,
+        subject: str | None = None,
+        record_name: str | None = None,
         name: str | None = None,
         mode: OutputMode | None = None,
         trigger: str | None = None,
@@ -160,12 +181,23 @@ class App:
 
         A function gets every micro-batch as (DataFrame, number of the micro-batch), on the driver; it may
         see one again after a failure, with the same number. `key`: the column(s) that make the record key.
-        `value`: json (all columns), string or raw (one column). `name`: the flow's, else the function's.
+        `value`: json (all columns), string or raw (one column), or avro, json-schema, protobuf (all columns,
+        by a schema of the registry). `schema`: by default that of the columns, which is registered; "latest"
+        or a version writes with what is there. `subject`: topic, record or topic-record (how Confluent names
+        it), or the subject itself. `record_name`: of the record in a schema that is registered; else made of
+        the topic's name. `registry`: its address, if not the app's. `name`: the flow's, else the function's.
         `mode`: append, update or complete. `trigger`: the time between micro-batches ("10 seconds").
         `partitions`, `config`: for a topic that does not exist yet.
         """
+        registered = (
+            None
+            if callable(target)
+            else written_schema(target, value, schema, registry, subject, record_name)
+        )
         output: Output | BatchFunction = (
-            target if callable(target) else self._output(target, key, value, False, partitions, config)
+            target
+            if callable(target)
+            else self._output(target, key, value, False, partitions, config, registered)
         )
 
         def add(query: Query) -> Flow:
@@ -179,6 +211,10 @@ class App:
         *,
         key: str | Sequence[str],
         value: ValueFormat = "json",
+        schema: str | int | None = None,
+        registry: str | None = None,
+        subject: str | None = None,
+        record_name: str | None = None,
         name: str | None = None,
         mode: OutputMode | None = None,
         trigger: str | None = None,
@@ -189,7 +225,8 @@ class App:
 
         Each micro-batch writes the rows that changed. A row that has nothing but its key removes the key.
         """
-        output = self._output(target, key, value, True, partitions, config)
+        registered = written_schema(target, value, schema, registry, subject, record_name)
+        output = self._output(target, key, value, True, partitions, config, registered)
         if not output.key:
             raise AppError(f"table {target} needs a key: the column that tells its rows apart")
 
@@ -234,12 +271,19 @@ class App:
         is_table: bool,
         partitions: int | None,
         config: Mapping[str, str] | None,
+        registered: RegisteredSchema | None = None,
     ) -> Output:
-        if value not in VALUE_FORMATS:
-            raise AppError(f"{topic}: value={value!r} is no format; there are {', '.join(VALUE_FORMATS)}")
         if partitions is not None and partitions < 1:
             raise AppError(f"{topic}: partitions={partitions} makes no topic")
-        return Output(topic, key_columns(key), value, is_table, partitions, dict(config or {}))  # type: ignore[arg-type]
+        return Output(
+            topic,
+            key_columns(key),
+            value,  # type: ignore[arg-type]
+            is_table,
+            partitions,
+            dict(config or {}),
+            registered,
+        )
 
     def _flow(
         self,

@@ -2,9 +2,9 @@
 
 Java takes seconds to start, minutes on a busy machine: too long for an error in an option. Here the data
 source's option tables check them on the driver; Spark would check them much later, inside traces of Java and
-Python.
+Python. So are the topics' schemas found in the registry, except those that flows of the app will register.
 
-Not here: what needs a session (the flows' functions, schemas) or a cluster (whether topics exist).
+Not here: what needs a session (the flows' functions, schemas of JSON) or a cluster (whether topics exist).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_options(app: App, say: Callable[[str], None]) -> None:
-    """AppError for the first wrong option; `say` gets those without an effect."""
+    """StreamsError for the first wrong option or missing schema; `say` gets those without an effect."""
     from moldau.client.errors import OptionError
     from moldau.streams.places import source_options
     from moldau.streams.writing import written_options
@@ -43,3 +43,8 @@ def check_options(app: App, say: Callable[[str], None]) -> None:
                     raise AppError(f"flow {flow.name} writes {flow.output.topic}: {failure}") from None
     for each in warned:
         say(str(each.message))
+    made = {flow.output.topic for flow in app.flows.values() if isinstance(flow.output, Output)}
+    app.place.begin()
+    for topic in app.all_topics:
+        if topic.name not in made:
+            app.place.find_schema(topic)

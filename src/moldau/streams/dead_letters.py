@@ -14,7 +14,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.streams.decoding import PARSED, is_bad, own_fields, parsed
+from moldau.streams.decoding import (
+    PARSED,
+    UNDECODED_REASON,
+    UNDECODED_VALUE,
+    is_bad,
+    own_fields,
+    parsed,
+)
+from moldau.streams.topic import SCHEMA_FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,8 +44,9 @@ def dead_letters_of(topic: Topic) -> DataFrame:
         _header("moldau.partition", F.col("partition")),
         _header("moldau.offset", F.col("offset")),
     )
+    value = F.col(UNDECODED_VALUE if form.value in SCHEMA_FORMATS else "value").alias("value")
     headers = F.concat(F.coalesce(F.col("headers"), F.array().cast(added_type())), added.cast(added_type()))
-    return records.filter(is_bad(form)).select("key", "value", headers.alias("headers"))
+    return records.filter(is_bad(form)).select("key", value, headers.alias("headers"))
 
 
 def added_type() -> str:
@@ -49,6 +58,8 @@ def reason(form: TopicFormat) -> Column:
     """The reason as text."""
     from pyspark.sql import functions as F
 
+    if form.value in SCHEMA_FORMATS:
+        return F.col(UNDECODED_REASON)
     if form.value == "string":
         return F.lit("the value is not UTF-8")
     text = F.col("value").cast("string")

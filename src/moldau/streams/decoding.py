@@ -4,6 +4,7 @@
     row      the key's columns, the value's columns, and `record` if requested
 
     json     the value's fields, by a schema; a missing or unsuitable field is null
+    avro, json-schema, protobuf    the fields of the registry's schema; the source has decoded them already
     string   one column, `value`: the text
     raw      one column, `value`: the bytes
 
@@ -11,14 +12,18 @@ A record is bad if its value is not null but invalid: not JSON, a field of anoth
 its row has nulls for what could not be read, so that one record does not stop a stream. A tombstone (null
 value) is not bad: it is a row of nulls beside its key.
 
+A bad record of the registry's formats gives a row of nulls altogether: its bytes mean nothing.
+
 Everything is a Spark expression, so there is no Python object a record.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moldau.streams.errors import AppError
+from moldau.streams.topic import SCHEMA_FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 
     from moldau.streams.topic import TopicFormat
 
+UNDECODED_VALUE, UNDECODED_REASON = "undecodedValue", "undecodedReason"
+"""Columns of the source with what it could not decode."""
 BAD = "__moldau_bad"
 PARSED = "__moldau_parsed"
 RECORD_FIELDS = ("key", "topic", "partition", "offset", "timestamp")
@@ -35,15 +42,28 @@ def decoded(records: DataFrame, form: TopicFormat) -> DataFrame:
     """The rows of these records; bad ones are treated as the format says."""
     from pyspark.sql import functions as F
 
+    form = with_columns(records, form)
     columns = [*_key_columns(form), *_value_columns(form), *_record_column(records, form)]
     judging = form.bad_records != "null" and form.value != "raw"
-    rows = records.withColumn(PARSED, parsed(form)) if form.value == "json" else records
+    rows = records.withColumn(PARSED, parsed(form)) if form.value not in ("string", "raw") else records
     if judging:
         if form.bad_records == "fail":
-            rows = rows.filter(F.when(is_bad(form), F.raise_error(_complaint())).otherwise(F.lit(True)))
+            complaint = _complaint(form)
+            rows = rows.filter(F.when(is_bad(form), F.raise_error(complaint)).otherwise(F.lit(True)))
         else:
             rows = rows.filter(~is_bad(form))
     return rows.select(*columns)
+
+
+def with_columns(records: DataFrame, form: TopicFormat) -> TopicFormat:
+    """The format with the fields that the source has found in the registry, if they are there."""
+    from pyspark.sql.types import StructType
+
+    if form.value not in SCHEMA_FORMATS:
+        return form
+    kind = records.schema["value"].dataType
+    assert isinstance(kind, StructType)
+    return replace(form, schema=kind)
 
 
 def latest_by_key(records: DataFrame) -> DataFrame:
@@ -53,14 +73,19 @@ def latest_by_key(records: DataFrame) -> DataFrame:
     kept = [name for name in records.columns if name != "key"]
     newest = F.max_by(F.struct(*kept), F.col("offset")).alias("newest")
     latest = records.filter(F.col("key").isNotNull()).groupBy("key").agg(newest)
-    return latest.filter("newest.value IS NOT NULL").select("key", "newest.*")
+    is_there = "newest.value IS NOT NULL"
+    if UNDECODED_REASON in kept:
+        is_there += f" OR newest.{UNDECODED_REASON} IS NOT NULL"
+    return latest.filter(is_there).select("key", "newest.*")
 
 
 def parsed(form: TopicFormat) -> Column:
-    """The value as a struct of the schema's fields, and a field that is set if the record is bad."""
+    """The value as a struct of the schema's fields; for JSON, one more is set if the record is bad."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructType
 
+    if form.value in SCHEMA_FORMATS:
+        return F.col("value")
     schema = StructType(own_fields(form))
     options = {"mode": "PERMISSIVE"}
     if form.bad_records != "null":
@@ -74,6 +99,8 @@ def is_bad(form: TopicFormat) -> Column:
     from pyspark.sql import functions as F
 
     value = F.col("value")
+    if form.value in SCHEMA_FORMATS:
+        return F.col(UNDECODED_REASON).isNotNull()
     if form.value == "string":
         return F.coalesce(~F.is_valid_utf8(value.cast("string")), F.lit(False))
     if form.value == "raw":
@@ -82,7 +109,7 @@ def is_bad(form: TopicFormat) -> Column:
 
 
 def value_schema(form: TopicFormat) -> StructType:
-    """The fields of a JSON value."""
+    """The fields of a value."""
     from pyspark.sql.types import StructType
 
     if isinstance(form.schema, StructType):
@@ -116,7 +143,7 @@ def key_fields(form: TopicFormat) -> list[StructField]:
     """Names and types of the key's columns: as given with the key, else as in the schema, else string."""
     from pyspark.sql.types import StringType, StructField
 
-    known = {each.name: each for each in value_schema(form).fields} if form.value == "json" else {}
+    known = {each.name: each for each in value_schema(form).fields} if form.schema is not None else {}
     fields = []
     for column in form.key:
         if " " in column:
@@ -168,8 +195,9 @@ def _record_column(records: DataFrame, form: TopicFormat) -> list[Column]:
     return [F.struct(*fields).alias("record")]
 
 
-def _complaint() -> Column:
+def _complaint(form: TopicFormat) -> Column:
     from pyspark.sql import functions as F
 
     where = F.concat_ws("-", "topic", "partition")
-    return F.concat(F.lit("bad record at "), where, F.lit(" offset "), F.col("offset"))
+    reason = [F.lit(": "), F.col(UNDECODED_REASON)] if form.value in SCHEMA_FORMATS else []
+    return F.concat(F.lit("bad record at "), where, F.lit(" offset "), F.col("offset"), *reason)

@@ -4,6 +4,7 @@
              of them are null
     json     every column of the row, the key's too, so that a value can be read alone
     string   the column `value`, or the only column beside the key, as text
+    avro, json-schema, protobuf    every column of the row; the sink writes the struct with the schema
     raw      the same as bytes; columns `key` and `headers` are passed on if the row has them
 
 In a table a row whose columns beside the key are all null is a tombstone, which removes the key; rows without
@@ -16,12 +17,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from moldau.streams.errors import AppError
+from moldau.streams.topic import SCHEMA_FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from moldau.streams.flow import Output
 
+ONE_COLUMN = ("string", "raw")
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
 
@@ -40,8 +43,10 @@ def encoded(rows: DataFrame, output: Output) -> DataFrame:
         others = [name for name in rows.columns if name not in output.key]
         if others:
             value = F.when(_any_known(others), value)
-    columns = [key.cast("binary").alias("key"), value.cast("binary").alias("value")]
-    if output.value != "json" and _is_headers(rows):
+    if output.value not in SCHEMA_FORMATS:
+        value = value.cast("binary")
+    columns = [key.cast("binary").alias("key"), value.alias("value")]
+    if output.value in ONE_COLUMN and _is_headers(rows):
         columns.append(F.col("headers"))
     records = rows.select(*columns)
     return records.filter(F.col("key").isNotNull()) if output.is_table else records
@@ -51,7 +56,7 @@ def _key(rows: DataFrame, output: Output) -> Column:
     from pyspark.sql import functions as F
 
     if not output.key:
-        passed_on = output.value != "json" and "key" in rows.columns
+        passed_on = output.value in ONE_COLUMN and "key" in rows.columns
         return F.col("key") if passed_on else F.lit(None)
     if len(output.key) > 1:
         return F.when(_any_known(output.key), F.to_json(F.struct(*map(F.col, map(_quoted, output.key)))))
@@ -70,8 +75,10 @@ def _any_known(names: Iterable[str]) -> Column:
 def _value(rows: DataFrame, output: Output) -> Column:
     from pyspark.sql import functions as F
 
+    columns = [F.col(_quoted(name)) for name in rows.columns]
+    if output.value in SCHEMA_FORMATS:
+        return F.struct(*columns)
     if output.value == "json":
-        columns = [F.col(_quoted(name)) for name in rows.columns]
         return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
     name = _value_column(rows, output)
     return F.col(_quoted(name)).cast(_text(rows.schema[name].dataType.typeName()))

@@ -19,6 +19,10 @@ class AppError(StreamsError, ValueError):
     """The app's own code is wrong."""
 
 
+class SchemaMissing(StreamsError):
+    """The registry has no schema for a topic, or not this version; a flow of the app may register it."""
+
+
 class CheckpointRefused(StreamsError):
     """A checkpoint folder belongs to something else than the flow that uses it."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from moldau.streams.errors import AppError
 from moldau.streams.names import group_of
-from moldau.streams.topic import ValueFormat
+from moldau.streams.topic import RegisteredSchema, ValueFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,6 +34,7 @@ class Output:
     is_table: bool = False
     partitions: int | None = None
     config: Mapping[str, str] = field(default_factory=dict)
+    registered: RegisteredSchema | None = None
 
 
 @dataclass(frozen=True)

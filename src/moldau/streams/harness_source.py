@@ -1,6 +1,6 @@
 """Topics as folders of Arrow files, for tests without a broker: what the format "moldau" is for a cluster.
 
-    topics/flights/00000000.arrow  00000001.arrow ...   each what was sent at once; columns as COLUMNS says
+    topics/flights/00000000.arrow  00000001.arrow ...   each what was sent at once: ARROW_COLUMNS
 
 A stream's offset is the number of files that it has read. A file is complete when it has its name.
 """
@@ -15,11 +15,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-COLUMNS = (
-    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
-    "timestampType int"
-)
-HEADERS = ", headers array<struct<key: string, value: binary>>"
+from pyspark_moldau.data_source import columns_of
+from pyspark_moldau.schema_options import RecordFormats, parse_formats
+from pyspark_moldau.tasks import decoded_task
+
 ARROW_COLUMNS = pa.schema(
     [
         ("key", pa.binary()),
@@ -42,17 +41,20 @@ class HarnessSource(DataSource):
         """The format's name."""
         return "moldau-harness"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """The columns of the format "moldau"."""
-        return COLUMNS + (HEADERS if self.options.get("includeheaders") == "true" else "")
+        return columns_of(self._formats(), include_headers=self.options.get("includeheaders") == "true")
+
+    def _formats(self) -> RecordFormats:
+        return parse_formats(self.options, writing=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch query."""
-        return _Batch(self.options["path"], schema.fieldNames())
+        return _Batch(self.options["path"], schema.fieldNames(), self._formats())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A streaming query."""
-        return _Stream(self.options["path"], schema.fieldNames())
+        return _Stream(self.options["path"], schema.fieldNames(), self._formats())
 
 
 class FilesPartition(InputPartition):
@@ -63,20 +65,23 @@ class FilesPartition(InputPartition):
 
 
 class _Batch(DataSourceReader):
-    def __init__(self, folder: str, columns: Sequence[str]) -> None:
-        self._folder, self._columns = folder, list(columns)
+    def __init__(self, folder: str, columns: Sequence[str], formats: RecordFormats) -> None:
+        self._folder, self._formats = folder, formats
+        self._columns = [name for name in columns if name in ARROW_COLUMNS.names]
 
     def partitions(self) -> Sequence[InputPartition]:
         return [FilesPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # The files of now: Spark asks for partitions once, and reads them in every micro-batch.
-        return _read(FilesPartition(tuple(files_of(self._folder))), self._columns)
+        files = FilesPartition(tuple(files_of(self._folder)))
+        return decoded_task(_read(files, self._columns), self._formats)
 
 
 class _Stream(DataSourceStreamReader):
-    def __init__(self, folder: str, columns: Sequence[str]) -> None:
-        self._folder, self._columns = folder, list(columns)
+    def __init__(self, folder: str, columns: Sequence[str], formats: RecordFormats) -> None:
+        self._folder, self._formats = folder, formats
+        self._columns = [name for name in columns if name in ARROW_COLUMNS.names]
 
     def initialOffset(self) -> dict[str, int]:
         return {"files": 0}
@@ -88,7 +93,7 @@ class _Stream(DataSourceStreamReader):
         return [FilesPartition(tuple(files_of(self._folder)[start["files"] : end["files"]]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(partition, self._columns)
+        return decoded_task(_read(partition, self._columns), self._formats)
 
     def commit(self, end: Mapping[str, int]) -> None:
         pass

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from moldau.streams.app import App
     from moldau.streams.flow import Flow, Output
-    from moldau.streams.topic import Topic
+    from moldau.streams.topic import RegisteredSchema, Topic
 
 WriteBatch = Callable[["DataFrame", int], None]
 """Writes the records of a micro-batch, of which it is given the number."""
@@ -33,6 +33,15 @@ class Place(Protocol):
     def read_table(self, topic: Topic) -> DataFrame:
         """The same, read again in every micro-batch of a stream that is joined with it."""
 
+    def begin(self) -> None:
+        """Begin a run: the newest schemas of now are taken."""
+
+    def find_schema(self, topic: Topic) -> None:
+        """Find the schema that a topic is read with, if it is the registry's, and keep it for the run."""
+
+    def register(self, flow: Flow, output: Output, records: DataFrame) -> None:
+        """Register the schema of the records that a flow writes, where the output's format has one."""
+
     def writer(self, flow: Flow, output: Output) -> WriteBatch:
         """The writer of the flow's micro-batches."""
 
@@ -42,14 +51,49 @@ class ClusterPlace:
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self._read_with: dict[tuple[str, RegisteredSchema], str] = {}
+        self._written_with: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Forget the schemas of a run before."""
+        self._read_with.clear()
+        self._written_with.clear()
+
+    def find_schema(self, topic: Topic) -> None:
+        """Find the schema that a topic is read with, if it is the registry's."""
+        self._options(topic, headers=False)
+
+    def register(self, flow: Flow, output: Output, records: DataFrame) -> None:
+        """Find or register the schema that the flow's records are written with."""
+        if output.registered is None:
+            return
+        from moldau.streams.registered import pinned_for_writing
+        from moldau.streams.writing import written_options
+
+        options = written_options(self._app, flow, output)
+        self._written_with[flow.name] = pinned_for_writing(options, output.topic, records.schema)
+
+    def _options(self, topic: Topic, headers: bool, *, batch: bool = False) -> dict[str, str]:
+        """The options for reading a topic, with its schema as of the begin of the run."""
+        options = source_options(self._app, topic, headers, batch=batch)
+        registered = topic.format.registered
+        if registered is None:
+            return options
+        from moldau.streams.registered import pinned_for_reading
+
+        key = (topic.name, registered)
+        if key not in self._read_with:
+            self._read_with[key] = pinned_for_reading(options, topic.name)
+        return {**options, "value.schema.pinned": self._read_with[key]}
 
     def read_stream(self, topic: Topic, flow: Flow | None, *, headers: bool = False) -> DataFrame:
         """Read a topic as a stream; offsets are committed to the flow's consumer group, so that tools
         show the lag.
         """
-        from pyspark_moldau.options import STREAM, parse_options
+        from pyspark_moldau.option_rows import STREAM
+        from pyspark_moldau.options import parse_options
 
-        options = source_options(self._app, topic, headers)
+        options = self._options(topic, headers)
         if flow is not None:
             options.setdefault("groupId", flow.group)
         parse_options(options, STREAM)  # else Spark tells only when the query runs
@@ -60,7 +104,7 @@ class ClusterPlace:
         return (
             active_session()
             .read.format("moldau")
-            .options(**source_options(self._app, topic, topic.format.record, batch=True))
+            .options(**self._options(topic, topic.format.record, batch=True))
             .load()
         )
 
@@ -72,7 +116,7 @@ class ClusterPlace:
         session.dataSource.register(TableSource)
         return (
             session.read.format("moldau-table")
-            .options(**source_options(self._app, topic, topic.format.record, batch=True))
+            .options(**self._options(topic, topic.format.record, batch=True))
             .load()
         )
 
@@ -80,11 +124,12 @@ class ClusterPlace:
         """Write to a topic with the app's delivery guarantee."""
         from moldau.streams.writing import topic_writer
 
-        return topic_writer(self._app, flow, output)
+        return topic_writer(self._app, flow, output, self._written_with.get(flow.name))
 
 
 def source_options(app: App, topic: Topic, headers: bool, *, batch: bool = False) -> dict[str, str]:
     """The options for reading a topic; the app's own, without those of producers."""
+    from moldau.streams.registered import reading_options
     from pyspark_moldau.sink_options import PRODUCER_SETTINGS
 
     return {
@@ -93,6 +138,7 @@ def source_options(app: App, topic: Topic, headers: bool, *, batch: bool = False
         "kafka.bootstrap.servers": app.bootstrap_servers,
         "subscribe": topic.name,
         "includeHeaders": "true" if headers or topic.format.record else "false",
+        **reading_options(app, topic),
         **topic.options,
     }
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from moldau.streams.building import build_all
 from moldau.streams.checkpoints import Owner, claim
 from moldau.streams.errors import AppError, Fenced, StreamsError, require_spark
 from moldau.streams.failures import sentence
@@ -77,7 +78,7 @@ class Runner:
 
     def prepare(self, cluster: Cluster) -> None:
         """Do everything that can fail before anything runs. StreamsError."""
-        built = [(flow, *self._built(flow, cluster)) for flow in self.app.flows.values()]
+        built = build_all(list(self.app.flows.values()), lambda flow: (flow, *self._built(flow, cluster)))
         made = {flow.output.topic for flow in self.app.flows.values() if isinstance(flow.output, Output)}
         for flow, _, owner in built:
             cluster.require({*owner.streams, *owner.tables} - made, flow.name)
@@ -102,7 +103,7 @@ class Runner:
             try:
                 rows = flow.rows()
                 if isinstance(flow.output, Output):
-                    encoded(rows, flow.output)
+                    self.app.place.register(flow, flow.output, encoded(rows, flow.output))
             except StreamsError:
                 raise
             except Exception as failure:

@@ -11,10 +11,11 @@
     CREATE TABLE delay_by_carrier WITH (key = 'carrier') AS
         SELECT carrier, avg(dep_delay) AS delay FROM flights GROUP BY carrier;
 
-With columns a statement declares a topic's content; with AS and a query it is a flow. STREAM means every
-record, TABLE the latest row of each key, on either side. The query is Spark SQL, in which the app's topics
-are views under their names here (those of Python's `app.topic` under the topic's name). Options are those
-of `App.topic` and `App.to`; `topic` names the topic where it differs from the name.
+With columns a statement declares a topic's content; with AS and a query it is a flow. A topic whose schema is
+in a registry (value = 'avro') is declared without columns. STREAM means every record, TABLE the latest row of
+each key, on either side. The query is Spark SQL, in which the app's topics are views under their names here
+(those of Python's `app.topic` under the topic's name). Options are those of `App.topic` and `App.to`; `topic`
+names the topic where it differs from the name.
 
 Not here: parsing the query, which is Spark's business, and happens when the flow is built.
 """
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.streams.errors import AppError
 from moldau.streams.names import name_from_topic
+from moldau.streams.topic import SCHEMA_FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,8 +45,15 @@ HEAD = re.compile(
     re.S | re.I,
 )
 OPTION = re.compile(r"\s*([\w.]+)\s*=\s*(?:'((?:[^']|'')*)'|(\w+))\s*(?:,|$)", re.S)
-TOPIC_OPTIONS = ("topic", "key", "value", "watermark", "starting", "bad_records", "dead_letters", "record")
-FLOW_OPTIONS = ("topic", "key", "value", "name", "mode", "trigger", "partitions")
+SCHEMA_OPTIONS = ("schema", "registry", "subject")
+TOPIC_OPTIONS = (
+    *("topic", "key", "value", "watermark", "starting", "bad_records", "dead_letters", "record"),
+    *SCHEMA_OPTIONS,
+)
+FLOW_OPTIONS = (
+    *("topic", "key", "value", "name", "mode", "trigger", "partitions", "record_name"),
+    *SCHEMA_OPTIONS,
+)
 SHAPE = "CREATE STREAM|TABLE name [(columns)] [WITH (option = 'value', ...)] [AS SELECT ...]"
 
 
@@ -147,7 +156,14 @@ def _add_topic(app: App, kind: str, name: str, columns: str | None, options: Map
         given["watermark"] = (column, delay.strip())
     if given.get("value", "json") == "json" and columns is None:
         raise AppError("it needs its columns in parentheses, or AS and a query")
-    return View(app.topic(topic_name, schema=columns, options=more, **given), kind == "TABLE")
+    if given.get("value") in SCHEMA_FORMATS:
+        if columns is not None:
+            raise AppError("the registry's schema says which columns there are; leave the list out")
+    elif "schema" in own:
+        raise AppError("schema is for topics with a schema of the registry; columns stand in parentheses")
+    else:
+        given["schema"] = columns
+    return View(app.topic(topic_name, options=more, **given), kind == "TABLE")
 
 
 def _add_flow(

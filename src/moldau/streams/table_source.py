@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -17,11 +18,13 @@ from pyspark.sql.types import StructType
 
 from moldau.streams.output_topics import topic_setting
 from pyspark_moldau.cluster_view import ClusterView
-from pyspark_moldau.data_source import columns
+from pyspark_moldau.data_source import columns, with_schemas
 from pyspark_moldau.offsets import TopicPartition
-from pyspark_moldau.options import BATCH, SourceOptions, parse_options
+from pyspark_moldau.option_rows import BATCH
+from pyspark_moldau.options import SourceOptions, parse_options
 from pyspark_moldau.ranges import Range
-from pyspark_moldau.tasks import RangesPartition, read_task
+from pyspark_moldau.schema_options import RecordFormats
+from pyspark_moldau.tasks import RangesPartition, decoded_task, read_task
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,11 +43,11 @@ class TableSource(DataSource):
 
     def schema(self) -> StructType | str:
         """The columns of the format "moldau"."""
-        return columns(parse_options(self.options))
+        return columns(with_schemas(parse_options(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A side of a join."""
-        return TableReader(parse_options(self.options, BATCH))
+        return TableReader(with_schemas(parse_options(self.options, BATCH)))
 
 
 class Share(InputPartition):
@@ -72,7 +75,8 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Run a task, on an executor."""
         if isinstance(partition, Share):
-            yield from _latest(self._options, partition)
+            bytes_only = replace(self._options, formats=RecordFormats())
+            yield from decoded_task(_latest(bytes_only, partition), self._options.formats)
 
 
 _cache: TableCache | None = None

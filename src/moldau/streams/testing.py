@@ -11,6 +11,9 @@ The flows are the app's own, and so is Spark: windows, watermarks, joins and sta
 the topics are folders on the disk instead of a cluster's, with one partition each. A session costs seconds;
 it is made by the first harness of a process and kept.
 
+Topics with a schema of the registry have theirs in the harness: `harness.register("flights", text)` adds a
+version, and mappings are sent, and given back, as records of it.
+
 Every question (`rows`, `records`, `table`) waits until all that was sent has gone through all flows.
 """
 
@@ -27,17 +30,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from moldau.streams.building import build_all
 from moldau.streams.errors import AppError, StreamsError, require_spark
 from moldau.streams.failures import sentence
+from moldau.streams.flow import Flow, Output
+from moldau.streams.harness_schemas import HarnessSchemas
 from moldau.streams.running import RunningFlow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from moldau.streams.app import App
-    from moldau.streams.flow import Flow, Output
     from moldau.streams.places import WriteBatch
     from moldau.streams.topic import Topic
+    from pyspark_moldau.schema_options import RecordFormats
 
 TRIGGER = "50 milliseconds"
 PASSES_MAX = 20
@@ -87,6 +93,7 @@ class Harness:
             self._spark = spark_session(self.app.name, master="local[2]", settings=self.app.settings)
         self._spark.dataSource.register(HarnessSource)
         self._folder = Path(tempfile.mkdtemp(prefix="moldau-harness-"))
+        self.schemas = HarnessSchemas(self.app, self._folder / "registry")
         return self
 
     def __exit__(
@@ -102,11 +109,19 @@ class Harness:
         key: str | bytes | None = None,
         headers: Mapping[str, bytes] | None = None,
         timestamp: datetime | None = None,
+        version: int | None = None,
     ) -> None:
-        """Add a record for each value: a mapping as JSON, a text, bytes, or None (a tombstone).
+        """Add a record for each value: a mapping, a text, bytes, or None (a tombstone).
 
-        The key is `key`; without one, what the topic's key columns have in a mapping.
+        A mapping is written as JSON, or with the topic's schema: the newest, or this version of it. The key
+        is `key`; without one, what the topic's key columns have in a mapping.
         """
+        written = [
+            self.schemas.encode(topic, value, version)
+            if isinstance(value, Mapping) and self.schemas.has(topic)
+            else _bytes(value)
+            for value in values
+        ]
         with self._lock:
             offset = len(self._stored(topic))
             self._append(
@@ -114,7 +129,7 @@ class Harness:
                 [
                     {
                         "key": _bytes(key) if key is not None else self._key(topic, value),
-                        "value": _bytes(value),
+                        "value": written[index],
                         "offset": offset + index,
                         "timestamp": timestamp or datetime.now(UTC),
                         "headers": [{"key": name, "value": text} for name, text in (headers or {}).items()],
@@ -122,6 +137,13 @@ class Harness:
                     for index, value in enumerate(values)
                 ],
             )
+
+    def register(self, topic: str, schema: str, kind: str = "avro") -> int:
+        """Register a schema for a topic's values: avro, json-schema or protobuf. Gives its version.
+
+        Flows that run go on with the one that they began with; `stop` and `start` pick up the newest.
+        """
+        return self.schemas.register(topic, schema, kind).version
 
     def records(self, topic: str) -> list[Record]:
         """Everything in a topic, once all that was sent has gone through the flows."""
@@ -132,13 +154,16 @@ class Harness:
         ]
 
     def rows(self, topic: str) -> list[Any]:
-        """The same, each value read as JSON."""
-        return [record.json() for record in self.records(topic)]
+        """The same, each value read as JSON, or by the schema it was written with."""
+        return [self._value(topic, record) for record in self.records(topic)]
 
     def table(self, topic: str) -> dict[str, Any]:
         """The latest value of every key that is not removed, by the key's text."""
-        latest = {(record.key or b"").decode(): record.json() for record in self.records(topic)}
+        latest = {(record.key or b"").decode(): self._value(topic, record) for record in self.records(topic)}
         return {key: value for key, value in latest.items() if value is not None}
+
+    def _value(self, topic: str, record: Record) -> Any:
+        return self.schemas.decode(topic, record.value) if self.schemas.has(topic) else record.json()
 
     def settle(self) -> None:
         """Return when every flow has read all there is. StreamsError if one fails."""
@@ -165,11 +190,20 @@ class Harness:
 
     def start(self) -> None:
         """Start the flows, from where they were stopped."""
+        from moldau.streams.encoding import encoded
+
         place = HarnessPlace(self)
-        for name in self._names:
-            flow = replace(self.app.flows[name], trigger=TRIGGER)
+        flows = [replace(self.app.flows[name], trigger=TRIGGER) for name in self._names]
+
+        def build(flow: Flow) -> DataFrame:
             with self.app.at(place), self.app.building(flow):
                 rows = flow.rows()
+                if isinstance(flow.output, Output):
+                    place.register(flow, flow.output, encoded(rows, flow.output))
+            return rows
+
+        for flow, rows in zip(flows, build_all(flows, build), strict=True):
+            name = flow.name
             checkpoint = (self._folder / "checkpoints" / name).as_uri()
             running = RunningFlow(flow, rows, place, checkpoint, once=False, look=lambda: None)
             running.start()
@@ -208,11 +242,13 @@ class Harness:
         """Where a topic's files are."""
         return self._folder / "topics" / topic
 
-    def write(self, flow: Flow, topic: str, batch: DataFrame, batch_id: int) -> None:
+    def write(
+        self, flow: Flow, topic: str, batch: DataFrame, batch_id: int, formats: RecordFormats | None = None
+    ) -> None:
         """Write a micro-batch, unless it was written before."""
         if batch_id <= self._done.get(flow.name, -1):
             return
-        rows = batch.collect()
+        rows = _coded(batch, formats)
         with self._lock:
             offset = len(self._stored(topic))
             now = datetime.now(UTC)
@@ -235,6 +271,21 @@ class HarnessPlace:
 
     def __init__(self, harness: Harness) -> None:
         self._harness = harness
+        self._formats: dict[str, RecordFormats] = {}
+
+    def begin(self) -> None:
+        """A run has a place of its own."""
+
+    def find_schema(self, topic: Topic) -> None:
+        """It is found when the topic is read."""
+
+    def register(self, flow: Flow, output: Output, records: DataFrame) -> None:
+        """Find or register the schema that the flow's records are written with."""
+        from moldau.streams.registered import formats_for_writing, writing_options
+
+        if output.registered is not None:
+            options = writing_options(self._harness.app, output, self._harness.schemas.url)
+            self._formats[flow.name] = formats_for_writing(options, output.topic, records.schema)
 
     def read_stream(self, topic: Topic, flow: Flow | None, *, headers: bool = False) -> DataFrame:
         """Read a topic as a stream."""
@@ -259,14 +310,39 @@ class HarnessPlace:
 
     def writer(self, flow: Flow, output: Output) -> WriteBatch:
         """Write to a topic."""
-        return lambda batch, batch_id: self._harness.write(flow, output.topic, batch, batch_id)
+        formats = self._formats.get(flow.name)
+        return lambda batch, batch_id: self._harness.write(flow, output.topic, batch, batch_id, formats)
 
     def _options(self, topic: Topic, headers: bool) -> dict[str, str]:
+        from moldau.streams.registered import pinned_for_reading, reading_options
+
         with_headers = headers or topic.format.record
+        schema = reading_options(self._harness.app, topic, self._harness.schemas.url)
+        if schema:
+            schema["value.schema.pinned"] = pinned_for_reading(schema, topic.name)
         return {
+            **schema,
             "path": str(self._harness.folder_of(topic.name)),
             "includeHeaders": "true" if with_headers else "false",
         }
+
+
+def _coded(batch: DataFrame, formats: RecordFormats | None) -> list[Any]:
+    """The rows of a batch, with values as bytes."""
+    if formats is None:
+        return batch.collect()
+    from pyspark.sql import Row
+
+    from pyspark_moldau.encoding import encoded_column
+
+    table = batch.toArrow().combine_chunks()
+    index = table.schema.get_field_index("value")
+    for chunk in table.column(index).chunks:
+        coded = encoded_column(chunk, formats.value)
+        table = table.set_column(index, "value", coded)
+    if not table.num_rows:
+        return []
+    return [Row(**row) for row in table.to_pylist()]
 
 
 def _bytes(value: Mapping[str, Any] | str | bytes | None) -> bytes | None:

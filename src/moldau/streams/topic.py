@@ -15,7 +15,7 @@ Not here: where rows come from (places.py), what bytes mean (decoding.py).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from moldau.streams.errors import AppError
@@ -26,10 +26,28 @@ if TYPE_CHECKING:
 
     from moldau.streams.app import App
 
-ValueFormat = Literal["json", "string", "raw"]
+ValueFormat = Literal["json", "string", "raw", "avro", "json-schema", "protobuf"]
 BadRecords = Literal["null", "drop", "dead-letter", "fail"]
-VALUE_FORMATS = ("json", "string", "raw")
+STRATEGIES = ("topic", "record", "topic-record")
+"""How Confluent's serializers name subjects."""
+SCHEMA_FORMATS = ("avro", "json-schema", "protobuf")
+"""Formats whose schemas are in a registry."""
+VALUE_FORMATS = ("json", "string", "raw", *SCHEMA_FORMATS)
 BAD_RECORDS = ("null", "drop", "dead-letter", "fail")
+
+
+@dataclass(frozen=True)
+class RegisteredSchema:
+    """A schema of the registry, as an app names it."""
+
+    version: str | None = None
+    """latest, or a number; None: the newest for reading, the rows' own for writing."""
+    registry: str | None = None
+    """Where the registry is, if it is not the app's."""
+    subject: str | None = None
+    """Where the schema is, if the topic's name does not say."""
+    strategy: str | None = None
+    record_name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +56,7 @@ class TopicFormat:
 
     value: ValueFormat = "json"
     schema: str | StructType | None = None
+    """Of JSON; once rows are read, also of the formats whose schema is the registry's."""
     key: tuple[str, ...] = ()
     """Columns of the record key: one is the key's text, several are fields of a JSON object."""
     bad_records: BadRecords = "null"
@@ -45,6 +64,8 @@ class TopicFormat:
     """Whether rows have the column `record`: key, topic, partition, offset, timestamp and headers as they
     came.
     """
+    registered: RegisteredSchema | None = None
+    """Which schema of the registry it is, for formats that have theirs there."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +112,14 @@ def topic_format(
     *,
     key: str | Sequence[str] | None,
     value: str,
-    schema: str | StructType | None,
+    schema: str | int | StructType | None,
     bad_records: str,
     record: bool,
+    registry: str | None = None,
+    subject: str | None = None,
 ) -> TopicFormat:
     """Check what a topic is said to look like; raises AppError with the sentence that says what is wrong."""
-    if value not in VALUE_FORMATS:
-        raise AppError(f"topic {name}: value={value!r} is no format; there are {', '.join(VALUE_FORMATS)}")
+    check_value(f"topic {name}", value)
     if bad_records not in BAD_RECORDS:
         raise AppError(f"topic {name}: bad_records={bad_records!r} is not one of {', '.join(BAD_RECORDS)}")
     if value == "json" and schema is None:
@@ -105,11 +127,45 @@ def topic_format(
             f"topic {name}: JSON needs a schema, such as schema='carrier string, delay double'; "
             "value='string' gives the text as it is"
         )
-    if value != "json" and schema is not None:
+    if value == "json" and isinstance(schema, int):
+        raise AppError(
+            f"topic {name}: schema={schema} is a version of the registry's, and JSON has none there"
+        )
+    registered = registered_schema(f"topic {name}", value, schema, registry, subject)
+    if value in SCHEMA_FORMATS:
+        schema = None
+    elif value != "json" and schema is not None:
         raise AppError(
             f"topic {name}: a schema is for value='json'; value={value!r} has the one column value"
         )
-    return TopicFormat(value, schema, key_columns(key), bad_records, record)  # type: ignore[arg-type]
+    return TopicFormat(value, schema, key_columns(key), bad_records, record, registered)  # type: ignore[arg-type]
+
+
+def check_value(what: str, value: str) -> None:
+    """AppError if `value` is no format."""
+    if value not in VALUE_FORMATS:
+        raise AppError(f"{what}: value={value!r} is no format; there are {', '.join(VALUE_FORMATS)}")
+
+
+def registered_schema(
+    what: str, value: str, schema: object, registry: str | None, subject: str | None
+) -> RegisteredSchema | None:
+    """Check which schema of the registry is meant; None for formats that have none there. AppError."""
+    if value not in SCHEMA_FORMATS:
+        if registry is not None or subject is not None:
+            raise AppError(
+                f"{what}: registry and subject are for value={' or '.join(map(repr, SCHEMA_FORMATS))}"
+            )
+        return None
+    if schema is None:
+        return RegisteredSchema(registry=registry, subject=subject)
+    version = str(schema).lower() if isinstance(schema, (int, str)) else ""
+    if version != "latest" and not (version.isdigit() and int(version)):
+        raise AppError(
+            f"{what}: with value={value!r} the schema is the registry's: schema='latest', or the number of a "
+            f"version, not {schema!r}"
+        )
+    return RegisteredSchema(version, registry, subject)
 
 
 def key_columns(key: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -120,3 +176,22 @@ def key_columns(key: str | Sequence[str] | None) -> tuple[str, ...]:
     if not all(isinstance(column, str) and column.strip() for column in columns):
         raise AppError(f"key={key!r} must name a column, or a list of columns")
     return tuple(column.strip() for column in columns)
+
+
+def written_schema(
+    topic: str,
+    value: str,
+    schema: str | int | None,
+    registry: str | None,
+    subject: str | None,
+    record_name: str | None,
+) -> RegisteredSchema | None:
+    """Check which schema a topic is to be written with; `subject` may also be a strategy. AppError."""
+    check_value(topic, value)
+    by_strategy = subject in STRATEGIES
+    found = registered_schema(topic, value, schema, registry, None if by_strategy else subject)
+    if found is None:
+        if schema is not None or record_name is not None or by_strategy:
+            raise AppError(f"{topic}: value={value!r} is written without a schema of the registry")
+        return None
+    return replace(found, strategy=subject if by_strategy else None, record_name=record_name)

@@ -15,27 +15,34 @@ if TYPE_CHECKING:
     from moldau.streams.places import WriteBatch
 
 
-def topic_writer(app: App, flow: Flow, output: Output) -> WriteBatch:
-    """The writer of the flow's micro-batches."""
+def topic_writer(app: App, flow: Flow, output: Output, pinned_schema: str | None = None) -> WriteBatch:
+    """The writer of the flow's micro-batches; with a schema that is known, the registry is not asked."""
     from pyspark_moldau.micro_batches import micro_batch_writer
 
-    return micro_batch_writer(written_options(app, flow, output))
+    options = written_options(app, flow, output)
+    if pinned_schema is not None:
+        options["value.schema.pinned"] = pinned_schema
+    return micro_batch_writer(options)
 
 
 def written_options(app: App, flow: Flow, output: Output) -> dict[str, str]:
     """The options for writing a flow's topic; the app's own, without those of consumers."""
     from moldau.streams.places import kafka_name
+    from moldau.streams.registered import writing_options
+    from pyspark_moldau.schema_options import is_registry_option
     from pyspark_moldau.sink_options import CONSUMER_SETTINGS
 
     options = {
         **{
             name: value
             for name, value in app.options.items()
-            if kafka_name(name) and kafka_name(name) not in CONSUMER_SETTINGS
+            if (kafka_name(name) and kafka_name(name) not in CONSUMER_SETTINGS)
+            or is_registry_option(name.lower())
         },
         "kafka.bootstrap.servers": app.bootstrap_servers,
         "topic": output.topic,
         "delivery": app.delivery,
+        **writing_options(app, output),
     }
     if app.delivery == "exactly-once":
         options["transactionalId"] = flow.group

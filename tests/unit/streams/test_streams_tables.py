@@ -19,7 +19,8 @@ from moldau.streams import table_cache, table_source
 from moldau.streams.table_cache import LogState, TableCache, newest_records
 from moldau.streams.table_source import Share, TableReader
 from moldau.testing import Broker
-from pyspark_moldau.options import BATCH, parse_options
+from pyspark_moldau.option_rows import BATCH
+from pyspark_moldau.options import parse_options
 
 TOPIC_ID = b"1" * 16
 Record = tuple[bytes | None, bytes | None]

@@ -123,6 +123,16 @@ def run(
         bool, typer.Option("--json", help="Print a line of JSON per flow and second instead of a table.")
     ] = False,
     bootstrap: Bootstrap = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--schema-registry",
+            metavar="URL",
+            help="The registry of topics that have a schema there; else what the app says, else "
+            "MOLDAU_SCHEMA_REGISTRY. Its login goes into -X basic.auth.user.info=user:password.",
+            rich_help_panel="Connection",
+        ),
+    ] = None,
     client_settings: ClientSettings = None,
 ) -> None:
     """Run an app's flows."""
@@ -139,6 +149,7 @@ def run(
             spark=tuple(spark or ()),
             as_json=as_json,
             bootstrap=bootstrap,
+            registry=registry,
             client_settings=tuple(client_settings or ()),
         ),
     )

@@ -30,6 +30,7 @@ class RunOptions:
     spark: tuple[str, ...] = ()
     as_json: bool = False
     bootstrap: str | None = None
+    registry: str | None = None
     client_settings: tuple[str, ...] = ()
 
 
@@ -100,9 +101,12 @@ def kept_if_it_fails(name: str) -> Iterator[SparkLog]:
 def override(app: App, options: RunOptions) -> None:
     """Apply the command line's options to the app."""
     from moldau.streams.app import DELIVERIES
+    from pyspark_moldau.schema_options import is_registry_option
 
     if options.bootstrap:
         app.bootstrap_servers = options.bootstrap
+    if options.registry:
+        app.registry = options.registry
     if options.checkpoints:
         app.checkpoints = options.checkpoints
     if options.delivery:
@@ -111,4 +115,5 @@ def override(app: App, options: RunOptions) -> None:
         app.delivery = options.delivery
     app.settings.update(parse_assignments(list(options.spark), "--spark"))
     for name, value in parse_assignments(list(options.client_settings), "-X").items():
-        app.options[f"kafka.{name.removeprefix('kafka.')}"] = value
+        of_registry = is_registry_option(name.lower())
+        app.options[name if of_registry else f"kafka.{name.removeprefix('kafka.')}"] = value

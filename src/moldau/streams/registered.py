@@ -1,0 +1,117 @@
+"""Schemas of the registry in an app: which one a topic is read or written with, fixed for a run.
+
+    reading   the newest schema of the subject as of the start, or the version that the app names; records
+              written with others are read as this one's. The next start picks up a newer schema.
+    writing   the schema of the flow's columns, registered when the flow is built, or one that is there
+
+The driver asks the registry before anything runs and sends the schemas along, so a registry that is away does
+not stop a flow, unless a record comes that was written with a schema not seen before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from moldau.streams.errors import AppError, SchemaMissing, StreamsError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from moldau.streams.app import App
+    from moldau.streams.flow import Output
+    from moldau.streams.topic import RegisteredSchema, Topic
+    from pyspark_moldau.schema_options import RecordFormats
+
+NO_REGISTRY = (
+    "needs a schema registry: App(..., registry='http://host:8081'), --schema-registry or "
+    "MOLDAU_SCHEMA_REGISTRY"
+)
+
+
+def reading_options(app: App, topic: Topic, at: str | None = None) -> dict[str, str]:
+    """The options of the format "moldau" for a topic's schema; none if it has none in the registry. `at`: the
+    registry, whatever the app says.
+    """
+    registered = topic.format.registered
+    if registered is None:
+        return {}
+    return {
+        **_common(app, f"topic {topic.name}", topic.format.value, registered, topic.options, at),
+        **({"value.schema": registered.version} if registered.version else {}),
+        "includeUndecoded": "true",
+    }
+
+
+def writing_options(app: App, output: Output, at: str | None = None) -> dict[str, str]:
+    """The same for a topic that a flow writes."""
+    registered = output.registered
+    if registered is None:
+        return {}
+    return {
+        **_common(app, output.topic, output.value, registered, {}, at),
+        **({"value.schema": registered.version} if registered.version else {}),
+        **({"value.subject.name.strategy": registered.strategy} if registered.strategy else {}),
+        **({"value.record.name": registered.record_name} if registered.record_name else {}),
+    }
+
+
+def _common(
+    app: App, what: str, value: str, registered: RegisteredSchema, options: Mapping[str, str], at: str | None
+) -> dict[str, str]:
+    named = {name.lower() for name in (*app.options, *options)}
+    registry = at or registered.registry or app.registry
+    if not registry and "schema.registry.url" not in named:
+        raise AppError(f"{what}: value={value!r} {NO_REGISTRY}")
+    return {
+        "value.format": value,
+        **({"schema.registry.url": registry} if registry else {}),
+        **({"value.subject": registered.subject} if registered.subject else {}),
+    }
+
+
+def pinned_for_reading(options: Mapping[str, str], topic: str) -> str:
+    """The schema to read with, as an option. StreamsError; SchemaMissing if the registry has none."""
+    from moldau.client.errors import OptionError
+    from pyspark_moldau.options import stripped
+    from pyspark_moldau.pinned_schemas import pinned_for_reading as find
+    from pyspark_moldau.registries import RegistryError
+    from pyspark_moldau.schema_options import parse_formats
+
+    try:
+        choice = find(parse_formats(_of_schemas(stripped(options)), writing=False), topic).value
+    except RegistryError as failure:
+        kind = SchemaMissing if failure.is_not_found else StreamsError
+        raise kind(f"topic {topic}: {failure}") from None
+    except OptionError as failure:
+        raise AppError(f"topic {topic}: {failure}") from None
+    assert choice is not None
+    assert choice.pinned is not None
+    return choice.pinned.as_option()
+
+
+def pinned_for_writing(options: Mapping[str, str], topic: str, records: StructType) -> str:
+    """The schema to write with, as an option; registered if it is to be. StreamsError."""
+    choice = formats_for_writing(options, topic, records).value
+    assert choice is not None
+    assert choice.pinned is not None
+    return choice.pinned.as_option()
+
+
+def formats_for_writing(options: Mapping[str, str], topic: str, records: StructType) -> RecordFormats:
+    """How records are written, with the schema. StreamsError."""
+    from moldau.client.errors import OptionError
+    from pyspark_moldau import encoding
+    from pyspark_moldau.options import stripped
+    from pyspark_moldau.registries import RegistryError
+    from pyspark_moldau.schema_options import parse_formats
+
+    formats = parse_formats(_of_schemas(stripped(options)), writing=True)
+    try:
+        return encoding.pinned_for_writing(formats, topic, records)
+    except (RegistryError, OptionError) as failure:
+        raise StreamsError(f"{topic}: {failure}") from None
+
+
+def _of_schemas(options: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in options.items() if not name.startswith("kafka.")}

@@ -1,0 +1,78 @@
+"""A process's connections to schema registries.
+
+The client keeps what it finds by id, since an id never changes its meaning, and asks again for unknown ids
+after some seconds. An unknown id makes a record bad; a registry that does not answer fails the task, which
+Spark repeats.
+
+`folder:/path` instead of a URL is a registry in a folder, for tests (moldau.schemas.folder_registry).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from moldau.schemas.columns import UnknownSchema
+from moldau.schemas.registry_client import Registered, RegistryClient, RegistryError
+from moldau.schemas.schema import ParsedSchema, SchemaText
+from pyspark_moldau.schema_options import REGISTRY_URL
+
+__all__ = ["Registered", "Registry", "RegistryError", "SchemasById", "opened"]
+
+FOLDER = "folder:"
+
+
+class Registry(Protocol):
+    """What queries need of a registry."""
+
+    def by_id(self, schema_id: int) -> ParsedSchema: ...
+
+    def latest(self, subject: str) -> Registered: ...
+
+    def version(self, subject: str, version: int) -> Registered: ...
+
+    def register(self, subject: str, source: SchemaText, normalize: bool = False) -> Registered: ...
+
+
+_opened: dict[tuple[tuple[str, str], ...], Registry] = {}
+
+
+def opened(settings: Mapping[str, str]) -> Registry:
+    """The registry of these settings; one client in a process."""
+    key = tuple(sorted(settings.items()))
+    if key not in _opened:
+        _opened[key] = _open(settings)
+    return _opened[key]
+
+
+def _open(settings: Mapping[str, str]) -> Registry:
+    url = settings.get(REGISTRY_URL, "")
+    if url.startswith(FOLDER):
+        from moldau.schemas.folder_registry import FolderRegistry
+
+        return FolderRegistry(url.removeprefix(FOLDER))
+    # A query that begins wants the newest schema, not that of a minute ago.
+    return RegistryClient({"schema.registry.latest.cache.ttl.sec": "0.001", **settings})
+
+
+class SchemasById:
+    """Writers' schemas as a decoder asks for them."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._known: dict[int, ParsedSchema] = {}
+
+    def add(self, schema_id: int, schema: ParsedSchema) -> None:
+        """Know a schema without asking."""
+        self._known[schema_id] = schema
+
+    def __call__(self, schema_id: int) -> ParsedSchema:
+        """The schema of this id. UnknownSchema if the registry has none, RegistryError if it cannot say."""
+        if schema_id in self._known:
+            return self._known[schema_id]
+        try:
+            return opened(self._settings).by_id(schema_id)
+        except RegistryError as failure:
+            if not failure.is_not_found:
+                raise
+            raise UnknownSchema(f"the registry has no schema {schema_id}") from None

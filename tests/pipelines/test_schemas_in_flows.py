@@ -1,0 +1,267 @@
+"""Flows that read and write topics with schemas of a registry, without a broker (Harness)."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from moldau.streams import App, AppError, StreamsError
+from moldau.streams.testing import Harness
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def avro(*fields: dict[str, Any], name: str = "Flight") -> str:
+    return json.dumps({"type": "record", "name": name, "namespace": "air", "fields": list(fields)})
+
+
+CARRIER = {"name": "carrier", "type": "string"}
+DELAY = {"name": "dep_delay", "type": ["null", "double"], "default": None}
+GATE = {"name": "gate", "type": "string", "default": "?"}
+HOUR = {"name": "hour", "type": {"type": "long", "logicalType": "timestamp-micros"}, "default": 0}
+
+
+def test_records_of_all_versions_are_rows_of_the_readers_schema(spark: SparkSession) -> None:
+    app = App("versions")
+    flights = app.topic("flights", key="carrier", value="avro")
+
+    @app.to("late", key="carrier", value="avro")
+    def late() -> DataFrame:
+        return flights.stream().where("dep_delay > 60")
+
+    with Harness(app, spark) as harness:
+        assert harness.register("flights", avro(CARRIER, DELAY)) == 1
+        assert harness.register("flights", avro(CARRIER, DELAY, GATE)) == 2
+        harness.send("flights", {"carrier": "AA", "dep_delay": 90.0}, version=1)
+        harness.send("flights", {"carrier": "UA", "dep_delay": 70.0, "gate": "B7"}, {"carrier": "DL"})
+        assert harness.rows("late") == [
+            {"carrier": "AA", "dep_delay": 90.0, "gate": "?"},
+            {"carrier": "UA", "dep_delay": 70.0, "gate": "B7"},
+        ]
+        assert harness.records("late")[0].key == b"AA"
+        # While the flow runs, a newer version is read as the flow's; the next start has its columns.
+        assert harness.register("flights", avro(CARRIER, DELAY, GATE, HOUR)) == 3
+        noon = datetime(2013, 1, 1, 12, tzinfo=UTC)
+        harness.send("flights", {"carrier": "WN", "dep_delay": 61.0, "hour": noon})
+        assert harness.rows("late")[2:] == [{"carrier": "WN", "dep_delay": 61.0, "gate": "?"}]
+        harness.stop()
+        harness.send("flights", {"carrier": "B6", "dep_delay": 62.0, "hour": noon})
+        assert harness.rows("late")[3:] == [
+            {"carrier": "B6", "dep_delay": 62.0, "gate": "?", "hour": noon},
+        ]
+
+
+def test_a_pinned_version_stays_and_one_that_is_not_there_is_a_sentence(spark: SparkSession) -> None:
+    app = App("pinned")
+    flights = app.topic("flights", value="avro", schema=1)
+
+    @app.to("copy")
+    def copy() -> DataFrame:
+        return flights.stream()
+
+    with Harness(app, spark) as harness:
+        with pytest.raises(StreamsError, match=r"topic flights: .*no subject 'flights-value'"):
+            harness.start()
+        harness.register("flights", avro(CARRIER))
+        harness.register("flights", avro(CARRIER, GATE))
+        harness.send("flights", {"carrier": "AA", "gate": "C1"}, {"carrier": "UA"})
+        assert harness.rows("copy") == [{"carrier": "AA"}, {"carrier": "UA"}]
+
+
+@pytest.mark.parametrize("bad_records", ["null", "drop", "dead-letter"])
+def test_bad_records_are_treated_as_the_topic_says(spark: SparkSession, bad_records: Any) -> None:
+    app = App("bad")
+    flights = app.topic("flights", key="carrier", value="avro", bad_records=bad_records)
+
+    @app.to("copy", key="carrier")
+    def copy() -> DataFrame:
+        return flights.stream()
+
+    unknown, cut = b"\0\0\0\0\x63\x04AA\0", b"\0\0\0\0\1\x04A"
+    with Harness(app, spark) as harness:
+        harness.register("flights", avro(CARRIER, DELAY))
+        harness.send("flights", {"carrier": "AA", "dep_delay": 1.0}, key="AA")
+        for key, value in (("x1", b'{"carrier": "AA"}'), ("x2", unknown), ("x3", cut), ("x4", b"")):
+            harness.send("flights", value, key=key, headers={"trace": b"7"})
+        harness.send("flights", None, key="UA")  # a tombstone is not bad
+        rows = harness.rows("copy")
+        good = [{"carrier": "AA", "dep_delay": 1.0}, {"carrier": "UA", "dep_delay": None}]
+        nulls = [{"carrier": f"x{number}", "dep_delay": None} for number in (1, 2, 3, 4)]
+        assert rows == ([good[0], *nulls, good[1]] if bad_records == "null" else good)
+        if bad_records != "dead-letter":
+            return
+        letters = harness.records("flights-dead-letters")
+        assert [(each.key, each.value) for each in letters] == [
+            (b"x1", b'{"carrier": "AA"}'), (b"x2", unknown), (b"x3", cut), (b"x4", b""),
+        ]  # fmt: skip
+        assert all(each.headers["trace"] == b"7" for each in letters)
+        reasons = [each.headers["moldau.error"].decode() for each in letters]
+        assert "begins with byte 123" in reasons[0]
+        assert reasons[1] == "the value has schema 99, which cannot be read: the registry has no schema 99"
+        assert reasons[2] == "the value is not what its schema 1 says"
+        assert "it is empty" in reasons[3]
+
+
+def test_a_bad_record_may_fail_the_flow_with_place_and_reason(spark: SparkSession) -> None:
+    app = App("failing")
+    flights = app.topic("flights", value="avro", bad_records="fail")
+
+    @app.to("copy")
+    def copy() -> DataFrame:
+        return flights.stream()
+
+    with Harness(app, spark) as harness:
+        harness.register("flights", avro(CARRIER))
+        harness.send("flights", {"carrier": "AA"}, b"\0\0\0\0\1")
+        with pytest.raises(StreamsError, match=r"bad record at flights-0 offset 1: the value is not what"):
+            harness.rows("copy")
+
+
+def test_tables_have_tombstones_and_schemas_on_both_sides(spark: SparkSession) -> None:
+    app = App("tables")
+    # Defined before the flow that registers the schema it reads.
+    states = app.topic("states", key="id long", value="avro")
+    orders = app.topic("orders", value="avro")
+
+    @app.to("seen")
+    def seen() -> DataFrame:
+        return orders.stream().select("id").join(states.table(), "id", "left")
+
+    @app.table("states", key="id", value="avro", record_name="shop.State")
+    def newest() -> DataFrame:
+        return orders.stream().selectExpr("id", "CASE WHEN state <> 'closed' THEN state END AS state")
+
+    with Harness(app, spark) as harness:
+        fields = {"name": "id", "type": "long"}, {"name": "state", "type": "string"}
+        harness.register("orders", avro(*fields, name="Order"))
+        harness.send("orders", {"id": 1, "state": "new"}, {"id": 2, "state": "new"})
+        assert harness.table("states") == {"1": {"id": 1, "state": "new"}, "2": {"id": 2, "state": "new"}}
+        harness.send("orders", {"id": 1, "state": "closed"})
+        assert harness.table("states") == {"2": {"id": 2, "state": "new"}}
+        assert harness.records("states")[-1].value is None
+        harness.send("orders", {"id": 2, "state": "sent"})
+        harness.send("orders", {"id": 1, "state": "again"})
+        by_id = [(row["id"], row["state"]) for row in harness.rows("seen")]
+        assert by_id[-1][0] == 1
+
+
+def test_what_is_written_fits_a_schema_that_is_there(spark: SparkSession) -> None:
+    app = App("fixed")
+    flights = app.topic("flights", schema="carrier string, dep_delay double, gate string")
+
+    @app.to("late", value="avro", schema="latest")
+    def late() -> DataFrame:
+        return flights.stream().select("carrier", "dep_delay")
+
+    with Harness(app, spark) as harness:
+        harness.register("late", avro(CARRIER, DELAY, GATE))
+        harness.send("flights", {"carrier": "AA", "dep_delay": 90.0})
+        assert harness.rows("late") == [{"carrier": "AA", "dep_delay": 90.0, "gate": "?"}]
+        harness.send("flights", {"dep_delay": 90.0})  # the schema has no null there
+        with pytest.raises(StreamsError, match="cannot be written with the schema of late-value"):
+            harness.rows("late")
+
+    with Harness(app, spark) as harness:
+        harness.register("late", avro(CARRIER))
+        with pytest.raises(StreamsError, match=r"late: .*late-value has no field dep_delay; it has carrier"):
+            harness.start()
+
+
+def test_columns_that_do_not_evolve_compatibly_are_refused_before_anything_runs(spark: SparkSession) -> None:
+    app = App("evolving")
+    flights = app.topic("flights", schema="carrier string, dep_delay double")
+
+    @app.to("late", value="avro", record_name="air.Flight")
+    def late() -> DataFrame:
+        return flights.stream()
+
+    with Harness(app, spark) as harness:
+        harness.register("late", avro({"name": "carrier", "type": ["null", "string"], "default": None}))
+        harness.start()  # a nullable column more is a compatible change
+        harness.stop()
+        harness.register(
+            "late", avro(DELAY, {"name": "carrier", "type": ["null", "string"], "default": None})
+        )
+
+    with Harness(app, spark) as harness:
+        harness.register("late", avro({"name": "dep_delay", "type": "string"}))
+        with pytest.raises(StreamsError, match="late: the schema cannot read the newest of 'late-value'"):
+            harness.start()
+
+
+def test_subjects_by_record_and_by_topic_and_record(spark: SparkSession) -> None:
+    app = App("subjects")
+    flights = app.topic("flights", schema="carrier string")
+
+    @app.to("a", value="avro", subject="record", record_name="air.Flight")
+    def a() -> DataFrame:
+        return flights.stream()
+
+    @app.to("b", value="avro", subject="topic-record", record_name="air.Flight")
+    def b() -> DataFrame:
+        return flights.stream()
+
+    again = app.topic("b", value="avro", subject="b-air.Flight")
+
+    @app.to("c", value="avro", subject="chosen")
+    def c() -> DataFrame:
+        return again.stream()
+
+    with Harness(app, spark) as harness:
+        harness.send("flights", {"carrier": "AA"})
+        assert harness.rows("a") == harness.rows("b") == harness.rows("c") == [{"carrier": "AA"}]
+        registry = harness.schemas.registry
+        one, two = registry.latest("air.Flight"), registry.latest("b-air.Flight")
+        assert one.id == two.id
+        assert registry.latest("chosen").parsed.name == "C"
+
+
+def test_sql_has_them_too(spark: SparkSession) -> None:
+    app = App("sql")
+    app.sql(
+        """
+        CREATE STREAM flights WITH (value = 'avro', schema = '1', key = 'carrier');
+        CREATE STREAM late WITH (value = 'avro', topic = 'late-flights', record_name = 'air.Late') AS
+            SELECT carrier FROM flights WHERE dep_delay > 60;
+        """
+    )
+    with Harness(app, spark) as harness:
+        harness.register("flights", avro(CARRIER, DELAY))
+        harness.send("flights", {"carrier": "AA", "dep_delay": 61.0}, {"carrier": "UA"})
+        assert harness.rows("late-flights") == [{"carrier": "AA"}]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda app: app.topic("t", value="avro", schema="a int"), "schema='latest', or the number of a"),
+        (lambda app: app.topic("t", value="avro", schema=0), "number of a version"),
+        (
+            lambda app: app.topic("t", value="string", registry="http://h"),
+            "registry and subject are for value=",
+        ),
+        (lambda app: app.topic("t", schema=3), "schema=3 is a version"),
+        (lambda app: app.to("t", schema=3), "written without a schema of the registry"),
+        (lambda app: app.to("t", value="avro", schema="newest"), "number of a version"),
+        (lambda app: app.to("t", record_name="A"), "written without a schema"),
+        (lambda app: app.table("t", key="k", value="arvo"), "value='arvo' is no format"),
+        (lambda app: app.sql("CREATE STREAM s (a int) WITH (value = 'avro')"), "leave the list out"),
+    ],
+)
+def test_wrong_words(make: Any, sentence: str) -> None:
+    with pytest.raises(AppError, match=sentence):
+        make(App("wrong"))
+
+
+def test_a_missing_registry_is_said_before_java_starts() -> None:
+    from moldau.streams.checking import check_options
+
+    app = App("nowhere")
+    app.topic("flights", value="avro")
+    app.registry = None
+    with pytest.raises(AppError, match=r"topic flights: value='avro' needs a schema registry: App"):
+        check_options(app, print)
