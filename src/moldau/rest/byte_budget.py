@@ -1,0 +1,61 @@
+"""Bytes that are in use now, of a fixed number: who needs more than are free waits in turn.
+
+What is larger than the whole budget may go when nothing else does: it is bounded elsewhere (a request's body,
+one record).
+"""
+
+import asyncio
+from collections import deque
+
+
+class ByteBudget:
+    """For one event loop."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.used_bytes = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    def try_take(self, count_bytes: int) -> bool:
+        """Take bytes if they are free and nobody waits."""
+        if self._waiting or not self._fits(count_bytes):
+            return False
+        self.used_bytes += count_bytes
+        return True
+
+    async def take(self, count_bytes: int, timeout_seconds: float) -> None:
+        """Take bytes; TimeoutError if they do not become free in time."""
+        if self.try_take(count_bytes):
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((count_bytes, turn))
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self.give_back(count_bytes)  # given in the moment in which the waiting ended
+            else:
+                turn.cancel()
+                self._serve()
+            raise
+
+    def give_back(self, count_bytes: int) -> None:
+        """End the use of bytes that were taken."""
+        self.used_bytes -= count_bytes
+        self._serve()
+
+    def _fits(self, count_bytes: int) -> bool:
+        return self.used_bytes == 0 or self.used_bytes + count_bytes <= self.bytes_max
+
+    def _serve(self) -> None:
+        while self._waiting:
+            count_bytes, turn = self._waiting[0]
+            if turn.done():
+                self._waiting.popleft()
+                continue
+            if not self._fits(count_bytes):
+                return
+            self._waiting.popleft()
+            self.used_bytes += count_bytes
+            turn.set_result(None)
