@@ -62,7 +62,7 @@ def _loads(text: str, number: Callable[[str], Any]) -> Any:
         return json.loads(text, parse_float=number, parse_constant=_refuse_constant)
     except RecursionError:
         raise InvalidSchema(f"the text nests deeper than {NESTING_MAX}") from None
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, InvalidSchema):
         raise
     except ArithmeticError as error:
         raise InvalidSchema(f"the text has a number that is out of range: {error}") from None

@@ -17,6 +17,8 @@ from moldau.schemas.schema import Difference, TooComplex
 
 PAIRS_MAX = 300_000
 """More pairs of types than these are not compared: a second of work. Schemas of people have thousands."""
+DIFFERENCES_MAX = 5_000
+"""Of a type. Types that are used in many ways would otherwise multiply what is told about them."""
 
 _PROMOTIONS = {
     "long": ("int",),
@@ -82,7 +84,7 @@ def compare(reader: AvroType, writer: AvroType) -> list[Difference]:
             wanted = work.send(answer) if answer is not None else next(work)
         except StopIteration as done:
             stack.pop()
-            answer = known[key] = done.value
+            answer = known[key] = done.value[:DIFFERENCES_MAX]
         else:
             answer = None
 

@@ -1,0 +1,74 @@
+"""A JSON Schema, as others see it. See `moldau.schemas.schema.ParsedSchema`.
+
+The canonical text is the text without spaces, in its own order; the normalised one has all members sorted.
+Numbers keep their digits (1.0 stays 1.0), as in Confluent's registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from moldau.schemas.json_schema.comparing import compare
+from moldau.schemas.json_schema.kinds import COMPATIBLE, LENIENT, difference
+from moldau.schemas.json_schema.loading import load
+from moldau.schemas.json_schema.nodes import Node
+from moldau.schemas.json_text import read, write
+from moldau.schemas.schema import Difference, InvalidSchema, ParsedSchema, Reference, SchemaText, SchemaType
+
+
+class JsonSchema:
+    """Understood on construction; InvalidSchema if it cannot be."""
+
+    schema_type = SchemaType.JSON
+
+    def __init__(self, source: SchemaText, dependencies: Mapping[str, str]) -> None:
+        self.references: tuple[Reference, ...] = source.references
+        self.dependencies = dependencies
+        self._value: Any = read(source.text, number=Decimal)
+        self.root: Node
+        try:
+            self.root = load(self._value, dependencies)
+        except RecursionError:
+            raise InvalidSchema("the schema nests too deep") from None
+
+    @property
+    def name(self) -> str | None:
+        return self._value.get("title") if isinstance(self._value, dict) else None
+
+    @cached_property
+    def canonical(self) -> str:
+        return write(self._value)
+
+    def normalized(self) -> str:
+        return write(_sorted(self._value))
+
+    def formatted(self, wanted: str) -> str:
+        return self.canonical
+
+    def differences(self, writer: ParsedSchema) -> list[Difference]:
+        return self._differences(writer, COMPATIBLE)
+
+    def differences_lenient(self, writer: ParsedSchema) -> list[Difference]:
+        """`differences`, where properties of open content models may come and go."""
+        return self._differences(writer, LENIENT)
+
+    def _differences(self, writer: ParsedSchema, compatible: frozenset[str]) -> list[Difference]:
+        assert isinstance(writer, JsonSchema)
+        if self.canonical == writer.canonical and dict(self.dependencies) == dict(writer.dependencies):
+            return []
+        changes = compare(writer.root, self.root, compatible)
+        return [difference(each.kind, each.path) for each in changes if each.kind not in compatible]
+
+    def changes(self, writer: ParsedSchema) -> list[Difference]:
+        """All differences to what was written with `writer`, also those that are compatible."""
+        assert isinstance(writer, JsonSchema)
+        return [difference(each.kind, each.path) for each in compare(writer.root, self.root, COMPATIBLE)]
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(each) for each in value] if isinstance(value, list) else value
