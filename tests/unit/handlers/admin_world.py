@@ -28,6 +28,7 @@ async def start(folder, **texts):
         controller=controller,
         authorizer=None,
         slow_lane=SlowLane(),
+        check_stores=None,
     )
 
 

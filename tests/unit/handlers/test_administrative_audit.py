@@ -68,7 +68,7 @@ def told(api_key: int, request: Any, response: Any, form: str, **broker: Any) ->
         return {"at once": lambda: response, "in steps": steps, "later": later}[form]()
 
     serve = audited(handler, api_key, TABLE[api_key].name)
-    made = SimpleNamespace(**{"audit": trail, "slow_lane": SlowLane(), **broker})
+    made = SimpleNamespace(**{"audit": trail, "slow_lane": SlowLane(), "check_stores": None, **broker})
     answer = serve(made, RequestContext(1, 1, session), request)  # type: ignore[arg-type]
     if inspect.isgenerator(answer):
         answer = all_steps(answer)
