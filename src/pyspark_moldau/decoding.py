@@ -11,7 +11,8 @@ Decoders are kept by the process: each has a program for every writer's schema t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,10 +20,10 @@ import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from moldau.schemas.columns import Decoder, NoColumns, spark_types
-from moldau.schemas.wire import WireError, unpack
+from moldau.schemas.wire import WireError, header_name, unpack_record
 from pyspark_moldau.errors import OptionError, UndecodableError
 from pyspark_moldau.registries import SchemasById
-from pyspark_moldau.schema_options import DROP, FAIL, RecordFormats, SchemaChoice
+from pyspark_moldau.schema_options import DROP, FAIL, KEY, RecordFormats, SchemaChoice
 
 UNDECODED = (
     pa.field("undecodedKey", pa.binary()),
@@ -68,14 +69,15 @@ def all_nullable(kind: DataType) -> DataType:
     return kind
 
 
-def decoded(batches: Iterable[pa.RecordBatch], formats: RecordFormats) -> Iterator[pa.RecordBatch]:
-    """The record batches with decoded keys and values. UndecodableError where bad records are to fail."""
-    if not formats.choices:
-        yield from batches
-        return
+def decoded(
+    batches: Iterable[pa.RecordBatch], formats: RecordFormats, *, keep_headers: bool
+) -> Iterator[pa.RecordBatch]:
+    """The record batches with decoded keys and values; they come with headers, which are kept or not.
+    UndecodableError where bad records are to fail.
+    """
     sides = [(each.side, _side(each, formats)) for each in formats.choices]
     for batch in batches:
-        made = _decoded(batch, sides, formats)
+        made = _decoded(batch, sides, formats, keep_headers)
         if made.num_rows:
             yield made
 
@@ -93,23 +95,28 @@ def _side(choice: SchemaChoice, formats: RecordFormats) -> _Side:
         schemas = SchemasById(formats.registry)
         schemas.add(pinned.schema_id, pinned.parsed)
         column = to_arrow_type(column_type(choice), timezone="UTC")
-        _decoders[key] = _Side(Decoder(pinned.parsed, schemas), column)
+        _decoders[key] = _Side(Decoder(pinned.parsed, schemas, schemas.by_guid), column)
     return _decoders[key]
 
 
-def _decoded(batch: pa.RecordBatch, sides: list[tuple[str, _Side]], formats: RecordFormats) -> pa.RecordBatch:
-    columns: dict[str, Any] = {name: batch.column(name) for name in batch.schema.names}
-    bad: Any = None
+def _decoded(
+    batch: pa.RecordBatch, sides: list[tuple[str, _Side]], formats: RecordFormats, keep_headers: bool
+) -> pa.RecordBatch:
+    columns: dict[str, Any] = {
+        name: batch.column(name) for name in batch.schema.names if keep_headers or name != "headers"
+    }
+    bad_sides: dict[str, Any] = {}
     for name, side in sides:
-        rows, is_bad = side.decoder.decode(columns[name])
+        heads = header_values(batch.column("headers"), header_name(name == KEY))
+        rows, bad_sides[name] = side.decoder.decode(columns[name], heads)
         columns[name] = rows if rows.type == side.column else rows.cast(side.column)
-        bad = is_bad if bad is None else pc.or_(bad, is_bad)
+    bad = functools.reduce(pc.or_, bad_sides.values())
     some_bad = bool(pc.any(bad).as_py())
     if formats.include_undecoded:
-        columns |= _undecoded(batch, sides, bad, some_bad)
+        columns |= _undecoded(batch, sides, bad_sides, bad if some_bad else None)
     if some_bad:
         if formats.bad_records == FAIL and not formats.include_undecoded:
-            raise UndecodableError(_complaint(batch, sides, pc.index(bad, True).as_py()))
+            raise UndecodableError(_complaint(batch, sides, bad_sides, pc.index(bad, True).as_py()))
         for name, side in sides:
             columns[name] = pc.if_else(bad, pa.scalar(None, side.column), columns[name])
     made = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
@@ -118,12 +125,31 @@ def _decoded(batch: pa.RecordBatch, sides: list[tuple[str, _Side]], formats: Rec
     return made
 
 
+def header_values(headers: Any, name: str) -> Any:
+    """For each record the value of its first header of this name, or null; None if no record has one."""
+    if headers.null_count == len(headers):
+        return None
+    flat = headers.flatten()
+    wanted = pc.and_kleene(pc.equal(flat.field("key"), name), flat.field("value").is_valid())
+    rows = pc.list_parent_indices(headers).filter(wanted).to_pylist()
+    if not rows:
+        return None
+    found: list[bytes | None] = [None] * len(headers)
+    for row, value in zip(
+        reversed(rows), reversed(flat.field("value").filter(wanted).to_pylist()), strict=True
+    ):
+        found[row] = value
+    return pa.array(found, pa.binary())
+
+
 def _undecoded(
-    batch: pa.RecordBatch, sides: list[tuple[str, _Side]], bad: Any, some_bad: bool
+    batch: pa.RecordBatch, sides: list[tuple[str, _Side]], bad_sides: Mapping[str, Any], bad: Any
 ) -> dict[str, Any]:
-    if not some_bad:
+    if bad is None:
         return {each.name: pa.nulls(batch.num_rows, each.type) for each in UNDECODED}
-    reasons = [_reason(batch, sides, index) if one else None for index, one in enumerate(bad.to_pylist())]
+    reasons = [
+        _reason(batch, sides, bad_sides, index) if one else None for index, one in enumerate(bad.to_pylist())
+    ]
     originals = (batch.column("key"), batch.column("value"), pa.array(reasons, pa.string()))
     return {
         field.name: pc.if_else(bad, original, pa.scalar(None, field.type))
@@ -131,27 +157,25 @@ def _undecoded(
     }
 
 
-def _complaint(batch: pa.RecordBatch, sides: list[tuple[str, _Side]], index: int) -> str:
+def _complaint(
+    batch: pa.RecordBatch, sides: list[tuple[str, _Side]], bad_sides: Mapping[str, Any], index: int
+) -> str:
     place = f"{batch.column('topic')[index].as_py()}-{batch.column('partition')[index].as_py()}"
     offset = batch.column("offset")[index].as_py()
-    return f"bad record at {place} offset {offset}: {_reason(batch, sides, index)}"
+    return f"bad record at {place} offset {offset}: {_reason(batch, sides, bad_sides, index)}"
 
 
-def _reason(batch: pa.RecordBatch, sides: list[tuple[str, _Side]], index: int) -> str:
-    """Why a bad record is bad; decodes it once more by itself."""
-    for name, side in sides:
-        one = batch.column(name).slice(index, 1)
-        if side.decoder.decode(one)[1][0].as_py():
-            return f"the {name} {_fault(one[0].as_py(), side.decoder)}"
-    return "the record cannot be decoded"
-
-
-def _fault(data: bytes, decoder: Decoder) -> str:
+def _reason(
+    batch: pa.RecordBatch, sides: list[tuple[str, _Side]], bad_sides: Mapping[str, Any], index: int
+) -> str:
+    """Why a bad record is bad."""
+    name, side = next(each for each in sides if bad_sides[each[0]][index].as_py())
+    headers = [(each["key"], each["value"]) for each in batch.column("headers")[index].as_py() or ()]
     try:
-        schema_id = unpack(data).schema
+        schema = unpack_record(batch.column(name)[index].as_py(), headers, name == KEY).schema
     except WireError as failure:
-        return f"has no schema: {failure}"
-    problem = decoder.problems.get(schema_id) if isinstance(schema_id, int) else None
+        return f"the {name} has no schema: {failure}"
+    problem = side.decoder.problems.get(schema)
     if problem is not None:
-        return f"has schema {schema_id}, which cannot be read: {problem}"
-    return f"is not what its schema {schema_id} says"
+        return f"the {name} has schema {schema}, which cannot be read: {problem}"
+    return f"the {name} is not what its schema {schema} says"

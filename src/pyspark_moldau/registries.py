@@ -9,7 +9,7 @@ Spark repeats.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from moldau.schemas.columns import UnknownSchema
@@ -26,6 +26,8 @@ class Registry(Protocol):
     """What queries need of a registry."""
 
     def by_id(self, schema_id: int) -> ParsedSchema: ...
+
+    def by_guid(self, guid: str) -> ParsedSchema: ...
 
     def latest(self, subject: str) -> Registered: ...
 
@@ -70,9 +72,16 @@ class SchemasById:
         """The schema of this id. UnknownSchema if the registry has none, RegistryError if it cannot say."""
         if schema_id in self._known:
             return self._known[schema_id]
+        return self._found(schema_id, lambda: opened(self._settings).by_id(schema_id))
+
+    def by_guid(self, guid: str) -> ParsedSchema:
+        """The same by a GUID, which newer producers put into a header."""
+        return self._found(guid, lambda: opened(self._settings).by_guid(guid))
+
+    def _found(self, name: int | str, ask: Callable[[], ParsedSchema]) -> ParsedSchema:
         try:
-            return opened(self._settings).by_id(schema_id)
+            return ask()
         except RegistryError as failure:
             if not failure.is_not_found:
                 raise
-            raise UnknownSchema(f"the registry has no schema {schema_id}") from None
+            raise UnknownSchema(f"the registry has no schema {name}") from None

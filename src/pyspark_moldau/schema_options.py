@@ -180,6 +180,11 @@ class RecordFormats:
     include_undecoded: bool = False
 
     @property
+    def has_schemas(self) -> bool:
+        """Whether keys or values have a schema; a header of their records may name it."""
+        return bool(self.choices)
+
+    @property
     def choices(self) -> tuple[SchemaChoice, ...]:
         """Those of the two that have a schema."""
         return tuple(each for each in (self.key, self.value) if each is not None)

@@ -38,18 +38,19 @@ def read_task(options: SourceOptions, partition: InputPartition) -> Iterator[pya
         options.bootstrap_servers,
         tuple(sorted(options.client_options.items())),
         options.read_committed,
-        options.include_headers,
+        options.include_headers or options.formats.has_schemas,
         options.fail_on_data_loss,
     )
-    return decoded_task(read_ranges(settings, ranges), options.formats)
+    records = read_ranges(settings, ranges)
+    return decoded_task(records, options.formats, keep_headers=options.include_headers)
 
 
 def decoded_task(
-    records: Iterator[pyarrow.RecordBatch], formats: RecordFormats
+    records: Iterator[pyarrow.RecordBatch], formats: RecordFormats, *, keep_headers: bool
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The records with decoded keys and values, where they have a schema."""
-    if not formats.choices:
+    """The records with decoded keys and values, where they have a schema; these must come with headers."""
+    if not formats.has_schemas:
         return records
     from pyspark_moldau.decoding import decoded
 
-    return decoded(records, formats)
+    return decoded(records, formats, keep_headers=keep_headers)

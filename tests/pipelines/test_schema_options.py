@@ -140,11 +140,18 @@ def test_a_pinned_schema_needs_no_registry(registry: FolderRegistry) -> None:
         {"value.format": "avro", "value.schema.pinned": option, "schema.registry.url": "http://nowhere:1"},
         writing=False,
     )
-    (made,) = decoding.decoded([records([(None, b"\0\0\0\0" + bytes([found.id]) + b"\2")])], formats)
+    (made,) = decoding.decoded(
+        [records([(None, b"\0\0\0\0" + bytes([found.id]) + b"\2")])], formats, keep_headers=False
+    )
     assert made.column("value").to_pylist() == [{"size": "L"}]
 
 
-def records(pairs: list[tuple[bytes | None, bytes | None]]) -> pa.RecordBatch:
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def records(
+    pairs: list[tuple[bytes | None, bytes | None]], headers: list[Any] | None = None
+) -> pa.RecordBatch:
     count = len(pairs)
     return pa.record_batch(
         {
@@ -153,6 +160,7 @@ def records(pairs: list[tuple[bytes | None, bytes | None]]) -> pa.RecordBatch:
             "topic": pa.array(["t"] * count),
             "partition": pa.array([3] * count, pa.int32()),
             "offset": pa.array(range(100, 100 + count), pa.int64()),
+            "headers": pa.array(headers or [None] * count, HEADERS),
         }
     )
 
@@ -170,7 +178,7 @@ def test_a_bad_key_or_value_makes_the_record_bad(registry: FolderRegistry, at: d
     def decoded(more: dict[str, str]) -> pa.RecordBatch:
         source = READ | options | more
         formats = with_schemas(parse_options(source)).formats
-        (made,) = decoding.decoded([batch], formats)
+        (made,) = decoding.decoded([batch], formats, keep_headers=False)
         return made
 
     row, seven = {"id": 1, "who": "me"}, {"value": 7}
@@ -198,6 +206,32 @@ def test_a_bad_key_or_value_makes_the_record_bad(registry: FolderRegistry, at: d
     )
 
 
+def test_a_header_may_name_the_schema(registry: FolderRegistry, at: dict[str, str]) -> None:
+    registry.register("t-value", avro(ORDER))
+    formats = with_schemas(
+        parse_options(READ | at | {"value.format": "avro", "includeUndecoded": "true"})
+    ).formats
+    by_id = {"key": "__value_schema_id", "value": b"\0\0\0\0\1"}
+    by_guid = {"key": "__value_schema_id", "value": b"\1" + bytes(16)}
+    other, null = {"key": "trace", "value": b"7"}, {"key": "__value_schema_id", "value": None}
+    payload = b"\2\4me"
+    batch = records(
+        [(None, payload), (None, payload), (None, b"\0\0\0\0\1" + payload), (None, None), (None, payload)],
+        [[other, by_id, by_guid], [by_guid], [null, other], [by_id], None],
+    )
+    for one in (batch, batch.slice(0, 4), batch.slice(1), batch.slice(4)):
+        (made,) = decoding.decoded([one], formats, keep_headers=True)
+        assert made.column("headers") == one.column("headers")
+    (made,) = decoding.decoded([batch], formats, keep_headers=False)
+    assert "headers" not in made.schema.names
+    row = {"id": 1, "who": "me"}
+    assert made.column("value").to_pylist() == [row, None, row, None, None]
+    reasons = made.column("undecodedReason").to_pylist()
+    assert reasons[1].startswith("the value has schema 00000000-0000")
+    assert reasons[3] is None
+    assert reasons[4].startswith("the value has no schema: it begins with byte 2")
+
+
 def test_a_registry_that_is_away_is_no_bad_record(
     registry: FolderRegistry, at: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,10 +242,12 @@ def test_a_registry_that_is_away_is_no_bad_record(
         raise RegistryError("the registry cannot be reached")
 
     monkeypatch.setattr(registry, "by_id", away)
-    (made,) = decoding.decoded([records([(None, b"\0\0\0\0\1\2\4me")])], formats)  # the reader's: sent along
+    (made,) = decoding.decoded(
+        [records([(None, b"\0\0\0\0\1\2\4me")])], formats, keep_headers=False
+    )  # the reader's: sent along
     assert made.column("value").to_pylist() == [{"id": 1, "who": "me"}]
     with pytest.raises(RegistryError, match="cannot be reached"):
-        list(decoding.decoded([records([(None, b"\0\0\0\0\2\2\4me")])], formats))
+        list(decoding.decoded([records([(None, b"\0\0\0\0\2\2\4me")])], formats, keep_headers=False))
 
 
 def test_a_schema_without_columns_is_a_sentence(registry: FolderRegistry, at: dict[str, str]) -> None:
@@ -250,6 +286,7 @@ def test_rows_are_written_with_a_schema_of_nullable_columns(
         with_schemas(
             parse_options(READ | at | {"value.format": "avro", "value.subject": "large-orders-value"})
         ).formats,
+        keep_headers=False,
     )
     assert made.column("value").to_pylist() == rows.to_pylist()
 

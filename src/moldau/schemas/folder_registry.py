@@ -41,6 +41,10 @@ class FolderRegistry:
                 return self._schema(entry)
         raise RegistryError(f"the registry of the test has no schema {schema_id}", SCHEMA_NOT_FOUND)
 
+    def by_guid(self, guid: str) -> ParsedSchema:
+        """There are none."""
+        raise RegistryError(f"the registry of the test has no schema {guid}", SCHEMA_NOT_FOUND)
+
     def latest(self, subject: str) -> Registered:
         """Return the newest version of a subject."""
         return self._registered(self._versions(subject)[-1])

@@ -67,7 +67,10 @@ class FilesPartition(InputPartition):
 class _Batch(DataSourceReader):
     def __init__(self, folder: str, columns: Sequence[str], formats: RecordFormats) -> None:
         self._folder, self._formats = folder, formats
+        self._keep_headers = "headers" in columns
         self._columns = [name for name in columns if name in ARROW_COLUMNS.names]
+        if formats.has_schemas and not self._keep_headers:
+            self._columns.append("headers")
 
     def partitions(self) -> Sequence[InputPartition]:
         return [FilesPartition(())]
@@ -75,13 +78,16 @@ class _Batch(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # The files of now: Spark asks for partitions once, and reads them in every micro-batch.
         files = FilesPartition(tuple(files_of(self._folder)))
-        return decoded_task(_read(files, self._columns), self._formats)
+        return decoded_task(_read(files, self._columns), self._formats, keep_headers=self._keep_headers)
 
 
 class _Stream(DataSourceStreamReader):
     def __init__(self, folder: str, columns: Sequence[str], formats: RecordFormats) -> None:
         self._folder, self._formats = folder, formats
+        self._keep_headers = "headers" in columns
         self._columns = [name for name in columns if name in ARROW_COLUMNS.names]
+        if formats.has_schemas and not self._keep_headers:
+            self._columns.append("headers")
 
     def initialOffset(self) -> dict[str, int]:
         return {"files": 0}
@@ -93,7 +99,7 @@ class _Stream(DataSourceStreamReader):
         return [FilesPartition(tuple(files_of(self._folder)[start["files"] : end["files"]]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return decoded_task(_read(partition, self._columns), self._formats)
+        return decoded_task(_read(partition, self._columns), self._formats, keep_headers=self._keep_headers)
 
     def commit(self, end: Mapping[str, int]) -> None:
         pass

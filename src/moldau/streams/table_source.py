@@ -75,8 +75,11 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Run a task, on an executor."""
         if isinstance(partition, Share):
-            bytes_only = replace(self._options, formats=RecordFormats())
-            yield from decoded_task(_latest(bytes_only, partition), self._options.formats)
+            options, formats = self._options, self._options.formats
+            headers = options.include_headers or formats.has_schemas
+            bytes_only = replace(options, formats=RecordFormats(), include_headers=headers)
+            records = _latest(bytes_only, partition)
+            yield from decoded_task(records, formats, keep_headers=options.include_headers)
 
 
 _cache: TableCache | None = None
