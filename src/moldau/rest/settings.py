@@ -47,6 +47,9 @@ class RestSettings(HttpSettingsPart):
     api_endpoints_blocklist: tuple[str, ...] = listing(
         (), "Operations that are not served, such as api.v3.acls.* or api.v3.topics.delete."
     )
+    confluent_resource_name_authority: str = text(
+        "", "The authority in the names of v3's resources: crn://AUTHORITY/kafka=..."
+    )
     consumer_request_timeout_ms: int = integer(
         1_000, "How long a read of a consumer instance waits for records, at most.", at_least(0)
     )

@@ -1,0 +1,155 @@
+"""The REST proxy as one application: what it needs towards Kafka, its versions, its pages.
+
+settings -> Parts (clients of Kafka, registry, rights) -> v2's and v3's routes, OpenAPI, page -> Application
+
+async with rest_service(configuration) as application: ...     an ASGI application
+async with serve_rest(configuration) as server: ...            on its listeners
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+from starlette.routing import BaseRoute
+
+from moldau.client.errors import ClientError
+from moldau.core.settings.rows import SettingError
+from moldau.credentials.errors import CredentialsError
+from moldau.http.application import Application
+from moldau.http.assembly import gate_of, server_of
+from moldau.http.counters import Sample
+from moldau.http.rights import Rights
+from moldau.http.server import HttpServer
+from moldau.rest.kafka.admin.access import KafkaAdmin
+from moldau.rest.kafka.producing import Producers
+from moldau.rest.kafka.reading import Readers
+from moldau.rest.openapi.pages import page_routes
+from moldau.rest.schema_choice import Schemas
+from moldau.rest.settings import DEFAULT_PORT, RestConfiguration, Role
+from moldau.rest.v3.service import Service, offered_media_types
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the versions share."""
+
+    configuration: RestConfiguration
+    admin: KafkaAdmin
+    producers: Producers
+    readers: Readers
+    schemas: Schemas
+    rights: Rights
+
+    @classmethod
+    def of(cls, configuration: RestConfiguration) -> Parts:
+        """Connects to nothing yet. SettingError."""
+        settings = configuration.settings
+        try:
+            return cls(
+                configuration,
+                KafkaAdmin(settings.bootstrap_servers, configuration.client(Role.ADMIN)),
+                Producers(
+                    configuration.client(Role.PRODUCER), bytes_max=settings.moldau_rest_producing_bytes_max
+                ),
+                Readers(configuration.client(Role.CONSUMER)),
+                Schemas(configuration.registry()),
+                Rights.from_file(settings.moldau_http_rights_file),
+            )
+        except (ClientError, CredentialsError) as problem:
+            raise SettingError("bootstrap.servers", str(problem)) from None
+        except KafkaException as problem:
+            raise SettingError(
+                "client.*", f"a client's settings are wrong: {problem.args[0].str()}"
+            ) from None
+
+    async def close(self) -> None:
+        """End the clients."""
+        await self.readers.close()
+        await self.producers.close()
+        self.schemas.close()
+        self.admin.close()
+
+
+@asynccontextmanager
+async def rest_service(configuration: RestConfiguration) -> AsyncIterator[Application]:
+    """The application; its clients of Kafka end with the context. SettingError."""
+    parts = Parts.of(configuration)
+    try:
+        yield _application(parts)
+    finally:
+        await parts.close()
+
+
+@asynccontextmanager
+async def serve_rest(configuration: RestConfiguration) -> AsyncIterator[HttpServer]:
+    """The proxy on its listeners. SettingError, ListenError."""
+    async with rest_service(configuration) as application:
+        server = server_of(application, configuration.settings, DEFAULT_PORT)
+        await server.start()
+        try:
+            yield server
+        finally:
+            await server.stop()
+
+
+def _application(parts: Parts) -> Application:
+    settings = parts.configuration.settings
+    routes: list[BaseRoute] = list(page_routes())
+    if settings.api_v3_enable:
+        advertised = next(iter(settings.advertised_listeners), "")
+        service = Service(
+            parts.admin,
+            parts.producers,
+            parts.readers,
+            parts.schemas,
+            rights=parts.rights,
+            advertised_url=advertised,
+            crn_authority=settings.confluent_resource_name_authority,
+            blocklist=settings.api_endpoints_blocklist,
+        )
+        routes += service.routes()
+
+    def metrics() -> list[Sample]:
+        return _samples(parts)
+
+    return Application(
+        routes,
+        settings,
+        offered=offered_media_types,
+        gate=gate_of(settings),
+        metrics=metrics,
+        metrics_prefix="moldau_rest",
+    )
+
+
+def _samples(parts: Parts) -> list[Sample]:
+    producers = parts.producers
+    return [
+        Sample(
+            "moldau_rest_records_delivered_total",
+            "Records that were written.",
+            "counter",
+            producers.records_delivered,
+        ),
+        Sample(
+            "moldau_rest_records_failed_total",
+            "Records that were not written.",
+            "counter",
+            producers.records_failed,
+        ),
+        Sample(
+            "moldau_rest_producing_bytes",
+            "Bytes of records that are on their way to Kafka.",
+            "gauge",
+            producers.budget.used_bytes,
+        ),
+        Sample(
+            "moldau_rest_readers",
+            "Clients that records are read for without a session.",
+            "gauge",
+            parts.readers.open_count,
+        ),
+    ]

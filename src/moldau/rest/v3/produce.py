@@ -1,0 +1,220 @@
+"""Records of one request, written while the request still comes, each answered in turn.
+
+    request    {"value": ...}{"value": ...}   ...      the body stays open as long as the client likes
+    response   {"error_code":200,...}\\r\\n{"error_code":400,...}\\r\\n
+
+The status is 200 once a record was read; whether it was written is in its own answer, and one that is wrong
+does not end the others. What is no JSON ends the stream.
+
+Records that came together are written together. Two things are bounded for each request: the record that has
+not ended, and the records that were read and are not answered. A client that does not read its answers is not
+read from either, once they fill the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from moldau.http.answers import NOT_COMPRESSED
+from moldau.http.bodies import pieces
+from moldau.http.context import context_of
+from moldau.http.problems import HttpProblem
+from moldau.rest.kafka.problem import KafkaProblem
+from moldau.rest.kafka.producing import Outcome
+from moldau.rest.v3.call import Call
+from moldau.rest.v3.errors import INVALID_PAYLOAD, http_problem
+from moldau.rest.v3.json_stream import JsonSplitter
+from moldau.rest.v3.operations import Right, operation
+from moldau.rest.v3.produced_record import ProducedRecord, read_record, report
+
+UNANSWERED_BYTES_MAX = 1024 * 1024
+_GROUP_RECORDS_MAX = 500
+_SLICE_BYTES = 16 * 1024
+_INLINE_BYTES_MAX = 128 * 1024
+_SEPARATOR = b"\r\n"
+
+Entry = ProducedRecord | HttpProblem
+"""A record, or why what came is none."""
+
+
+@operation(
+    "POST",
+    "/clusters/{cluster_id}/topics/{topic_name}/records",
+    "produceRecord",
+    "Write records: one, or a stream of them, each answered in turn",
+    tag="Records (v3)",
+    right=Right("write", "topic", "topic_name"),
+    answers={200: "ProduceResponse"},
+    body="ProduceRequest",
+)
+async def produce(call: Call) -> Response:
+    return _Answers(_Stream(call))
+
+
+class _Group:
+    """Records that came together, and their outcomes."""
+
+    def __init__(self, entries: Sequence[Entry], size_bytes: int) -> None:
+        self.entries = entries
+        self.size_bytes = size_bytes
+        self.outcomes: asyncio.Task[list[Outcome]] | None = None
+
+
+class _Stream:
+    """Reads records and has them written; the answers come out in the order of the records."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._topic = call.path["topic_name"]
+        self._context = context_of(call.request)
+        self._splitter = JsonSplitter(self._context.body_bytes_max, self._context.json_depth_max)
+        self._groups: deque[_Group] = deque()
+        self._unanswered_bytes = 0
+        self._changed = asyncio.Event()
+        self._ended = False
+
+    async def answers(self) -> AsyncIterator[bytes]:
+        """The answers, as JSON texts. HttpProblem before the first if the request has no record at all."""
+        reading = asyncio.ensure_future(self._read())
+        try:
+            async for each in self._groups_in_turn():
+                outcomes = await each.outcomes if each.outcomes is not None else []
+                yield self._shown(each.entries, outcomes)
+                self._hold(-each.size_bytes)
+            await reading
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)  # the client may have gone
+            for group in self._groups:
+                if group.outcomes is not None:
+                    group.outcomes.cancel()
+
+    async def _groups_in_turn(self) -> AsyncIterator[_Group]:
+        while True:
+            self._changed.clear()
+            if self._groups:
+                yield self._groups.popleft()
+            elif self._ended:
+                return
+            else:
+                await self._changed.wait()
+
+    async def _read(self) -> None:
+        count = 0
+        try:
+            async for piece in pieces(self._call.request):
+                for start in range(0, len(piece), _SLICE_BYTES):
+                    count += await self._take(piece[start : start + _SLICE_BYTES])
+                    await asyncio.sleep(0)
+            self._splitter.end()
+            if not count:
+                raise HttpProblem(INVALID_PAYLOAD, "Payload error. The request has no record.")
+        except HttpProblem as problem:
+            if not count and not self._groups:
+                raise
+            self._groups.append(_Group([problem], 0))
+        finally:
+            self._ended = True
+            self._changed.set()
+
+    async def _take(self, data: bytes) -> int:
+        """Take some bytes of the body; the number of records that they completed."""
+        held = self._splitter.unfinished_bytes
+        texts = self._splitter.feed(data)
+        self._account(self._splitter.unfinished_bytes - held)
+        for start in range(0, len(texts), _GROUP_RECORDS_MAX):
+            part = texts[start : start + _GROUP_RECORDS_MAX]
+            size_bytes = sum(map(len, part))
+            await self._room_for(size_bytes)
+            self._hold(size_bytes)
+            await self._write(part, size_bytes)
+        return len(texts)
+
+    async def _room_for(self, size_bytes: int) -> None:
+        while self._unanswered_bytes and self._unanswered_bytes + size_bytes > UNANSWERED_BYTES_MAX:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _write(self, texts: Sequence[bytes], size_bytes: int) -> None:
+        group = _Group([await self._entry(text) for text in texts], size_bytes)
+        outgoing = [each.outgoing for each in group.entries if isinstance(each, ProducedRecord)]
+        if outgoing:
+            writing = self._call.service.producers.produce(self._topic, outgoing)
+            group.outcomes = asyncio.ensure_future(_outcomes(writing, len(outgoing)))
+        self._groups.append(group)
+        self._changed.set()
+
+    async def _entry(self, text: bytes) -> Entry:
+        try:
+            if len(text) <= _INLINE_BYTES_MAX:
+                body = orjson.loads(text)
+            else:
+                body = await asyncio.to_thread(orjson.loads, text)
+            return await read_record(self._call.service.schemas, self._topic, body)
+        except orjson.JSONDecodeError as wrong:
+            return HttpProblem(400, f"Error processing JSON: {wrong}")
+        except HttpProblem as wrong:
+            return wrong
+
+    def _shown(self, entries: Sequence[Entry], outcomes: Sequence[Outcome]) -> bytes:
+        written = iter(outcomes)
+        parts = []
+        for each in entries:
+            parts.append(orjson.dumps(self._answer(each, written)))
+            parts.append(_SEPARATOR)
+        return b"".join(parts)
+
+    def _answer(self, entry: Entry, outcomes: Any) -> dict[str, Any]:
+        problem = entry
+        if isinstance(entry, ProducedRecord):
+            outcome = next(outcomes)
+            if not isinstance(outcome, KafkaProblem):
+                return {"error_code": 200, **report(self._call.cluster_id, self._topic, entry, outcome)}
+            problem = http_problem(outcome)
+        assert isinstance(problem, HttpProblem)
+        return {"error_code": problem.error_code, "message": problem.message}
+
+    def _hold(self, size_bytes: int) -> None:
+        self._unanswered_bytes += size_bytes
+        self._account(size_bytes)
+        self._changed.set()
+
+    def _account(self, size_bytes: int) -> None:
+        if size_bytes > 0:
+            self._context.hold(size_bytes)
+        elif size_bytes < 0:
+            self._context.release(-size_bytes)
+
+
+async def _outcomes(writing: Any, count: int) -> list[Outcome]:
+    """The outcomes of a group, of which not a single record may have been tried."""
+    try:
+        found: list[Outcome] = await writing
+    except KafkaProblem as problem:
+        return [problem] * count
+    return found
+
+
+class _Answers(Response):
+    """The response begins with the first answer, so that a request without a record has another status."""
+
+    def __init__(self, stream: _Stream) -> None:
+        super().__init__()
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+        async for answer in self._stream.answers():
+            if not begun:
+                headers = [(b"content-type", b"application/json"), NOT_COMPRESSED]
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                begun = True
+            await send({"type": "http.response.body", "body": answer, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

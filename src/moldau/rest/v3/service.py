@@ -1,0 +1,144 @@
+"""What v3's operations need, and the routes that lead to them.
+
+A request's way: find the operation; is it served at all (api.endpoints.*), is the cluster's id the right one,
+may the caller do it; then the handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from moldau.http.application import path_value
+from moldau.http.context import context_of
+from moldau.http.media_types import essence
+from moldau.http.problems import HttpProblem, plain_problem
+from moldau.http.rights import Kind, Rights
+from moldau.http.rights import Operation as Act
+from moldau.rest.kafka.admin.topics import describe_cluster
+from moldau.rest.kafka.problem import KafkaProblem
+from moldau.rest.v3.call import Call
+from moldau.rest.v3.errors import http_problem, not_found
+from moldau.rest.v3.operations import Operation
+from moldau.rest.v3.resource_names import resource_name
+from moldau.rest.v3.resources import Links
+
+if TYPE_CHECKING:
+    from moldau.rest.kafka.admin.access import KafkaAdmin
+    from moldau.rest.kafka.producing import Producers
+    from moldau.rest.kafka.reading import Readers
+    from moldau.rest.schema_choice import Schemas
+
+CLUSTER = "kafka"
+"""The cluster's name in a file of rights."""
+RECORDS_PATH = "/v3/clusters/{cluster_id}/topics/{topic_name}/records"
+
+
+class Service:
+    """Version 3 on one cluster."""
+
+    def __init__(
+        self,
+        admin: KafkaAdmin,
+        producers: Producers,
+        readers: Readers,
+        schemas: Schemas,
+        *,
+        rights: Rights | None = None,
+        advertised_url: str = "",
+        crn_authority: str = "",
+        blocklist: Iterable[str] = (),
+    ) -> None:
+        """`advertised_url`: how clients reach the proxy; empty: as the Host header of a request says."""
+        self.admin = admin
+        self.producers = producers
+        self.readers = readers
+        self.schemas = schemas
+        self.rights = rights or Rights.all()
+        self._advertised_url = advertised_url.rstrip("/")
+        self._crn_authority = crn_authority
+        self._blocklist = tuple(blocklist)
+        self._cluster_id = ""
+
+    def routes(self) -> list[Route]:
+        """The routes; of two that fit, that with fewer variable parts comes first (topics/-/configs)."""
+        from moldau.rest.v3 import routes  # registers all operations
+
+        by_path: dict[str, dict[str, Operation]] = {}
+        for each in routes.operations():
+            by_path.setdefault(each.path, {})[each.method] = each
+        return [
+            Route("/v3" + path, self._endpoint(by_path[path]), methods=sorted(by_path[path]))
+            for path in sorted(by_path, key=lambda path: path.count("{"))
+        ]
+
+    def _endpoint(self, by_method: Mapping[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            method = "GET" if request.method == "HEAD" else request.method
+            return await self._answer(by_method[method], request)
+
+        return endpoint
+
+    async def _answer(self, found: Operation, request: Request) -> Response:
+        if self._is_blocked(found):
+            raise plain_problem(404 if found.method == "GET" else 405)
+        path = {name: path_value(request, name) for name in request.path_params}
+        call = Call(self, request, path, Links(self._base_url(request), self._crn_authority))
+        if found.right is not None:
+            self._check_right(found, call)
+        if found.body is not None:
+            _check_media_type(request)
+        if "cluster_id" in path:
+            await self._check_cluster(path["cluster_id"])
+        return await found.handler(call)
+
+    def _is_blocked(self, found: Operation) -> bool:
+        name = resource_name(found)
+        return any(fnmatchcase(name, pattern) for pattern in self._blocklist)
+
+    def _base_url(self, request: Request) -> str:
+        return self._advertised_url or f"{request.url.scheme}://{request.url.netloc}"
+
+    def _check_right(self, found: Operation, call: Call) -> None:
+        assert found.right is not None
+        operation, kind, named_by = found.right.operation, found.right.kind, found.right.named_by
+        if named_by is not None:
+            call.require(operation, kind, call.path[named_by])
+        elif kind == Kind.CLUSTER:
+            call.require(operation, kind, CLUSTER)
+
+    async def _check_cluster(self, cluster_id: str) -> None:
+        if not self._cluster_id:  # it never changes
+            try:
+                self._cluster_id = (await self.admin.call(describe_cluster)).cluster_id
+            except KafkaProblem as problem:
+                raise http_problem(problem) from None
+        if cluster_id != self._cluster_id:
+            raise not_found(f"Cluster {cluster_id} cannot be found.")
+
+    def may(self, request: Request, operation: str, kind: str, name: str) -> bool:
+        """Whether the caller is allowed something."""
+        return self.rights.may(context_of(request).principal, Act(operation), Kind(kind), name)
+
+    def require(self, request: Request, operation: str, kind: str, name: str) -> None:
+        """HttpProblem 40301 if the caller is not allowed it."""
+        self.rights.check(context_of(request).principal, Act(operation), Kind(kind), name)
+
+
+def offered_media_types(path: str) -> tuple[str, ...]:
+    """The media types of v3's responses, by path."""
+    if path.endswith("/records"):
+        return ("application/json", "text/event-stream")
+    return ("application/json",)
+
+
+def _check_media_type(request: Request) -> None:
+    """HttpProblem 415 for a body that is said to be no JSON."""
+    given = essence(request.headers.get("content-type", ""))
+    if given not in ("", "application/json") and not given.endswith("+json"):
+        raise HttpProblem(415, "HTTP 415 Unsupported Media Type: write Content-Type: application/json")

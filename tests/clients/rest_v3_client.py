@@ -1,0 +1,116 @@
+"""A REST proxy for tests, and a client that holds every response against the OpenAPI document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+from jsonschema import Draft202012Validator
+
+from moldau.http.server import ServerThread
+from moldau.rest.app import serve_rest
+from moldau.rest.openapi.document import document
+from moldau.rest.settings import rest_configuration
+
+TIMEOUT_SECONDS = 90.0
+
+
+class V3Client:
+    """Requests below /v3/clusters/{id}; a response that is not as the document says fails the test."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self.url = url
+        self.http = httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, **options)
+        self.cluster_id: str = self.http.get("/v3/clusters").json()["data"][0]["cluster_id"]
+
+    @property
+    def base(self) -> str:
+        return f"/v3/clusters/{self.cluster_id}"
+
+    def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """One request, held against the document."""
+        response = self.http.request(method, self.base + path, **options)
+        check(method, response)
+        return response
+
+    def get(self, path: str, **options: Any) -> Any:
+        """The JSON of a resource that is there."""
+        response = self.ask("GET", path, **options)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def refused(self, method: str, path: str, **options: Any) -> int:
+        """The error code of a request that fails."""
+        response = self.ask(method, path, **options)
+        assert response.status_code >= 400, response.text
+        error = response.json()
+        assert error["message"]
+        assert str(error["error_code"]).startswith(str(response.status_code))
+        return int(error["error_code"])
+
+    def create(self, topic: str, partitions: int = 1, **more: Any) -> None:
+        body = {"topic_name": topic, "partitions_count": partitions, **more}
+        response = self.ask("POST", "/topics", json=body)
+        assert response.status_code == 201, response.text
+
+
+@contextmanager
+def rest_proxy(bootstrap_servers: str, **settings: str) -> Iterator[str]:
+    """The URL of a proxy; settings as keywords with underscores for dots."""
+    texts = {"bootstrap.servers": bootstrap_servers, "listeners": "http://127.0.0.1:0"}
+    texts |= {name.replace("_", "."): value for name, value in settings.items()}
+    configuration, warnings = rest_configuration(texts)
+    assert not warnings
+    with ServerThread(lambda: serve_rest(configuration), "rest-of-a-test") as thread:
+        yield thread.served.url
+
+
+def check(method: str, response: httpx.Response) -> None:
+    """Assert that a response is one that the document describes."""
+    operation = find_operation(method, response.request.url.raw_path.decode().partition("?")[0])
+    if operation is None:
+        assert response.status_code in (404, 405)
+        return
+    described = operation["responses"].get(str(response.status_code), operation["responses"]["default"])
+    if "content" not in described:
+        assert not response.content
+        return
+    media_type = response.headers["content-type"].partition(";")[0]
+    schema = described["content"][media_type]["schema"]
+    if media_type == "application/json" and not response.headers.get("transfer-encoding"):
+        schema_errors = list(validator(schema).iter_errors(response.json()))
+        assert not schema_errors, schema_errors[0].message
+
+
+def check_object(name: str, value: Any) -> None:
+    """Assert that a value is as a schema of the document says."""
+    errors = list(validator({"$ref": f"#/components/schemas/{name}"}).iter_errors(value))
+    assert not errors, errors[0].message
+
+
+def validator(schema: Any) -> Draft202012Validator:
+    return Draft202012Validator({**strict(schema), "components": strict(document()["components"])})
+
+
+def strict(schema: Any) -> Any:
+    """OpenAPI 3.0's `nullable` as JSON Schema has it, and no properties that are not named."""
+    if isinstance(schema, list):
+        return [strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: strict(each) for name, each in schema.items() if name != "nullable"}
+    if "properties" in made and isinstance(made.get("type"), str) and "additionalProperties" not in made:
+        made["additionalProperties"] = False
+    return {"anyOf": [made, {"type": "null"}]} if schema.get("nullable") is True else made
+
+
+def find_operation(method: str, raw_path: str) -> Any:
+    paths = sorted(document()["paths"], key=lambda path: path.count("{"))
+    for path in paths:
+        pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path))
+        if re.fullmatch(pattern, raw_path.replace("%3A", ":")):
+            return document()["paths"][path].get(method.lower())
+    return None
