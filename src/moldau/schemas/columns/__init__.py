@@ -8,7 +8,10 @@
     decoder.py  encoder.py      the languages behind one door
     avro_tree.py  avro_types.py  avro_program.py  avro_default.py
                                 Avro: names resolved; its types in Arrow; writer and reader as a program
-    program.py  kernel.py       what a program is; what runs it (_decode.c, or its twin in Python)
+    protobuf_types.py  protobuf_program.py
+                                Protobuf: a message's types in Arrow; a message as a program
+    program.py  kernel.py       what a program is; what runs it (_decode.c, or its twin in Python:
+                                cells.py, wire_values.py, kernel_protobuf.py)
     from_arrow.py               schemas for columns
     errors.py                   NoColumns, NotEncodable, UnknownSchema
 

@@ -20,9 +20,18 @@ def default_bytes(type_: AvroType, value: Any) -> bytes | None:
         return None
 
 
+def zigzag(number: int) -> int:
+    """0, -1, 1, -2 -> 0, 1, 2, 3."""
+    return (number << 1) ^ (number >> 63)
+
+
 def long_bytes(number: int) -> bytes:
     """A zigzag varint."""
-    bits = (number << 1) ^ (number >> 63)
+    return varint_bytes(zigzag(number))
+
+
+def varint_bytes(bits: int) -> bytes:
+    """A varint."""
     out = bytearray()
     while bits > 0x7F:
         out.append(bits & 0x7F | 0x80)

@@ -20,14 +20,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from moldau.schemas.columns import avro_types
+from moldau.schemas.columns import avro_types, protobuf_types
 from moldau.schemas.columns.avro_program import Unresolvable, avro_program
 from moldau.schemas.columns.avro_tree import avro_tree
 from moldau.schemas.columns.errors import NoColumns, UnknownSchema
 from moldau.schemas.columns.kernel import Taken, make_kernel
 from moldau.schemas.columns.program import Layout, Program
 from moldau.schemas.schema import InvalidSchema, ParsedSchema, SchemaType
-from moldau.schemas.wire import unpack
+from moldau.schemas.wire import WireError, unpack
 
 HEADERS_MAX = 10_000
 """So many different headers are remembered; then all are forgotten."""
@@ -37,6 +37,8 @@ def spark_types(parsed: ParsedSchema) -> pa.Schema:
     """The columns of a schema; NoColumns if Spark can have none for it."""
     if parsed.schema_type is SchemaType.AVRO:
         return pa.schema(avro_types.arrow_fields(avro_tree(parsed)))
+    if parsed.schema_type is SchemaType.PROTOBUF:
+        return pa.schema(protobuf_types.arrow_fields(protobuf_types.message_of(parsed)))
     raise NoColumns(f"schemas of type {parsed.schema_type} have no columns yet")
 
 
@@ -111,7 +113,7 @@ class Decoder:
         schema = unpack(header).schema
         try:
             program = self._compile(header, self._writer(schema))
-        except (UnknownSchema, Unresolvable, InvalidSchema, NoColumns) as error:
+        except (UnknownSchema, Unresolvable, InvalidSchema, NoColumns, WireError) as error:
             self.problems[schema] = str(error)
             self._kernel.add(header, b"", b"", [], -1)
         else:
@@ -120,19 +122,38 @@ class Decoder:
 
 
 def _compiler(reader: ParsedSchema, layout: Layout) -> Compiler:
+    if reader.schema_type is SchemaType.PROTOBUF:
+        return _protobuf_compiler(reader, layout)
     root = avro_tree(reader)
 
     def compile_avro(header: bytes, writer: ParsedSchema) -> Program:
         if writer.schema_type is not SchemaType.AVRO:
-            raise Unresolvable(
-                f"it is a schema of type {writer.schema_type}, and the reader's is of type AVRO"
-            )
+            raise Unresolvable(f"it is a schema of type {writer.schema_type}, not of AVRO as the reader's")
         try:
             return avro_program(avro_tree(writer), root, layout)
         except RecursionError:
             raise Unresolvable("the schema is too deep") from None
 
     return compile_avro
+
+
+def _protobuf_compiler(reader: ParsedSchema, layout: Layout) -> Compiler:
+    from moldau.schemas.columns.protobuf_program import protobuf_program
+
+    message = protobuf_types.message_of(reader)
+    program = protobuf_program(message, layout)
+
+    def compile_protobuf(header: bytes, writer: ParsedSchema) -> Program:
+        if writer.schema_type is not SchemaType.PROTOBUF:
+            raise Unresolvable(
+                f"it is a schema of type {writer.schema_type}, not of PROTOBUF as the reader's"
+            )
+        name = protobuf_types.written_message(writer, unpack(header, with_indexes=True).message_indexes)
+        if name != message.full_name:
+            raise Unresolvable(f"{name} was written, and {message.full_name} is read")
+        return program
+
+    return compile_protobuf
 
 
 def _array(column: int, layout: Layout, taken: list[Taken]) -> Any:
