@@ -10,7 +10,7 @@ from moldau.schemas.avro.normalizing import normalize
 from moldau.schemas.avro.parsing import parse_avro
 from moldau.schemas.avro.printing import print_avro
 from moldau.schemas.avro.rules_new import check_new
-from moldau.schemas.avro.tree import AvroType
+from moldau.schemas.avro.tree import AvroType, all_types
 from moldau.schemas.schema import Difference, InvalidSchema, ParsedSchema, Reference, SchemaText, SchemaType
 
 
@@ -27,7 +27,9 @@ class AvroSchema:
             self.root, referenced = parse_avro(source.text, dependencies)
         except RecursionError:
             raise InvalidSchema("the schema nests too deep") from None
-        self._referenced = [each for each in referenced if each.name is not None]
+        # Avro's library prints by name only the types that references are themselves, and defines those
+        # within them again: a text that it then refuses to read, as defined twice.
+        self._referenced = [each for root in referenced for each in all_types(root) if each.name is not None]
 
     @property
     def name(self) -> str | None:
