@@ -14,54 +14,215 @@ forwards the request as it came (forwarding.py), then calls `catch_up`, so that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from moldau.client.cluster import Cluster
+from moldau.client.errors import ClientError
+from moldau.client.options import parse_options
+from moldau.registry.election.identity import Identity
+from moldau.registry.election.member import SESSION_TIMEOUT_MS, ElectionMember
+from moldau.registry.names import check_subject
+from moldau.registry.operations import (
+    comparing,
+    configuring,
+    deleting,
+    finding,
+    listing,
+    reading,
+    registering,
+)
+from moldau.registry.operations.core import Core, page
+from moldau.registry.operations.scope import resolve_alias
+from moldau.registry.operations.views import schema_view
+from moldau.registry.parsing import Parser
+from moldau.registry.problems import Code, NotPrimary, RegistryProblem
+from moldau.registry.settings import RegistrySettings
+from moldau.registry.state.body import Version
+from moldau.registry.state.state import State
+from moldau.registry.topic.creation import prepare_topic
+from moldau.registry.topic.reader import TopicReader
+from moldau.registry.topic.rounds import Decision
+from moldau.registry.topic.writer import Deposed, TopicWriter
+
+log = logging.getLogger(__name__)
 Json = Any
 """What `json.dumps` takes."""
+_TYPES = ["JSON", "PROTOBUF", "AVRO"]
+_WAIT_SECONDS = 0.05
+_FETCH_WAIT_MS = 500
 
 
 class RegistryService:
     """One instance of a registry."""
 
+    def __init__(
+        self,
+        settings: RegistrySettings,
+        client: Mapping[str, str],
+        identity: Identity,
+        *,
+        read_only: bool = False,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+    ) -> None:
+        """`client` has the Kafka client's settings; `identity` is how other instances reach this one.
+
+        A read-only instance creates nothing and joins no election: it needs the right to read the topic only.
+        """
+        self.settings = settings
+        self.identity = identity
+        self._client = dict(client)
+        self._read_only = read_only
+        self._session_timeout_ms = session_timeout_ms
+        self._timeout_seconds = settings.kafkastore_timeout_ms / 1000
+        self.state = State()
+        self._core = Core(self.state, Parser(self.state, settings.schema_cache_size), settings)
+        self._cluster_id = ""
+        self._is_replayed = False
+        self._reader: TopicReader | None = None
+        self._writer: TopicWriter | None = None
+        self._member: ElectionMember | None = None
+
     # Life
 
     def start(self) -> None:
         """Create or check the topic, replay it, join the election. Takes long; RegistryProblem."""
-        raise NotImplementedError
+        settings, topic = self.settings, self.settings.kafkastore_topic
+        started = time.monotonic()
+        init_seconds = settings.kafkastore_init_timeout_ms / 1000
+        with self._connect(settings.kafkastore_init_timeout_ms) as cluster:
+            replicas = settings.kafkastore_topic_replication_factor
+            facts = prepare_topic(cluster, topic, replicas, create=not self._read_only)
+        self._cluster_id = facts.cluster_id
+        try:
+            self._reader = TopicReader(self._connect, topic, self.state)
+            self._reader.start()
+            self._reader.wait_for(self._reader.end(), init_seconds)
+        except ClientError as error:
+            raise RegistryProblem(Code.STORE, f"The topic {topic} cannot be read: {error}") from error
+        self._is_replayed = True
+        log.info("the registry has read topic %s in %.2f s", topic, time.monotonic() - started)
+        if self._read_only:
+            return
+        group = settings.schema_registry_group_id
+        self._writer = TopicWriter(
+            self._connect,
+            topic,
+            f"{group}-{topic}",
+            self.state,
+            self._reader,
+            facts.message_bytes_max,
+            self._deposed,
+        )
+        self._member = ElectionMember(
+            self._connect, group, self.identity, self._elected, session_timeout_ms=self._session_timeout_ms
+        )
+        self._writer.start()
+        self._member.start()
 
     def close(self) -> None:
         """Leave the election and close all connections. Takes up to a few seconds."""
-        raise NotImplementedError
+        for part in (self._writer, self._member, self._reader):
+            if part is not None:
+                part.close()
+
+    def _connect(self, patience_ms: int | None = None) -> Cluster:
+        patience = self.settings.kafkastore_timeout_ms if patience_ms is None else patience_ms
+        given = {
+            "client.id": f"schema-registry-{self.identity.host}-{self.identity.port}",
+            "request.timeout.ms": str(min(patience, 30_000)),
+            "default.api.timeout.ms": str(patience),
+            "fetch.max.wait.ms": str(_FETCH_WAIT_MS),
+            **self._client,
+        }
+        servers = ",".join(self.settings.kafkastore_bootstrap_servers)
+        try:
+            return Cluster(servers, parse_options(given))
+        except ClientError as error:
+            raise RegistryProblem(Code.STORE, f"The brokers cannot be reached: {error}") from error
+
+    def _elected(self, is_primary: bool) -> None:
+        assert self._writer is not None
+        self._writer.elect(is_primary)
+
+    def _deposed(self) -> None:
+        assert self._member is not None
+        self._member.join_again()
 
     @property
     def is_ready(self) -> bool:
-        """Whether the topic is replayed and a primary is known."""
-        raise NotImplementedError
+        """Whether the topic is replayed (and is still read), and the first election is over."""
+        if not self._is_replayed or self._reader is None or self._reader.failure is not None:
+            return False
+        return self._read_only or (self._member is not None and self._member.has_assignment)
 
     @property
     def is_primary(self) -> bool:
         """Whether this instance writes."""
-        raise NotImplementedError
+        return self._writer is not None and self._writer.is_open
 
     @property
     def primary_url(self) -> str | None:
         """Where the primary is (http://host:port); None while there is none."""
-        raise NotImplementedError
+        primary = None if self._member is None else self._member.primary
+        return None if primary is None else primary.url
 
     def catch_up(self) -> None:
         """Wait until all that is in the topic now has been read. Takes long; RegistryProblem."""
-        raise NotImplementedError
+        reader = self._replayed()
+        reader.wait_for(reader.end(), self._timeout_seconds)
+
+    def _replayed(self) -> TopicReader:
+        if self._reader is None or not self._is_replayed:
+            raise RegistryProblem(Code.STORE, "The registry has not read its topic yet")
+        return self._reader
+
+    def _write(
+        self, decide: Callable[[], Decision], keys: frozenset[str] | None, *, repeatable: bool = True
+    ) -> Any:
+        """Decide and commit here, or say who can. NotPrimary, RegistryProblem."""
+        self._replayed()
+        writer, member = self._writer, self._member
+        if writer is None or member is None:
+            raise RegistryProblem(Code.NOT_PERMITTED, "This registry is read-only")
+        deadline = time.monotonic() + self._timeout_seconds
+        while True:
+            if member.is_primary:
+                try:
+                    return writer.run(decide, keys, self._timeout_seconds, repeatable=repeatable)
+                except Deposed:
+                    pass
+            elif (url := self.primary_url) is not None and url != self.identity.url:
+                raise NotPrimary(url)
+            if time.monotonic() >= deadline:
+                raise RegistryProblem(
+                    Code.NO_PRIMARY, "The request failed since no primary is elected at the moment"
+                )
+            time.sleep(_WAIT_SECONDS)
+
+    def _subject(self, subject: str) -> str:
+        return resolve_alias(self._core, subject)
 
     # Reads; those with a `format` may parse, and take long then
 
     def types(self) -> list[str]:
         """GET /schemas/types."""
-        raise NotImplementedError
+        return list(_TYPES)
 
     def cluster_id(self) -> dict[str, Json]:
         """GET /v1/metadata/id."""
-        raise NotImplementedError
+        return {
+            "id": "",
+            "scope": {
+                "path": [],
+                "clusters": {
+                    "kafka-cluster": self._cluster_id,
+                    "schema-registry-cluster": self.settings.schema_registry_group_id,
+                },
+            },
+        }
 
     def subjects(
         self,
@@ -73,7 +234,9 @@ class RegistryService:
         limit: int = -1,
     ) -> list[str]:
         """GET /subjects: sorted; `limit` below 1 is the setting's default."""
-        raise NotImplementedError
+        return listing.list_subjects(
+            self._core, prefix, deleted=deleted, deleted_only=deleted_only, offset=offset, limit=limit
+        )
 
     def versions(
         self,
@@ -86,7 +249,15 @@ class RegistryService:
         limit: int = -1,
     ) -> list[int]:
         """GET /subjects/{s}/versions."""
-        raise NotImplementedError
+        return listing.list_versions(
+            self._core,
+            self._subject(subject),
+            deleted=deleted,
+            deleted_only=deleted_only,
+            as_negative=deleted_as_negative,
+            offset=offset,
+            limit=limit,
+        )
 
     def version(
         self,
@@ -98,17 +269,19 @@ class RegistryService:
         deleted: bool = False,
     ) -> dict[str, Json]:
         """GET /subjects/{s}/versions/{v} (a number, "latest" or "-1"); …/schema is its "schema"."""
-        raise NotImplementedError
+        found = reading.read_version(self._core, self._subject(subject), version, deleted=deleted)
+        return schema_view(self._core, found, format, reference_format)
 
     def referenced_by(self, subject: str, version: str, *, offset: int = 0, limit: int = -1) -> list[int]:
         """GET /subjects/{s}/versions/{v}/referencedby: ids of schemas."""
-        raise NotImplementedError
+        return reading.referenced_by(self._core, self._subject(subject), version, offset, limit)
 
     def with_metadata(
         self, subject: str, properties: Mapping[str, str], *, format: str = "", deleted: bool = False
     ) -> dict[str, Json]:
         """GET /subjects/{s}/metadata: the newest version that has these properties."""
-        raise NotImplementedError
+        subject = self._subject(subject)
+        return reading.read_with_metadata(self._core, subject, properties, format, deleted=deleted)
 
     def schemas(
         self,
@@ -122,7 +295,16 @@ class RegistryService:
         limit: int = -1,
     ) -> list[dict[str, Json]]:
         """GET /schemas."""
-        raise NotImplementedError
+        return listing.list_schemas(
+            self._core,
+            prefix,
+            deleted=deleted,
+            latest_only=latest_only,
+            aliases=aliases,
+            rule_type=rule_type,
+            offset=offset,
+            limit=limit,
+        )
 
     def schema_by_id(
         self,
@@ -134,7 +316,10 @@ class RegistryService:
         fetch_max_id: bool = False,
     ) -> dict[str, Json]:
         """GET /schemas/ids/{id}; …/schema is its "schema"."""
-        raise NotImplementedError
+        subject = None if subject is None else self._subject(subject)
+        return reading.read_id(
+            self._core, schema_id, subject, format, reference_format, with_max=fetch_max_id
+        )
 
     def subjects_of_id(
         self,
@@ -146,7 +331,8 @@ class RegistryService:
         limit: int = -1,
     ) -> list[str]:
         """GET /schemas/ids/{id}/subjects."""
-        raise NotImplementedError
+        places = self._places(schema_id, subject, deleted, offset, limit)
+        return [each.subject for each in places]
 
     def versions_of_id(
         self,
@@ -158,27 +344,28 @@ class RegistryService:
         limit: int = -1,
     ) -> list[dict[str, Json]]:
         """GET /schemas/ids/{id}/versions: [{"subject", "version"}]."""
-        raise NotImplementedError
+        places = self._places(schema_id, subject, deleted, offset, limit)
+        return [{"subject": each.subject, "version": each.version} for each in places]
 
     def schema_by_guid(self, guid: str, *, format: str = "") -> dict[str, Json]:
         """GET /schemas/guids/{guid}."""
-        raise NotImplementedError
+        return reading.read_guid(self._core, guid, format)
 
     def ids_of_guid(self, guid: str) -> list[dict[str, Json]]:
         """GET /schemas/guids/{guid}/ids: [{"context", "id"}]."""
-        raise NotImplementedError
+        return reading.ids_of_guid(self._core, guid)
 
     def contexts(self, *, prefix: str = "", offset: int = 0, limit: int = -1) -> list[str]:
         """GET /contexts: "." is the default context."""
-        raise NotImplementedError
+        return listing.list_contexts(self._core, prefix, offset, limit)
 
     def config(self, subject: str | None = None, *, default_to_global: bool = False) -> dict[str, Json]:
         """GET /config[/{s}]; None is the global one."""
-        raise NotImplementedError
+        return configuring.read_config(self._core, subject or "", default_to_global=default_to_global)
 
     def mode(self, subject: str | None = None, *, default_to_global: bool = False) -> dict[str, Json]:
         """GET /mode[/{s}]."""
-        raise NotImplementedError
+        return configuring.read_mode(self._core, subject or "", default_to_global=default_to_global)
 
     # Take long: they parse and compare
 
@@ -192,7 +379,10 @@ class RegistryService:
         deleted: bool = False,
     ) -> dict[str, Json]:
         """POST /subjects/{s}: the version that has this schema."""
-        raise NotImplementedError
+        subject = self._subject(subject)
+        return finding.look_up(
+            self._core, subject, request, normalize=normalize, wanted=format, deleted=deleted
+        )
 
     def compatibility(
         self,
@@ -207,7 +397,9 @@ class RegistryService:
 
         `version` None: against all versions that the level names.
         """
-        raise NotImplementedError
+        return comparing.compatibility(
+            self._core, self._subject(subject), version, request, normalize=normalize, verbose=verbose
+        )
 
     # Writes: take long; NotPrimary
 
@@ -215,34 +407,89 @@ class RegistryService:
         self, subject: str, request: Mapping[str, Json], *, normalize: bool = False, format: str = ""
     ) -> dict[str, Json]:
         """POST /subjects/{s}/versions. A schema that is there already is found on every instance."""
-        raise NotImplementedError
+        core, subject = self._core, check_subject(self._subject(subject))
+        there = registering.registered_already(core, subject, request, normalize=normalize, wanted=format)
+        if there is not None:
+            return there
+        writer = self._writer
+
+        def decide() -> Decision:
+            assert writer is not None
+            return registering.decide_registration(
+                core, subject, request, writer.id_for, normalize=normalize, wanted=format
+            )
+
+        answer: dict[str, Json] = self._write(decide, registering.depends_on(subject, request))
+        return answer
 
     def delete_version(self, subject: str, version: str, *, permanent: bool = False) -> int:
         """DELETE /subjects/{s}/versions/{v}: the version deleted."""
-        raise NotImplementedError
+        core, subject = self._core, self._subject(subject)
+        answer: int = self._write(
+            lambda: deleting.decide_version_deletion(core, subject, version, permanent=permanent),
+            None,
+            repeatable=False,
+        )
+        return answer
 
     def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """DELETE /subjects/{s}: the versions deleted."""
-        raise NotImplementedError
+        core, subject = self._core, self._subject(subject)
+        answer: list[int] = self._write(
+            lambda: deleting.decide_subject_deletion(core, subject, permanent=permanent),
+            None,
+            repeatable=False,
+        )
+        return answer
 
     def set_config(self, subject: str | None, request: Mapping[str, Json]) -> dict[str, Json]:
         """PUT /config[/{s}]: fields that are absent stay, those that are null are removed."""
-        raise NotImplementedError
+        core, place = self._core, self._place(subject)
+        answer: dict[str, Json] = self._write(lambda: configuring.decide_config(core, place, request), None)
+        return answer
 
     def delete_config(self, subject: str | None) -> dict[str, Json]:
         """DELETE /config[/{s}]: what was set."""
-        raise NotImplementedError
+        core, place = self._core, self._place(subject)
+        answer: dict[str, Json] = self._write(
+            lambda: configuring.decide_config_deletion(core, place), None, repeatable=False
+        )
+        return answer
 
     def set_mode(
         self, subject: str | None, request: Mapping[str, Json], *, force: bool = False
     ) -> dict[str, Json]:
         """PUT /mode[/{s}]."""
-        raise NotImplementedError
+        core, place = self._core, self._place(subject)
+        answer: dict[str, Json] = self._write(
+            lambda: configuring.decide_mode(core, place, request, force=force), None
+        )
+        return answer
 
     def delete_mode(self, subject: str | None, *, recursive: bool = False) -> dict[str, Json]:
         """DELETE /mode[/{s}]: what was set; `recursive` (a context) also those of its subjects."""
-        raise NotImplementedError
+        core, place = self._core, self._place(subject)
+        answer: dict[str, Json] = self._write(
+            lambda: configuring.decide_mode_deletion(core, place, recursive=recursive), None, repeatable=False
+        )
+        return answer
 
     def delete_context(self, context: str) -> None:
         """DELETE /contexts/{c}: CONTEXT_NOT_EMPTY while it has subjects."""
-        raise NotImplementedError
+        core = self._core
+        self._write(lambda: deleting.decide_context_deletion(core, context), None, repeatable=False)
+
+    def _places(
+        self, schema_id: int, subject: str | None, deleted: bool, offset: int, limit: int
+    ) -> list[Version]:
+        subject = None if subject is None else self._subject(subject)
+        places = reading.places_of_id(self._core, schema_id, subject, deleted=deleted)
+        settings = self.settings
+        return page(
+            places, offset, limit, settings.subject_search_default_limit, settings.subject_search_max_limit
+        )
+
+    @staticmethod
+    def _place(subject: str | None) -> str:
+        """The name under which settings are kept: the default context as a whole is what is global."""
+        return "" if subject is None else check_subject(subject)

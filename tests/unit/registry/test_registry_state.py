@@ -70,11 +70,11 @@ def test_a_schema_deleted_for_good_uses_no_memory() -> None:
 
 def test_the_highest_id_outlives_compaction() -> None:
     state = state_of(schema("a", 1, 1), schema("a", 2, 9), tombstone("a", 2))
-    mark = state.unmarked()
-    assert mark is not None
-    after_compaction = state_of(schema("a", 1, 1), *state.encode([mark]))
+    repairs = state.repairs()
+    assert [each.key.keytype for each in repairs] == [KeyType.NOOP]
+    after_compaction = state_of(schema("a", 1, 1), *state.encode(repairs))
     assert after_compaction.max_id(".") == 9
-    assert after_compaction.unmarked() is None
+    assert after_compaction.repairs() == []
 
 
 def test_an_id_of_an_aborted_registration_is_not_given_again() -> None:
@@ -82,9 +82,24 @@ def test_an_id_of_an_aborted_registration_is_not_given_again() -> None:
     state.replay_aborted(*schema("a", 1, 5))
     assert state.get("a", 1) is None
     assert state.max_id(".") == 5
-    assert state.aborted() == [Key(KeyType.SCHEMA, "a", 1)]
+    assert [each.key for each in state.repairs()] == [Key(KeyType.SCHEMA, "a", 1), Key(KeyType.NOOP)]
     state.replay(*schema("a", 1, 6), 0, 3)
-    assert state.aborted() == []
+    assert state.repairs() == []
+
+
+def test_what_aborted_records_said_is_overwritten_with_what_is_true() -> None:
+    # A registry whose consumer reads uncommitted records has taken these over.
+    state = state_of(schema("a", 1, 1), record(Key(KeyType.MODE, "a"), {"subject": "a", "mode": "IMPORT"}))
+    before = dict([schema("a", 1, 1)])
+    state.replay_aborted(*record(Key(KeyType.DELETE_SUBJECT, "a"), {"subject": "a", "version": 1}))
+    state.replay_aborted(*record(Key(KeyType.MODE, "a"), None))
+    state.replay_aborted(*record(Key(KeyType.CONFIG, "b"), {"compatibilityLevel": "NONE"}))
+    repairs = dict(state.encode(state.repairs()))
+    assert repairs == {
+        **before,
+        encode_key(Key(KeyType.MODE, "a")): b'{"subject":"a","mode":"IMPORT"}',
+        encode_key(Key(KeyType.CONFIG, "b")): None,
+    }
 
 
 def test_an_id_of_another_text_is_not_taken(caplog: pytest.LogCaptureFixture) -> None:

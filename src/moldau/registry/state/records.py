@@ -118,6 +118,16 @@ def schema_value(version: Version) -> dict[str, Any]:
     return {**value, "schema": body.text, "deleted": version.deleted}
 
 
+def mode_value(subject: str, mode: str) -> dict[str, Any]:
+    """The value for a mode; "" is the global one."""
+    return {**({"subject": subject} if subject else {}), "mode": mode}
+
+
+def context_value(context: str) -> dict[str, Any]:
+    """The value for a context."""
+    return {"tenant": TENANT, "context": context}
+
+
 def reference_value(reference: Reference) -> dict[str, Any]:
     """A reference, in records and responses."""
     return {"name": reference.name, "subject": reference.subject, "version": reference.version}

@@ -35,12 +35,15 @@ from moldau.registry.state.records import (
     KeyType,
     Record,
     UnknownRecord,
+    context_value,
     encode_json,
     encode_key,
+    mode_value,
     number,
     parse_key,
     parse_references,
     parse_value,
+    schema_value,
 )
 
 log = logging.getLogger(__name__)
@@ -328,6 +331,11 @@ class State:
         with self._lock:
             return sorted({*self._contexts, *self._names} - {DEFAULT_CONTEXT})
 
+    def has_context_record(self, context: str) -> bool:
+        """Whether the topic says that there is this context."""
+        with self._lock:
+            return context in self._contexts
+
     # Settings
 
     def config(self, subject: str) -> dict[str, Any] | None:
@@ -364,25 +372,43 @@ class State:
                 encoded.append((spellings[-1], None if value is None else encode_json(value)))
         return encoded
 
-    def unmarked(self) -> Record | None:
-        """A record that keeps the highest ids, if schemas that have them are gone and none does yet."""
+    def repairs(self) -> list[Record]:
+        """What a new primary writes first: the values of keys whose last record was aborted, for registries
+        that read uncommitted records, and the highest ids, if no schema has them any more.
+        """
         with self._lock:
+            keys: set[Key] = set()
+            for key in self._aborted:
+                if key.keytype == KeyType.DELETE_SUBJECT:
+                    versions = self._subjects.get(key.subject, {})
+                    keys |= {Key(KeyType.SCHEMA, key.subject, each) for each in versions}
+                elif key.keytype not in (KeyType.NOOP, KeyType.CLEAR_SUBJECT):
+                    keys.add(key)
             lost = any(
                 schema_id > self._marked_ids.get(context, 0)
                 and schema_id > max(self._by_id.get(context, ()), default=0)
                 for context, schema_id in self._max_ids.items()
             )
-            return self.mark() if lost else None
+            repaired = [Record(key, self._value(key)) for key in sorted(keys)]
+            return [*repaired, self.mark()] if lost else repaired
+
+    def _value(self, key: Key) -> dict[str, Any] | None:
+        match key.keytype:
+            case KeyType.SCHEMA:
+                version = self._subjects.get(key.subject, {}).get(key.version)
+                return None if version is None else schema_value(version)
+            case KeyType.CONFIG:
+                return self._configs.get(key.subject)
+            case KeyType.MODE:
+                mode = self._modes.get(key.subject)
+                return None if mode is None else mode_value(key.subject, mode)
+            case _:
+                return context_value(key.subject) if key.subject in self._contexts else None
 
     def mark(self) -> Record:
         """A record that keeps the highest ids."""
         with self._lock:
             return Record(Key(KeyType.NOOP), {MAX_IDS: dict(sorted(self._max_ids.items()))})
-
-    def aborted(self) -> list[Key]:
-        """Keys whose last record was aborted: who reads uncommitted records has another value for them."""
-        with self._lock:
-            return sorted(self._aborted)
 
 
 def _put_or_remove(table: dict[Any, Any], key: Any, value: Any) -> None:

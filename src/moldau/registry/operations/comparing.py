@@ -1,0 +1,120 @@
+"""Compatibility: whether a schema may follow the versions of a subject."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from moldau.registry.operations.core import Core, find_version, parse_version_number, version_not_found
+from moldau.registry.operations.request import parse_request, parse_schema
+from moldau.registry.operations.scope import (
+    config_in_scope,
+    level_of,
+    normalizes,
+    policy_of,
+    validates_fields,
+)
+from moldau.registry.parsing import Parsed
+from moldau.registry.state.body import Version
+from moldau.registry.state.document import Document
+from moldau.schemas.compatibility import messages
+from moldau.schemas.schema import ParsedSchema, SchemaType
+
+_RESERVED = "confluent:reserved"
+
+
+def compatibility(
+    core: Core,
+    subject: str,
+    version: str | None,
+    raw: Mapping[str, Any],
+    *,
+    normalize: bool,
+    verbose: bool,
+) -> dict[str, Any]:
+    """Whether a request's schema fits a version, or (None) those that the level names. RegistryProblem."""
+    request = parse_request(raw)
+    parsed = parse_schema(core, subject, request, is_new=False)
+    if normalizes(core, subject, normalize):
+        text = parsed.schema.normalized()
+        parsed = core.parser.parse(subject, request.schema_type, text, request.references)
+    if version is None:
+        previous = [each for each in core.state.versions(subject) if not each.deleted]
+    else:
+        number = parse_version_number(version)
+        found = find_version(core, subject, number, deleted=False)
+        if found is None and number is not None:
+            raise version_not_found(number)
+        previous = [] if found is None else [found]
+    lines = incompatible_lines(core, subject, parsed, request.metadata, previous)
+    return {"is_compatible": not lines, **({"messages": lines} if verbose else {})}
+
+
+def incompatible_lines(
+    core: Core,
+    subject: str,
+    new: Parsed,
+    metadata: Document | None,
+    previous: Sequence[Version],
+) -> list[str]:
+    """Why a schema may not follow these versions (oldest first), in Confluent's lines; empty: it may."""
+    config = config_in_scope(core, subject)
+    level, checks_fields = level_of(core, config), validates_fields(core, config)
+    lines = _reserved_lines(core, new.schema, metadata, previous) if checks_fields else []
+    group = config.get("compatibilityGroup")
+    if isinstance(group, str) and group:
+        value = _property(metadata, group)
+        previous = [each for each in previous if _property(each.body.metadata, group) == value]
+    if not level.transitive:
+        previous = previous[-1:]
+    parsed = [core.parser.parse_version(each) for each in previous]
+    found = core.parser.incompatibilities(level, new, parsed, policy_of(config))
+    schemas, numbers = [each.schema for each in parsed], [each.version for each in previous]
+    lines += messages(level, found, schemas, numbers, checks_fields)
+    if lines and not found:
+        flag = str(checks_fields).lower()
+        lines.append(f"{{validateFields: '{flag}', compatibility: '{level.value}'}}")
+    return lines
+
+
+def _property(metadata: Document | None, name: str) -> str | None:
+    found = (metadata or {}).get("properties", {}).get(name)
+    return None if found is None else str(found)
+
+
+def _reserved_lines(
+    core: Core, new: ParsedSchema, metadata: Document | None, previous: Sequence[Version]
+) -> list[str]:
+    """Reserved fields (confluent:reserved) stay reserved, and no schema has them."""
+    reserved = _reserved(metadata)
+    before = _reserved(previous[-1].body.metadata) if previous else set()
+    lines = [
+        f"The new schema has reserved field {field} removed from its metadata which is present in the old "
+        "schema's metadata."
+        for field in sorted(before - reserved)
+    ]
+    return lines + [
+        f"The new schema has field that conflicts with the reserved field {field}."
+        for field in sorted(reserved & _top_level_fields(new))
+    ]
+
+
+def _reserved(metadata: Document | None) -> set[str]:
+    text = _property(metadata, _RESERVED) or ""
+    return {field.strip() for field in text.split(",") if field.strip()}
+
+
+def _top_level_fields(schema: ParsedSchema) -> set[str]:
+    """The names of the fields of a record, the properties of an object, the fields of a message."""
+    if schema.schema_type is SchemaType.PROTOBUF:
+        # The first message's fields, as its text in the one-line form of the language has them.
+        fields = getattr(schema, "field_names", None)
+        return set(fields()) if callable(fields) else set()
+    found = json.loads(schema.canonical)
+    if not isinstance(found, dict):
+        return set()
+    if schema.schema_type is SchemaType.JSON:
+        properties = found.get("properties")
+        return set(properties) if isinstance(properties, dict) else set()
+    return {field["name"] for field in found.get("fields", ()) if isinstance(field, dict)}

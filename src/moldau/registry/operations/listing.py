@@ -1,0 +1,109 @@
+"""Lists: subjects, versions, schemas, contexts, always a page at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.registry.names import DEFAULT_CONTEXT, parse_name, qualified_like
+from moldau.registry.operations.core import Core, page, subject_not_found
+from moldau.registry.operations.views import schema_view
+from moldau.registry.state.body import Version
+
+
+def list_subjects(
+    core: Core, prefix: str, *, deleted: bool, deleted_only: bool, offset: int, limit: int
+) -> list[str]:
+    """Subjects that have a version that counts; with `deleted_only` those that have no other ones."""
+    parsed = parse_name(prefix)
+    names = core.state.names(parsed.context, parsed.subject)
+    if not deleted or deleted_only:
+        names = [name for name in names if _is_gone(core, name) == deleted_only]
+    settings = core.settings
+    return page(
+        names, offset, limit, settings.subject_search_default_limit, settings.subject_search_max_limit
+    )
+
+
+def _is_gone(core: Core, name: str) -> bool:
+    return core.state.latest(name) is None
+
+
+def list_versions(
+    core: Core,
+    subject: str,
+    *,
+    deleted: bool,
+    deleted_only: bool,
+    as_negative: bool,
+    offset: int,
+    limit: int,
+) -> list[int]:
+    """The versions of a subject. RegistryProblem (SUBJECT_NOT_FOUND)."""
+    if not core.state.has_subjects(subject, deleted=deleted or deleted_only or as_negative):
+        raise subject_not_found(subject)
+    found = core.state.versions(subject)
+    if deleted_only:
+        numbers = [each.version for each in found if each.deleted]
+    elif as_negative:
+        numbers = [-each.version if each.deleted else each.version for each in found]
+    else:
+        numbers = [each.version for each in found if deleted or not each.deleted]
+    settings = core.settings
+    default, most = settings.subject_version_search_default_limit, settings.subject_version_search_max_limit
+    return page(numbers, offset, limit, default, most)
+
+
+def list_schemas(
+    core: Core,
+    prefix: str,
+    *,
+    deleted: bool,
+    latest_only: bool,
+    aliases: bool,
+    rule_type: str | None,
+    offset: int,
+    limit: int,
+) -> list[dict[str, Any]]:
+    """All versions of subjects with a prefix; with `aliases` also those that an alias with it stands for."""
+    parsed = parse_name(prefix)
+    names = core.state.names(parsed.context, parsed.subject)
+    known = _aliases(core, prefix) if aliases else {}
+    found: list[Version] = []
+    for name in sorted({*names, *known}, key=parse_name):
+        versions = [each for each in core.state.versions(name) if deleted or not each.deleted]
+        found += versions[-1:] if latest_only else versions
+    if rule_type is not None:
+        found = [each for each in found if _has_rule(each, rule_type)]
+    settings = core.settings
+    shown = page(found, offset, limit, settings.schema_search_default_limit, settings.schema_search_max_limit)
+    return [
+        {**schema_view(core, each), **({"aliases": known[each.subject]} if each.subject in known else {})}
+        for each in shown
+    ]
+
+
+def _aliases(core: Core, prefix: str) -> dict[str, list[str]]:
+    """The aliases that start with a prefix, by the subject that they stand for."""
+    parsed = parse_name(prefix)
+    found: dict[str, list[str]] = {}
+    for name, config in sorted(core.state.configs().items()):
+        alias, own = config.get("alias"), parse_name(name)
+        in_scope = parsed.context in ("*", own.context) and own.subject.startswith(parsed.subject)
+        if isinstance(alias, str) and alias and name and in_scope:
+            found.setdefault(qualified_like(alias, name), []).append(name)
+    return found
+
+
+def _has_rule(version: Version, rule_type: str) -> bool:
+    rules = version.body.rule_set or {}
+    lists = ("migrationRules", "domainRules", "encodingRules")
+    return any(rule.get("type") == rule_type for name in lists for rule in rules.get(name, ()))
+
+
+def list_contexts(core: Core, prefix: str, offset: int, limit: int) -> list[str]:
+    """The contexts, the default one first."""
+    names = [name for name in (DEFAULT_CONTEXT, *core.state.contexts()) if name.startswith(prefix)]
+    settings = core.settings
+    return page(
+        names, offset, limit, settings.context_search_default_limit, settings.context_search_max_limit
+    )

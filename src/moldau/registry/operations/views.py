@@ -1,0 +1,85 @@
+"""A schema as responses show it, with the fields and order of Confluent's registry (8.x)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.registry.names import qualified_like
+from moldau.registry.operations.core import Core
+from moldau.registry.state.body import Version
+from moldau.registry.state.records import reference_value
+
+QUALIFIED = "qualified"
+
+
+def schema_view(core: Core, version: Version, wanted: str = "", reference_format: str = "") -> dict[str, Any]:
+    """A version of a subject. RegistryProblem if it has to be printed anew and cannot be parsed."""
+    return {
+        "subject": version.subject,
+        "version": version.version,
+        "id": version.id,
+        "guid": version.body.guid,
+        **_body(core, version, wanted, reference_format, schema_first=False),
+        "ts": version.timestamp_ms,
+        "deleted": version.deleted,
+    }
+
+
+def id_view(
+    core: Core,
+    version: Version,
+    wanted: str = "",
+    reference_format: str = "",
+    *,
+    with_subject: bool = False,
+) -> dict[str, Any]:
+    """A schema that was asked for by its id."""
+    place = {"subject": version.subject, "version": version.version} if with_subject else {}
+    return {
+        **place,
+        "guid": version.body.guid,
+        **_body(core, version, wanted, reference_format, schema_first=True),
+        "ts": version.timestamp_ms,
+        "deleted": version.deleted,
+    }
+
+
+def registered_view(core: Core, version: Version, wanted: str = "") -> dict[str, Any]:
+    """The answer to a registration: `id` first, which is all that older clients know."""
+    return {
+        "id": version.id,
+        "version": version.version,
+        "guid": version.body.guid,
+        **_body(core, version, wanted, "", schema_first=False),
+    }
+
+
+def _body(
+    core: Core, version: Version, wanted: str, reference_format: str, *, schema_first: bool
+) -> dict[str, Any]:
+    body = version.body
+    text = body.text
+    if wanted.strip():
+        text = core.parser.parse_version(version).schema.formatted(wanted)
+    fields: dict[str, Any] = {"schemaType": body.schema_type}
+    if schema_first:
+        fields["schema"] = text
+    references = _references(version, reference_format)
+    if references:
+        fields["references"] = references
+    if body.metadata is not None:
+        fields["metadata"] = body.metadata
+    if body.rule_set is not None:
+        fields["ruleSet"] = body.rule_set
+    fields["schema"] = text
+    return fields
+
+
+def _references(version: Version, reference_format: str) -> list[dict[str, Any]]:
+    """References as they were registered, or (QUALIFIED) with the context of their subjects."""
+    references = version.body.references
+    if reference_format.strip().lower() == QUALIFIED:
+        references = tuple(
+            each._replace(subject=qualified_like(each.subject, version.subject)) for each in references
+        )
+    return [reference_value(each) for each in references]

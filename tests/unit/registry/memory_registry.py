@@ -1,0 +1,57 @@
+"""A registry without brokers: what operations decide is replayed at once, and kept as a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from moldau.registry.election.identity import Identity
+from moldau.registry.problems import RegistryProblem
+from moldau.registry.service import RegistryService
+from moldau.registry.settings import parse_registry_settings
+from moldau.registry.state.body import Body
+from moldau.registry.state.state import State
+from moldau.registry.topic.rounds import Decision
+
+
+class MemoryRegistry(RegistryService):
+    """The service, with a list for a topic."""
+
+    def __init__(self, texts: dict[str, str] | None = None) -> None:
+        super().__init__(parse_registry_settings(texts or {}).settings, {}, Identity("localhost", 8081))
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self._writer = self  # type: ignore[assignment]
+
+    def id_for(self, context: str, body: Body) -> int:
+        return self.state.id_of(context, body) or self.state.max_id(context) + 1
+
+    def _write(
+        self, decide: Callable[[], Decision], keys: frozenset[str] | None, *, repeatable: bool = True
+    ) -> Any:
+        decision = decide()
+        for key, value in self.state.encode(decision.records):
+            self.state.replay(key, value, 1_000 + len(self.log), len(self.log))
+            self.log.append((key, value))
+        return decision.answer
+
+    def replayed(self) -> State:
+        """The state that another instance reads from the log."""
+        state = State()
+        for offset, (key, value) in enumerate(self.log):
+            state.replay(key, value, 1_000 + offset, offset)
+        return state
+
+    def refusal(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[int, str]:
+        """The code and message with which a call is refused."""
+        with pytest.raises(RegistryProblem) as caught:
+            call(*args, **kwargs)
+        return caught.value.error_code, caught.value.message
+
+
+def record(name: str, *fields: str, default: bool = False) -> dict[str, Any]:
+    """A request for an Avro record with fields of type string."""
+    extra = ',"default":""' if default else ""
+    parts = ",".join(f'{{"name":"{field}","type":"string"{extra}}}' for field in fields)
+    return {"schema": f'{{"type":"record","name":"{name}","fields":[{parts}]}}'}
