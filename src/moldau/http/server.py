@@ -74,6 +74,7 @@ class HttpServer:
         self._listeners = tuple(listeners)
         self._tls = tls
         self._graceful_seconds = graceful_seconds
+        self._bound: list[tuple[Listener, list[socket.socket]]] = []
         self._servers: list[tuple[_Uvicorn, asyncio.Task[None]]] = []
 
     @property
@@ -81,10 +82,28 @@ class HttpServer:
         """The first address, as a client writes it."""
         return self.addresses[0]
 
+    def bind(self) -> None:
+        """Take the addresses, so that they are known; nobody is answered yet. ListenError."""
+        if not self._bound:
+            try:
+                for listener in self._listeners:
+                    self._bound.append((listener, _bind(listener)))
+            except ListenError:
+                self.release()
+                raise
+            self.addresses = tuple(_address(listener, sockets[0]) for listener, sockets in self._bound)
+
+    def release(self) -> None:
+        """Give addresses back that are bound and not served."""
+        for _, sockets in self._bound:
+            for sock in sockets:
+                sock.close()
+        self._bound.clear()
+
     async def start(self) -> None:
         """Listen; returns when requests are answered. ListenError."""
-        bound = [(listener, _bind(listener)) for listener in self._listeners]
-        self.addresses = tuple(_address(listener, sockets[0]) for listener, sockets in bound)
+        self.bind()
+        bound, self._bound = self._bound, []
         for listener, sockets in bound:
             server = _Uvicorn(self._config(listener))
             task = asyncio.get_running_loop().create_task(server.serve(sockets=sockets))
