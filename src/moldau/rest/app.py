@@ -29,6 +29,8 @@ from moldau.rest.kafka.reading import Readers
 from moldau.rest.openapi.pages import page_routes
 from moldau.rest.schema_choice import Schemas
 from moldau.rest.settings import DEFAULT_PORT, RestConfiguration, Role
+from moldau.rest.v2.media_types import offered_media_types as v2_media_types
+from moldau.rest.v2.service import V2Service
 from moldau.rest.v3.service import Service, offered_media_types
 
 
@@ -42,22 +44,23 @@ class Parts:
     readers: Readers
     schemas: Schemas
     rights: Rights
+    v2: V2Service
 
     @classmethod
     def of(cls, configuration: RestConfiguration) -> Parts:
         """Connects to nothing yet. SettingError."""
         settings = configuration.settings
+        consumer = configuration.client(Role.CONSUMER)
         try:
-            return cls(
-                configuration,
-                KafkaAdmin(settings.bootstrap_servers, configuration.client(Role.ADMIN)),
-                Producers(
-                    configuration.client(Role.PRODUCER), bytes_max=settings.moldau_rest_producing_bytes_max
-                ),
-                Readers(configuration.client(Role.CONSUMER)),
-                Schemas(configuration.registry()),
-                Rights.from_file(settings.moldau_http_rights_file),
+            rights = Rights.from_file(settings.moldau_http_rights_file)
+            admin = KafkaAdmin(settings.bootstrap_servers, configuration.client(Role.ADMIN))
+            schemas = Schemas(configuration.registry())
+            readers = Readers(consumer)
+            producers = Producers(
+                configuration.client(Role.PRODUCER), bytes_max=settings.moldau_rest_producing_bytes_max
             )
+            v2 = V2Service(settings, consumer, admin, producers, schemas, rights)
+            return cls(configuration, admin, producers, readers, schemas, rights, v2)
         except (ClientError, CredentialsError) as problem:
             raise SettingError("bootstrap.servers", str(problem)) from None
         except KafkaException as problem:
@@ -67,6 +70,7 @@ class Parts:
 
     async def close(self) -> None:
         """End the clients."""
+        await self.v2.close()
         await self.readers.close()
         await self.producers.close()
         self.schemas.close()
@@ -111,6 +115,8 @@ def _application(parts: Parts) -> Application:
             blocklist=settings.api_endpoints_blocklist,
         )
         routes += service.routes()
+    if settings.api_v2_enable:
+        routes += parts.v2.routes()
 
     def metrics() -> list[Sample]:
         return _samples(parts)
@@ -118,7 +124,7 @@ def _application(parts: Parts) -> Application:
     return Application(
         routes,
         settings,
-        offered=offered_media_types,
+        offered=lambda path: v2_media_types(path) or offered_media_types(path),
         gate=gate_of(settings),
         metrics=metrics,
         metrics_prefix="moldau_rest",
@@ -151,5 +157,17 @@ def _samples(parts: Parts) -> list[Sample]:
             "Clients that records are read for without a session.",
             "gauge",
             parts.readers.open_count,
+        ),
+        Sample(
+            "moldau_rest_consumer_instances",
+            "Consumer instances of v2.",
+            "gauge",
+            len(parts.v2.instances),
+        ),
+        Sample(
+            "moldau_rest_unsent_bytes",
+            "Bytes of records in responses to consumer instances that are not sent yet.",
+            "gauge",
+            parts.v2.instances.unsent.used_bytes,
         ),
     ]

@@ -1,0 +1,178 @@
+"""POST /topics/{topic} and /topics/{topic}/partitions/{partition}: the records of one request.
+
+All records are made to bytes before the first is sent: a request that is wrong in its last record writes
+nothing. After that, each record has its own outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moldau.http.answers import bytes_answer, media_type
+from moldau.http.application import path_value
+from moldau.http.bodies import read_json
+from moldau.http.context import context_of
+from moldau.http.problems import HttpProblem
+from moldau.http.rights import Kind, Operation
+from moldau.rest.embedded import BadData, Format, to_bytes
+from moldau.rest.kafka.problem import KafkaProblem
+from moldau.rest.kafka.producing import Delivered, Outcome, OutgoingRecord
+from moldau.rest.schema_choice import SchemaChoice, SchemaCoder
+from moldau.rest.v2 import fields
+from moldau.rest.v2.errors import (
+    CONVERSION_FAILED,
+    KEY_SCHEMA_MISSING,
+    NOT_AUTHENTICATED,
+    NOT_AUTHORIZED,
+    VALUE_SCHEMA_MISSING,
+    partition_not_found,
+    record_error_code,
+    request_problem,
+)
+from moldau.rest.v2.media_types import produced_format
+from moldau.rest.v2.metadata import partition_in
+from moldau.rest.v2.service import V2Service
+
+_REQUEST_FIELDS = ("records", "key_schema", "key_schema_id", "value_schema", "value_schema_id")
+_RECORD_FIELDS = ("key", "value", "partition", "headers", "timestamp")
+_SLICE_RECORDS = 200
+
+Coder = Callable[[Any], bytes | None]
+
+
+async def produce_to_topic(service: V2Service, request: Request) -> Response:
+    """Records with a partition of their own, or the partitioner's."""
+    return await _produce(service, request, None)
+
+
+async def produce_to_partition(service: V2Service, request: Request) -> Response:
+    """Records for one partition."""
+    return await _produce(service, request, partition_in(request))
+
+
+async def _produce(service: V2Service, request: Request, partition: int | None) -> Response:
+    topic = path_value(request, "topic")
+    service.require(request, Operation.WRITE, Kind.TOPIC, topic)
+    wanted = produced_format(request)
+    body = fields.fields(await read_json(request), _REQUEST_FIELDS)
+    given = fields.items(body, "records")
+    key_coder = await _schema_coder(service, topic, wanted, body, is_key=True)
+    value_coder = await _schema_coder(service, topic, wanted, body, is_key=False)
+    if wanted.schema_type is None:
+        plain = _plain_coder(wanted)
+        records = await _sliced(given, partition, plain, plain)
+    else:
+        key = _schema_writer(key_coder, KEY_SCHEMA_MISSING, "keys", "key")
+        value = _schema_writer(value_coder, VALUE_SCHEMA_MISSING, "values", "value")
+        records = await service.schemas.in_thread(_records, given, partition, key, value)
+    del body, given
+    try:
+        if partition is not None and partition >= await service.producers.topics.partitions(topic):
+            raise partition_not_found()
+        outcomes = await service.producers.produce(topic, records)
+    except KafkaProblem as problem:
+        raise request_problem(problem) from None
+    context_of(request).release()
+    return await _answer(request, outcomes, key_coder, value_coder)
+
+
+async def _schema_coder(
+    service: V2Service, topic: str, wanted: Format, body: dict[str, Any], *, is_key: bool
+) -> SchemaCoder | None:
+    side = "key" if is_key else "value"
+    schema_id = fields.number(body, f"{side}_schema_id")
+    schema = fields.text(body, f"{side}_schema")
+    if wanted.schema_type is None or (schema_id is None and schema is None):
+        return None
+    choice = SchemaChoice(
+        format=wanted, schema_id=schema_id, schema=None if schema_id is not None else schema
+    )
+    return await service.schemas.coder(topic, is_key, choice)
+
+
+def _plain_coder(wanted: Format) -> Coder:
+    def code(data: Any) -> bytes | None:
+        try:
+            return to_bytes(wanted, data)
+        except BadData as problem:
+            raise HttpProblem(400, str(problem)) from None
+
+    return code
+
+
+def _schema_writer(coder: SchemaCoder | None, code_if_missing: int, plural: str, side: str) -> Coder:
+    def code(data: Any) -> bytes | None:
+        if data is None:
+            return None
+        if coder is None:
+            raise HttpProblem(
+                code_if_missing, f"Request includes {plural} but does not include {side} schema"
+            )
+        try:
+            return coder.write(data)
+        except BadData as problem:
+            raise HttpProblem(CONVERSION_FAILED, f"Conversion of JSON to Object failed: {problem}") from None
+
+    return code
+
+
+async def _sliced(given: list[Any], partition: int | None, key: Coder, value: Coder) -> list[OutgoingRecord]:
+    """The records; the event loop has its turn between slices of them."""
+    if len(given) <= _SLICE_RECORDS:
+        return _records(given, partition, key, value)
+    records: list[OutgoingRecord] = []
+    for start in range(0, len(given), _SLICE_RECORDS):
+        records += _records(given[start : start + _SLICE_RECORDS], partition, key, value)
+        await asyncio.sleep(0)
+    return records
+
+
+def _records(given: list[Any], partition: int | None, key: Coder, value: Coder) -> list[OutgoingRecord]:
+    made = []
+    for each in given:
+        record = fields.fields(each, _RECORD_FIELDS, "A record")
+        own = fields.number(record, "partition")
+        made.append(
+            OutgoingRecord(
+                key(record.get("key")),
+                value(record.get("value")),
+                partition if own is None else own,
+                fields.timestamp_ms(record.get("timestamp")),
+                fields.headers(record.get("headers")),
+            )
+        )
+    return made
+
+
+async def _answer(
+    request: Request, outcomes: Sequence[Outcome], key: SchemaCoder | None, value: SchemaCoder | None
+) -> Response:
+    status = 200
+    parts: list[bytes] = []
+    for index, outcome in enumerate(outcomes):
+        if isinstance(outcome, Delivered):
+            parts.append(
+                b'{"partition":%d,"offset":%d,"error_code":null,"error":null}'
+                % (outcome.partition, outcome.offset)
+            )
+        else:
+            code = record_error_code(outcome)
+            if status == 200 and code in (NOT_AUTHENTICATED, NOT_AUTHORIZED):
+                status = code // 100
+            failed = {"partition": None, "offset": None, "error_code": code, "error": str(outcome)}
+            parts.append(orjson.dumps(failed))
+        if index % 1000 == 999:
+            await asyncio.sleep(0)
+    ids = b'"key_schema_id":%b,"value_schema_id":%b' % (_id(key), _id(value))
+    body = b'{"offsets":[' + b",".join(parts) + b"]," + ids + b"}"
+    return bytes_answer(body, media_type(request), status)
+
+
+def _id(coder: SchemaCoder | None) -> bytes:
+    return b"null" if coder is None else b"%d" % coder.schema_id

@@ -1,0 +1,67 @@
+"""What the requests of v2 need, from the parts that both versions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from starlette.requests import Request
+
+from moldau.client.cluster import Cluster
+from moldau.http.context import context_of
+from moldau.http.rights import Kind, Operation, Rights
+from moldau.rest.kafka.problem import KafkaProblem
+from moldau.rest.settings import RestSettings
+from moldau.rest.v2.errors import request_problem
+from moldau.rest.v2.instances import Instances
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from moldau.rest.kafka.admin.access import KafkaAdmin
+    from moldau.rest.kafka.producing import Producers
+    from moldau.rest.schema_choice import Schemas
+
+ResultT = TypeVar("ResultT")
+
+
+class V2Service:
+    """Version 2 on one cluster."""
+
+    def __init__(
+        self,
+        settings: RestSettings,
+        consumer: Mapping[str, str],
+        admin: KafkaAdmin,
+        producers: Producers,
+        schemas: Schemas,
+        rights: Rights,
+    ) -> None:
+        """`consumer` are the settings of consumers (`RestConfiguration.client`). CredentialsError."""
+        self.settings = settings
+        self.producers = producers
+        self.schemas = schemas
+        self.rights = rights
+        self.instances = Instances(settings, consumer, schemas)
+        self._admin = admin
+
+    def routes(self) -> list[BaseRoute]:
+        """All paths of v2."""
+        from moldau.rest.v2.routes import routes
+
+        return routes(self)
+
+    async def ask(self, work: Callable[[Cluster], ResultT]) -> ResultT:
+        """Call a function of kafka/admin/. HttpProblem."""
+        try:
+            return await self._admin.call(work)
+        except KafkaProblem as problem:
+            raise request_problem(problem) from None
+
+    def require(self, request: Request, operation: Operation, kind: Kind, name: str) -> None:
+        """HttpProblem 40301 if the caller may not do it."""
+        self.rights.check(context_of(request).principal, operation, kind, name)
+
+    async def close(self) -> None:
+        """End all consumer instances."""
+        await self.instances.close()
