@@ -10,6 +10,8 @@
                                 Avro: names resolved; its types in Arrow; writer and reader as a program
     protobuf_types.py  protobuf_program.py
                                 Protobuf: a message's types in Arrow; a message as a program
+    json_types.py  json_decoder.py
+                                JSON Schema: its types in Arrow; records of JSON by Arrow's parser or orjson
     program.py  kernel.py       what a program is; what runs it (_decode.c, or its twin in Python:
                                 cells.py, wire_values.py, kernel_protobuf.py)
     from_arrow.py               schemas for columns

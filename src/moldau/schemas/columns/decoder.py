@@ -9,7 +9,8 @@ bad if it has no such header, if `schema_by_id` does not know its schema (Unknow
 cannot be resolved to the reader's, or if its bytes are not what the schema says. A bad record is a null row,
 and leaves nothing else behind. A null value (a tombstone) is a null row and not bad.
 
-Each writer's schema is compiled once (program.py) and run by a kernel (kernel.py) over all its records.
+JSON needs the reader's schema only (json_decoder.py). Else each writer's schema is compiled once (program.py)
+and run by a kernel (kernel.py) over all its records.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from moldau.schemas.columns import avro_types, protobuf_types
+from moldau.schemas.columns import avro_types, json_types, protobuf_types
 from moldau.schemas.columns.avro_program import Unresolvable, avro_program
 from moldau.schemas.columns.avro_tree import avro_tree
 from moldau.schemas.columns.errors import NoColumns, UnknownSchema
+from moldau.schemas.columns.json_decoder import JsonDecoder
 from moldau.schemas.columns.kernel import Taken, make_kernel
 from moldau.schemas.columns.program import Layout, Program
 from moldau.schemas.schema import InvalidSchema, ParsedSchema, SchemaType
@@ -39,7 +41,7 @@ def spark_types(parsed: ParsedSchema) -> pa.Schema:
         return pa.schema(avro_types.arrow_fields(avro_tree(parsed)))
     if parsed.schema_type is SchemaType.PROTOBUF:
         return pa.schema(protobuf_types.arrow_fields(protobuf_types.message_of(parsed)))
-    raise NoColumns(f"schemas of type {parsed.schema_type} have no columns yet")
+    return pa.schema(list(json_types.arrow_row(parsed)[0]))
 
 
 class Compiler(Protocol):
@@ -64,6 +66,9 @@ class Decoder:
         self.schema = spark_types(reader)
         self.problems: dict[int | str, str] = {}
         self._schema_by_id, self._schema_by_guid = schema_by_id, schema_by_guid
+        self._json = JsonDecoder(reader) if reader.schema_type is SchemaType.JSON else None
+        if self._json is not None:
+            return
         self._layout = Layout(pa.struct(list(self.schema)))
         self._compile = _compiler(reader, self._layout)
         self._kernel = make_kernel(self._layout, reader.schema_type is SchemaType.PROTOBUF)
@@ -81,6 +86,8 @@ class Decoder:
         if headers is not None and headers.null_count < len(headers):
             named = pc.fill_null(headers.cast(pa.binary()), b"")
             values = pc.binary_join_element_wise(named, values, b"")
+        if self._json is not None:
+            return self._json.decode(values)
         validity, offsets, data = values.buffers()
         row, end = values.offset, values.offset + len(values)
         if not len(values):  # its offsets may be missing

@@ -1,0 +1,173 @@
+"""Records of JSON text with a schema -> columns.
+
+The text names its fields, so the reader's schema is enough: a field that is not there is null, one that the
+reader does not know is left out. A record is bad if it is no JSON, or a value is not of its column's type.
+
+Arrow's own parser takes a batch at once, faster than anything that makes Python objects, but it cannot say
+which record is bad, and takes what is no JSON (NaN). Each record is therefore put into an object of its own
+beside its number, under a name that nobody can know beforehand: unless exactly the numbers come back that
+went in, or anything at all is unusual, orjson reads the batch record by record.
+
+    {"<random>": 0, "v": record}
+    {"<random>": 1, "v": record}
+"""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from moldau.schemas.columns.json_types import arrow_row, is_text
+from moldau.schemas.columns.kernel import header_end
+from moldau.schemas.columns.wire_values import Malformed
+from moldau.schemas.schema import ParsedSchema
+
+_UNUSUAL = (b"\n", b"\r", b"NaN", b"Inf")
+_BATCH_BYTES_MAX = 1 << 28
+
+
+class JsonDecoder:
+    """Decodes records of JSON."""
+
+    def __init__(self, reader: ParsedSchema) -> None:
+        self.row, self._is_object = arrow_row(reader)
+        self._fast = _as_parsed(self.row) if self._is_object and _is_parsable(self.row) else None
+
+    def decode(self, values: pa.Array) -> tuple[Any, Any]:
+        """See Decoder.decode."""
+        payloads: list[bytes | None] = []
+        bad = []
+        for value in values.to_pylist():
+            start = 0 if value is None else header_end(value, False)
+            bad.append(value is not None and start == 0)
+            payloads.append(value[start:] if start else None)
+        rows = self._at_once(payloads) if self._fast is not None else None
+        if rows is None:
+            rows = self._one_by_one(payloads, bad)
+        return rows, pa.array(bad, pa.bool_())
+
+    def _at_once(self, payloads: list[bytes | None]) -> Any:
+        """None: this needs the other way."""
+        from pyarrow import json as arrow_json
+
+        name = secrets.token_hex(16)
+        lines = [
+            b'{"%s":%d,"v":%s}' % (name.encode(), number, b"null" if each is None else each)
+            for number, each in enumerate(payloads)
+        ]
+        text = b"\n".join(lines)
+        if not lines or len(text) > _BATCH_BYTES_MAX or text.count(b"\n") != len(lines) - 1:
+            return None
+        if any(each in text for each in _UNUSUAL[1:]):
+            return None
+        schema = pa.schema([pa.field(name, pa.int64()), pa.field("v", self._fast)])
+        try:
+            text.decode()
+            table = arrow_json.read_json(
+                pa.BufferReader(text),
+                read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+                parse_options=arrow_json.ParseOptions(schema, unexpected_field_behavior="ignore"),
+            )
+            numbers = table.column(name).combine_chunks()
+            if numbers.null_count or numbers.to_pylist() != list(range(len(lines))):
+                return None
+            return _converted(table.column("v").combine_chunks(), self.row)
+        except (pa.ArrowInvalid, UnicodeDecodeError, KeyError):
+            return None
+
+    def _one_by_one(self, payloads: list[bytes | None], bad: list[bool]) -> Any:
+        rows: list[Any] = []
+        for index, payload in enumerate(payloads):
+            row = None
+            if payload is not None:
+                try:
+                    value = orjson.loads(payload)
+                    row = _value(self.row, value if self._is_object else {"value": value})
+                except (ValueError, Malformed):
+                    bad[index] = True
+            rows.append(row)
+        return pa.array(rows, self.row)
+
+
+def _is_parsable(kind: pa.DataType) -> bool:
+    """Whether Arrow's parser knows the type: no maps, and nothing as text."""
+    if pa.types.is_map(kind):
+        return False
+    children = [kind.field(index) for index in range(kind.num_fields)]
+    return not any(is_text(each) for each in children) and all(_is_parsable(each.type) for each in children)
+
+
+def _as_parsed(kind: pa.DataType) -> pa.DataType:
+    """The type that Arrow's parser is asked for: dates and times are text first."""
+    if pa.types.is_struct(kind):
+        fields = [kind.field(index) for index in range(kind.num_fields)]
+        return pa.struct([pa.field(each.name, _as_parsed(each.type)) for each in fields])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field(kind.value_field.name, _as_parsed(kind.value_type)))
+    return pa.string() if pa.types.is_temporal(kind) else kind
+
+
+def _converted(array: Any, kind: pa.DataType) -> Any:
+    """Text as dates and times where the columns are such."""
+    if pa.types.is_struct(kind):
+        parts = [_converted(array.field(index), kind.field(index).type) for index in range(kind.num_fields)]
+        return pa.StructArray.from_buffers(kind, len(array), array.buffers()[:1], children=parts)
+    if pa.types.is_list(kind):
+        items = _converted(array.values, kind.value_type)
+        return pa.ListArray.from_buffers(kind, len(array), array.buffers()[:2], children=[items])
+    return pc.cast(array, kind) if pa.types.is_temporal(kind) else array
+
+
+def _value(kind: pa.DataType, value: Any) -> Any:
+    """What orjson read -> what the column has; Malformed if it is of another type."""
+    if value is None:
+        return None
+    types = pa.types
+    if types.is_struct(kind):
+        _require(isinstance(value, dict))
+        fields = (kind.field(index) for index in range(kind.num_fields))
+        return {each.name: _field(each, value.get(each.name)) for each in fields}
+    if types.is_list(kind):
+        _require(isinstance(value, list))
+        return [_field(kind.value_field, each) for each in value]
+    if types.is_map(kind):
+        _require(isinstance(value, dict))
+        return [(key, _field(kind.item_field, each)) for key, each in value.items()]
+    if types.is_boolean(kind):
+        _require(isinstance(value, bool))
+    elif types.is_integer(kind):
+        _require(isinstance(value, int | float) and not isinstance(value, bool) and value == int(value))
+        _require(-(1 << kind.bit_width - 1) <= value < 1 << kind.bit_width - 1)
+        return int(value)
+    elif types.is_floating(kind):
+        _require(isinstance(value, int | float) and not isinstance(value, bool))
+        return float(value)
+    else:
+        _require(isinstance(value, str))
+        return _time(kind, value) if types.is_temporal(kind) else value
+    return value
+
+
+def _field(field: pa.Field, value: Any) -> Any:
+    if is_text(field):
+        return None if value is None else orjson.dumps(value).decode()
+    return _value(field.type, value)
+
+
+def _time(kind: pa.DataType, text: str) -> datetime.date | datetime.datetime:
+    """By Arrow's rules, as in the other way."""
+    try:
+        made: datetime.date | datetime.datetime = pc.cast(pa.scalar(text), kind).as_py()
+    except pa.ArrowInvalid:
+        raise Malformed from None
+    return made
+
+
+def _require(condition: bool) -> None:
+    if not condition:
+        raise Malformed
