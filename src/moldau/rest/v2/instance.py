@@ -134,6 +134,8 @@ class Instance:
 
     def _lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Partitions were taken away, or given up for a new assignment."""
+        if self.closed:
+            return
         places = {Place(each.topic, each.partition) for each in partitions}
         if self._auto_commit:
             self._store([place for place in self._returned if place in places])

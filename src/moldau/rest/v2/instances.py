@@ -143,22 +143,24 @@ class Instances:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
             for key, instance in list(self._by_name.items()):
-                if instance is None or instance.closed or instance.running:
+                if instance is None or instance.closed:
                     continue
-                if (now - instance.used_at) * 1000 >= self.settings.consumer_instance_timeout_ms:
+                if not instance.running and self._is_expired(instance, now):
                     log.info("consumer %s/%s was not used for long, and ends", *key)
                     del self._by_name[key]
                     self._in_background(instance.close(processed=False))
-                else:
-                    self._follow(instance, now)
+                    continue
+                if instance.subscription.pattern is not None and now >= instance.pattern_due_at:
+                    instance.pattern_due_at = now + PATTERN_SECONDS
+                    self._in_background(self._follow_pattern(instance))
+                if not instance.running and not instance.unread and instance.is_assigned():
+                    self._follow_group(instance)
 
-    def _follow(self, instance: Instance, now: float) -> None:
+    def _is_expired(self, instance: Instance, now: float) -> bool:
+        return (now - instance.used_at) * 1000 >= self.settings.consumer_instance_timeout_ms
+
+    def _follow_group(self, instance: Instance) -> None:
         """Let group callbacks happen; a record that comes with it is kept for the next read."""
-        if instance.subscription.pattern is not None and now >= instance.pattern_due_at:
-            instance.pattern_due_at = now + PATTERN_SECONDS
-            self._in_background(self._follow_pattern(instance))
-        if instance.unread or not instance.is_assigned():
-            return
         try:
             instance.unread.extend(each for each in instance.poll(1) if each.error() is None)
         except HttpProblem as problem:

@@ -1,0 +1,157 @@
+"""What clients of consumer instances can cost: idle ones, many, those that leave, those that do not read."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from rest_v2_client import V2Client, V2Instance, embedded
+from rest_v3_client import rest_proxy
+
+from moldau.testing import Broker
+
+pytestmark = pytest.mark.client
+
+RECORD = "x" * 1000
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with Broker() as running:
+        yield running
+
+
+def metric(client: V2Client, name: str) -> float:
+    lines = client.http.get("/metrics").text.splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
+
+
+def test_an_instance_that_is_not_used_ends(broker: Broker):
+    with rest_proxy(broker.bootstrap_servers, consumer_instance_timeout_ms="300") as url:
+        client = V2Client(url)
+        instance = V2Instance(client, "idle")
+        instance.subscribe("idle-topic")
+        while metric(client, "moldau_rest_consumer_instances"):
+            time.sleep(0.05)
+        assert client.refused("GET", f"{instance.path}/records")[:2] == (404, 40403)
+
+
+def test_a_read_that_lasts_longer_than_the_timeout_of_instances(broker: Broker):
+    with rest_proxy(
+        broker.bootstrap_servers, consumer_instance_timeout_ms="300", consumer_request_timeout_ms="2500"
+    ) as url:
+        client = V2Client(url)
+        with V2Instance(client, "patient") as instance:
+            instance.subscribe("nothing-there")
+            assert instance.read() == []
+
+
+def test_the_number_of_instances_is_limited(broker: Broker):
+    with rest_proxy(broker.bootstrap_servers, moldau_rest_consumer_instances_max="2") as url:
+        client = V2Client(url)
+        with V2Instance(client, "few"), V2Instance(client, "few"):
+            status, code, message = client.refused("POST", "/consumers/few", {})
+            assert (status, code) == (429, 42901)
+            assert "moldau.rest.consumer.instances.max" in message
+        with V2Instance(client, "few"):
+            pass
+
+
+def raw_get(client: V2Client, path: str) -> socket.socket:
+    """A request on a connection whose response is not read."""
+    address = urlsplit(client.url)
+    connection = socket.create_connection((address.hostname, address.port), 60)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {embedded('json')}\r\n\r\n"
+    connection.sendall(head.encode())
+    return connection
+
+
+def test_who_leaves_while_a_read_waits_loses_nothing(broker: Broker):
+    with rest_proxy(broker.bootstrap_servers, consumer_request_timeout_ms="60000") as url:
+        client = V2Client(url)
+        client.produce("/topics/left", [{"value": 0}])
+        with V2Instance(client, "leavers") as instance:
+            instance.assign(("left", 0))
+            assert len(instance.read_until(1)) == 1
+            raw_get(client, f"{instance.path}/records").close()
+            time.sleep(0.2)
+            client.produce("/topics/left", [{"value": 1}])
+            assert [each["value"] for each in instance.read_until(1)] == [1]
+
+
+def test_clients_that_read_nothing_hold_bounded_memory_and_lose_nothing(broker: Broker):
+    with rest_proxy(
+        broker.bootstrap_servers,
+        moldau_rest_responses_bytes_max="20000000",
+        moldau_http_send_timeout_ms="3000",
+        compression_enable="false",
+    ) as url:
+        client = V2Client(url)
+        for _ in range(20):
+            client.produce("/topics/unread", [{"value": RECORD} for _ in range(1000)])
+        slow = [V2Instance(client, f"slow-{number}") for number in range(3)]
+        connections = []
+        for instance in slow:
+            instance.assign(("unread", 0))
+            connections.append(raw_get(client, f"{instance.path}/records?max_bytes=18000000"))
+        most_bytes = 0.0
+        while not most_bytes:
+            most_bytes = metric(client, "moldau_rest_unsent_bytes")
+        while held := metric(client, "moldau_rest_unsent_bytes"):  # until they are cut off
+            most_bytes = max(most_bytes, held)
+            time.sleep(0.02)
+        assert most_bytes <= 20_000_000
+        for connection in connections:
+            connection.close()
+        found = slow[0].read_until(20_000)
+        assert [each["offset"] for each in found] == list(range(20_000))
+        for instance in slow:
+            instance.client.ask("DELETE", instance.path)
+        assert metric(client, "moldau_rest_unsent_bytes") == 0
+
+
+def test_when_the_budget_is_used_up_reads_return_less(broker: Broker):
+    with rest_proxy(broker.bootstrap_servers, moldau_rest_responses_bytes_max="20000") as url:
+        client = V2Client(url)
+        client.produce("/topics/scarce", [{"value": RECORD} for _ in range(100)])
+        with V2Instance(client, "scarce") as instance:
+            instance.assign(("scarce", 0))
+            reads = []
+            while sum(map(len, reads)) < 100:
+                reads.append(instance.read())
+            assert 0 < max(map(len, reads)) < 20
+            assert [each["offset"] for read in reads for each in read] == list(range(100))
+
+
+def test_who_posts_without_end_waits(broker: Broker):
+    """Many posts at once: the records on their way never exceed their budget, and all are written."""
+    with rest_proxy(broker.bootstrap_servers, moldau_rest_producing_bytes_max="200000") as url:
+        client = V2Client(url)
+
+        async def post_all() -> int:
+            async with httpx.AsyncClient(
+                base_url=url, timeout=90, headers={"Content-Type": embedded("json")}
+            ) as many:
+                body = {"records": [{"value": RECORD} for _ in range(100)]}
+                responses = await asyncio.gather(
+                    *(many.post("/topics/endless", json=body) for _ in range(50))
+                )
+            return sum(len(each.json()["offsets"]) for each in responses if each.status_code == 200)
+
+        assert asyncio.run(post_all()) == 5000
+        assert client.get("/topics/endless/partitions/0/offsets")["end_offset"] == 5000
+        assert metric(client, "moldau_rest_producing_bytes") == 0
+
+
+def test_the_end_of_the_proxy_ends_its_instances(broker: Broker):
+    with rest_proxy(broker.bootstrap_servers) as url:
+        instance = V2Instance(V2Client(url), "ends")
+        instance.subscribe("ends-topic")
+        instance.read(timeout=10)
+    with rest_proxy(broker.bootstrap_servers) as url:
+        assert V2Client(url).refused("GET", f"{instance.path}/records")[:2] == (404, 40403)
