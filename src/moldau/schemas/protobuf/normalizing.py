@@ -60,8 +60,17 @@ class Normalizing(Printer):
         return sorted(elements, key=lambda each: int(each.tag))
 
     def one_ofs(self, one_ofs: Sequence[OneOf]) -> Sequence[OneOf]:
-        kept = [each for each in one_ofs if each.fields]
-        return sorted(kept, key=lambda each: min(field.tag for field in each.fields))
+        # Confluent's registry loses a oneof that has groups only, and prints an empty section for what it
+        # leaves out, so that its normal form has another normal form.
+        tags = {
+            one_of.name: min(
+                [field.tag for field in one_of.fields] + [group.tag for group in one_of.groups],
+                default=None,
+            )
+            for one_of in one_ofs
+        }
+        kept = [each for each in one_ofs if tags[each.name] is not None]
+        return sorted(kept, key=lambda each: tags[each.name] or 0)
 
     def types(self, types: Sequence[Message | Enum]) -> Sequence[Message | Enum]:
         return [each for each in types if not (isinstance(each, Message) and each.is_map_entry)]
@@ -76,8 +85,6 @@ class Normalizing(Printer):
         return super().range_text(value)
 
     def extends(self, extends: Sequence[Extend]) -> Sequence[Extend]:
-        if len(extends) == 1 and not extends[0].name:
-            return extends
         merged: dict[str, Extend] = {}
         for extend in extends:
             name = self.type_name(extend.name)
@@ -207,6 +214,8 @@ def _merged(first: Option, second: Option) -> Option:
 
 class WithoutExtensions(Printer):
     """Prints what `format=ignore_extensions` asks for: no extensions, no options of one's own."""
+
+    with_extensions = False
 
     def options(self, options: Sequence[Option]) -> Sequence[Option]:
         return [each for each in options if not each.parenthesized or each.name.startswith("confluent.")]

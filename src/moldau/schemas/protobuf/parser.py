@@ -96,8 +96,6 @@ class _Parser:
             raise self._reader.unexpected(f"{word} must be the first declaration")
 
     def _package(self) -> None:
-        if self._file.package is not None:
-            raise self._reader.unexpected("the file has two packages")
         self._file.package = self._reader.word()
         self._reader.require(";")
 

@@ -54,6 +54,9 @@ _WORD_SIGNS = frozenset("_.-")
 class Printer:
     """Prints one file; subclasses change what is printed where."""
 
+    with_extensions = True
+    """Whether ranges for extensions are printed."""
+
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._indent = ""
@@ -150,23 +153,23 @@ class Printer:
         for part in text.split("\n"):
             self._lines.append(self._indent + part)
 
-    def _block(self, heading: str) -> int:
-        """Begin a block whose first section ends the heading's line."""
+    def _open(self, heading: str) -> None:
+        """Begin a block; its first section ends the heading's line."""
         self._line(heading)
         self._indent += "  "
-        return len(self._lines)
 
-    def _section(self, start: int, blank: bool = True) -> None:
-        """Begin a section; a blank line stands between two, as far indented as the block itself."""
-        if blank and len(self._lines) > start:
+    def _section(self, sections: int) -> int:
+        """Begin a section behind so many; a blank line stands between two, as far indented as the block."""
+        if sections:
             self._lines.append(self._indent[:-2])
+        return sections + 1
 
-    def _end(self, start: int, closing: str = "}", opened: bool = False) -> None:
+    def _close(self, sections: int, closing: str = "}") -> None:
         self._indent = self._indent[:-2]
-        if len(self._lines) == start and not opened:
-            self._lines[-1] += closing
-        else:
+        if sections:
             self._line(closing)
+        else:
+            self._lines[-1] += closing
 
     def _option_lines(self, options: Sequence[Option]) -> None:
         for option in options:
@@ -182,35 +185,35 @@ class Printer:
 
     def _message(self, message: Message) -> None:
         self.enter(message.name)
-        start = self._block(f"message {message.name} {{")
-        opened = False
+        self._open(f"message {message.name} {{")
+        sections = 0
         if message.reserved:
+            sections = self._section(sections)
             self._reserved("reserved", message.reserved)
         if options := self.options(message.options):
-            self._section(start)
+            sections = self._section(sections)
             self._option_lines(options)
         if message.fields:
-            self._section(start)
+            sections = self._section(sections)
             self._fields(self.ordered(message.fields))
-        if message.one_ofs:
-            self._section(start)
-            opened = True  # Also where normalising leaves none of them.
-            for one_of in self.one_ofs(message.one_ofs):
+        if one_ofs := self.one_ofs(message.one_ofs):
+            sections = self._section(sections)
+            for one_of in one_ofs:
                 self._one_of(one_of)
         if message.groups:
-            self._section(start)
+            sections = self._section(sections)
             self._groups(message.groups)
-        if message.extensions and self.extends((Extend(""),)):
-            self._section(start)
+        if message.extensions and self.with_extensions:
+            sections = self._section(sections)
             self._reserved("extensions", message.extensions)
         if extends := self.extends(message.extends):
-            self._section(start)
+            sections = self._section(sections)
             for extend in extends:
                 self._extend(extend)
         if types := self.types(message.types):
-            self._section(start)
+            sections = self._section(sections)
             self._types(types)
-        self._end(start, opened=opened)
+        self._close(sections)
         self.leave()
 
     def _reserved(self, word: str, ranges: Sequence[Sequence[Reserved]]) -> None:
@@ -240,32 +243,34 @@ class Printer:
             self._line(text + ";")
 
     def _one_of(self, one_of: OneOf) -> None:
-        start = self._block(f"oneof {one_of.name} {{")
+        self._open(f"oneof {one_of.name} {{")
+        sections = 0
         if options := self.options(one_of.options):
+            sections = self._section(sections)
             self._option_lines(options)
         if one_of.fields:
-            self._section(start)
+            sections = self._section(sections)
             self._fields(self.ordered(one_of.fields))
         if one_of.groups:
-            self._section(start)
+            sections = self._section(sections)
             self._groups(one_of.groups)
-        self._end(start)
+        self._close(sections)
 
     def _groups(self, groups: Sequence[Group]) -> None:
         for group in self.ordered(groups):
             label = f"{group.label} " if group.label else ""
-            start = self._block(f"{label}group {group.name} = {group.tag} {{")
+            self._open(f"{label}group {group.name} = {group.tag} {{")
             self._fields(self.ordered(group.fields))
-            self._end(start)
+            self._close(len(group.fields))
 
     def _extend(self, extend: Extend) -> None:
-        start = self._block(f"extend {extend.name} {{")
+        self._open(f"extend {extend.name} {{")
         self._fields(self.ordered(extend.fields))
-        self._end(start)
+        self._close(len(extend.fields))
 
     def _enum(self, enum: Enum) -> None:
         self.enter(enum.name)
-        start = self._block(f"enum {enum.name} {{")
+        self._open(f"enum {enum.name} {{")
         self._reserved("reserved", enum.reserved)
         self._option_lines(self.options(enum.options))
         for constant in self.ordered(enum.constants):
@@ -273,18 +278,20 @@ class Printer:
             if options := self.options(constant.options):
                 text += " " + self._bracketed([self.option_text(each) for each in options])
             self._line(text + ";")
-        self._end(start, opened=bool(enum.options))
+        self._close(len(enum.reserved) + len(enum.options) + len(enum.constants))
         self.leave()
 
     def _service(self, service: Service) -> None:
-        start = self._block(f"service {service.name} {{")
+        self._open(f"service {service.name} {{")
+        sections = 0
         if options := self.options(service.options):
+            sections = self._section(sections)
             self._option_lines(options)
         if service.rpcs:
-            self._section(start)
+            sections = self._section(sections)
             for rpc in service.rpcs:
                 self._rpc(rpc)
-        self._end(start)
+        self._close(sections)
 
     def _rpc(self, rpc: Rpc) -> None:
         request = f"{'stream ' if rpc.request_streams else ''}{self.type_name(rpc.request_type)}"
@@ -294,9 +301,9 @@ class Printer:
         if not options:
             self._line(text + ";")
             return
-        start = self._block(text + " {")
+        self._open(text + " {")
         self._option_lines(options)
-        self._end(start, "};")
+        self._close(len(options), "};")
 
     def option_text(self, option: Option) -> str:
         """`name = value`; of several lines where the value is a map or a list."""
