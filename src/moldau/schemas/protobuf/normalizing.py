@@ -148,10 +148,7 @@ class Normalizing(Printer):
         for name, group in by_name.items():
             extension = self._types_known.extensions.get(name)
             if extension is not None and extension.label != "repeated":
-                merged = group[0]
-                for option in group[1:]:
-                    merged = _merged(merged, option)
-                group = [merged]
+                group = [_merged(group)]
             printed.extend(group)
         return printed
 
@@ -195,21 +192,30 @@ def _map_of(inner: Option) -> dict[str, Any]:
     return {inner.name: value}
 
 
-def _merged(first: Option, second: Option) -> Option:
-    second = as_map(second)
-    if first.kind is not Kind.MAP or second.kind is not Kind.MAP:
-        return second
-    values: dict[str, Any] = dict(first.value)
-    for name, value in second.value.items():
-        if name not in values:
-            values[name] = value
-            continue
-        together: dict[str, Any] = {}
-        for part in (values[name], value):
-            for each in part if isinstance(part, list) else [part]:
-                together.setdefault(repr(each), each)
-        values[name] = list(together.values())
-    return Option(second.name, Kind.MAP, values, second.parenthesized)
+def _merged(options: Sequence[Option]) -> Option:
+    """One option of several that say parts of it; the last one, if they are no maps."""
+    maps = [as_map(each) for each in options]
+    last = maps[-1]
+    start = next((n for n in range(len(maps), 0, -1) if maps[n - 1].kind is not Kind.MAP), 0)
+    if len(maps) - start < 2:
+        return last
+    values: dict[str, Any] = {}
+    several: dict[str, dict[str, Any]] = {}
+    for option in maps[start:]:
+        for name, value in option.value.items():
+            if name not in values:
+                values[name] = value
+                continue
+            if name not in several:
+                several[name] = {repr(each): each for each in _as_list(values[name])}
+            for each in _as_list(value):
+                several[name].setdefault(repr(each), each)
+    values.update((name, list(found.values())) for name, found in several.items())
+    return Option(last.name, Kind.MAP, values, last.parenthesized)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 class WithoutExtensions(Printer):

@@ -38,6 +38,8 @@ def read_option(reader: Reader, separator: str = "=", depth: int = 0) -> Option:
     while reader.sign == "(" or (inner and reader.peek_word().startswith(".")):
         # (a).b.(c).d: parts in parentheses within an option.
         inner.append(f"({_name(reader)})" if reader.sign == "(" else reader.word()[1:])
+    if len(inner) > DEPTH_MAX:
+        raise reader.unexpected(f"options are nested deeper than {DEPTH_MAX}")
     if not (separator == ":" and reader.sign in ("{", "<")):
         reader.require(separator)
     kind, value = _value(reader, depth)

@@ -13,11 +13,20 @@ from moldau.schemas.protobuf.parser import TEXT_CHARACTERS_MAX, parse_text
 from moldau.schemas.protobuf.printer import canonical_text
 from moldau.schemas.schema import Difference, InvalidSchema, ParsedSchema, Reference, SchemaText, SchemaType
 
+PACKAGE_CHARACTERS_MAX = 1_000
+"""Names are looked up in a package and all around it: a long one costs time for each."""
 DEPENDENCIES_CHARACTERS_MAX = 8 * TEXT_CHARACTERS_MAX
 
 
 def parse_any(text: str) -> File:
     """Parse a text, or a FileDescriptorProto in base64. InvalidSchema."""
+    file = _parse(text)
+    if len(file.package or "") > PACKAGE_CHARACTERS_MAX:
+        raise InvalidSchema(f"the package has over {PACKAGE_CHARACTERS_MAX} characters")
+    return file
+
+
+def _parse(text: str) -> File:
     try:
         return parse_text(text)
     except InvalidSchema as problem:
