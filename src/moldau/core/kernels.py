@@ -17,6 +17,7 @@ KERNELS = (
     "moldau.records._usual",
     "moldau.records._walk",
     "moldau.schemas.columns._decode",
+    "moldau.schemas.columns._encode",
 )
 """All there are; setup.py builds them."""
 

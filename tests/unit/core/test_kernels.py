@@ -20,6 +20,7 @@ TWINS = {
     "moldau.records._usual": "moldau.records.usual",
     "moldau.records._walk": "moldau.records.walk",
     "moldau.schemas.columns._decode": "moldau.schemas.columns.kernel",
+    "moldau.schemas.columns._encode": "moldau.schemas.columns.encode_kernel",
 }
 
 

@@ -14,6 +14,8 @@
                                 JSON Schema: its types in Arrow; records of JSON by Arrow's parser or orjson
     program.py  kernel.py       what a program is; what runs it (_decode.c, or its twin in Python:
                                 cells.py, wire_values.py, kernel_protobuf.py)
+    writing.py  encode_kernel.py
+                                the same for encoding (_encode.c, or its twin in Python)
     from_arrow.py               schemas for columns
     errors.py                   NoColumns, NotEncodable, UnknownSchema
 

@@ -1,108 +1,166 @@
 """Columns -> records in Confluent's wire format (decoder.py draws it), written with one schema.
 
-Columns are matched with fields by name. A field without a column is written as its default, or as null where
-it may be null; a column without a field is refused, since it would be lost. A null row is a null value.
+Columns are matched with fields by name. A field without a column is written as its default, or as null or
+absent where the schema allows it; a column without a field is refused, since it would be lost. Types are
+those that the schema's own columns have (spark_types), or may be made them without loss of meaning: wider
+numbers, other units of time, decimals of another scale. A null row is a null value (a tombstone).
+
+Columns are taken as they are in memory: gathered by the schema's layout (`gather`), and handed to a kernel
+(encode_kernel.py) with the program for what is there.
 """
 
 from __future__ import annotations
 
-import datetime
-import io
-import struct
-from decimal import Context, Decimal
 from typing import Any
 
+import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from moldau.schemas.columns.avro_tree import MISSING, AvroType, avro_tree
-from moldau.schemas.columns.avro_types import not_null
+from moldau.schemas.columns import avro_types, json_types, protobuf_types
+from moldau.schemas.columns.avro_tree import avro_tree
+from moldau.schemas.columns.encode_kernel import SENTENCES, Column, Reason, encode
 from moldau.schemas.columns.errors import NotEncodable
+from moldau.schemas.columns.json_types import is_text
+from moldau.schemas.columns.program import Layout
+from moldau.schemas.columns.writing import AvroWriting, JsonWriting, ProtobufWriting, Writing
 from moldau.schemas.schema import ParsedSchema, SchemaType
-
-_HEADER = struct.Struct(">bI")
-_EXACT = Context(prec=77)
-_EPOCH = datetime.datetime(1970, 1, 1)
+from moldau.schemas.wire import pack_header
 
 
 class Encoder:
-    """Encodes batches with one schema."""
+    """Encodes batches with one schema. Not thread-safe."""
 
     def __init__(self, parsed: ParsedSchema, schema_id: int) -> None:
-        if parsed.schema_type is not SchemaType.AVRO:
-            raise NotEncodable(f"schemas of type {parsed.schema_type} are not written yet")
-        self._header = _HEADER.pack(0, schema_id)
-        self._schema, self._root = raw_schema(parsed), avro_tree(parsed)
+        self._type = parsed.schema_type
+        indexes = (0,) if self._type is SchemaType.PROTOBUF else None
+        self._header = pack_header(schema_id, indexes)
+        self._root: Any
+        if self._type is SchemaType.AVRO:
+            self._root = avro_tree(parsed)
+            row = pa.struct(avro_types.arrow_fields(self._root))
+        elif self._type is SchemaType.PROTOBUF:
+            self._root = protobuf_types.message_of(parsed)
+            row = pa.struct(protobuf_types.arrow_fields(self._root))
+        else:
+            row, self._root = json_types.arrow_row(parsed)
+        self._layout = Layout(row)
+        self._programs: dict[frozenset[int], Writing] = {}
 
     def encode(self, rows: pa.StructArray) -> pa.Array:
         """One record for each row, with header; NotEncodable if a row does not fit the schema."""
-        import fastavro
+        columns: list[Column | None] = [None] * len(self._layout.rows)
+        gather(rows, self._layout, 0, columns, "")
+        present = frozenset(index for index, each in enumerate(columns) if each is not None)
+        writing = self._programs.get(present)
+        if writing is None:
+            writing = self._programs[present] = self._compile(present)
+        program = writing.program
+        result = encode(self._layout.packed(), columns, *program.packed(), self._header, len(rows))
+        if len(result) == 3:
+            row, node, reason = result
+            raise NotEncodable(f"row {row}: {writing.paths.get(node, 'value')} {SENTENCES[Reason(reason)]}")
+        offsets, data = result
+        validity = None if rows.null_count == 0 else pc.is_valid(rows).buffers()[1]
+        buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
 
-        records: list[bytes | None] = []
-        plain = not_null(self._root)[0].kind != "record"
-        for index, row in enumerate(rows.to_pylist()):
-            if row is None:
-                records.append(None)
-                continue
-            stream = io.BytesIO(self._header)
-            stream.seek(len(self._header))
-            try:
-                value = _avro_value(self._root, row["value"] if plain else row)
-                fastavro.schemaless_writer(stream, self._schema, value, disable_tuple_notation=False)
-            except Exception as error:
-                raise NotEncodable(f"row {index} does not fit the schema: {error}") from None
-            records.append(stream.getvalue())
-        return pa.array(records, pa.binary())
-
-
-def _avro_value(type_: AvroType, value: Any) -> Any:
-    bare, _ = not_null(type_)
-    if value is None:
-        return None
-    if bare.kind == "record":
-        unknown = set(value) - {each.name for each in bare.fields}
-        if unknown:
-            raise ValueError(f"the schema has no field {', '.join(sorted(unknown))}")
-        return {
-            each.name: _avro_value(each.type, value[each.name])
-            for each in bare.fields
-            if each.name in value or (each.default is MISSING and not not_null(each.type)[1])
-        }
-    if bare.kind == "array":
-        assert bare.items is not None
-        return [_avro_value(bare.items, each) for each in value]
-    if bare.kind == "map":
-        assert bare.items is not None
-        return {key: _avro_value(bare.items, each) for key, each in value}
-    if bare.logical is None:
-        return value
-    if bare.logical.name == "decimal":
-        number = int(Decimal(value).scaleb(bare.logical.scale, _EXACT))
-        size = bare.size_bytes or number.bit_length() // 8 + 1
-        return number.to_bytes(size, "big", signed=True)
-    if bare.logical.name == "date":
-        return (value - _EPOCH.date()).days
-    us = _microseconds(value)
-    return us // 1000 if bare.logical.name.endswith("millis") else us
+    def _compile(self, present: frozenset[int]) -> Writing:
+        made: Any = {
+            SchemaType.AVRO: AvroWriting,
+            SchemaType.PROTOBUF: ProtobufWriting,
+            SchemaType.JSON: JsonWriting,
+        }[self._type](self._layout, present)
+        made.root(self._root)
+        writing: Writing = made
+        return writing
 
 
-def _microseconds(value: Any) -> int:
-    return int((value.replace(tzinfo=None) - _EPOCH) // datetime.timedelta(microseconds=1))
+def gather(array: Any, layout: Layout, column: int, found: list[Column | None], path: str) -> None:
+    """Put an Arrow array, and what is below it, where the layout has its columns. NotEncodable."""
+    wanted, kind, types = layout.types[column], array.type, pa.types
+    place = path or "value"
+    if types.is_dictionary(kind):
+        array = array.dictionary_decode()
+        kind = array.type
+    if types.is_null(kind) and not types.is_null(wanted):
+        array = pa.nulls(len(array), wanted)
+        kind = wanted
+    if types.is_struct(wanted):
+        if not types.is_struct(kind):
+            raise NotEncodable(f"the column {place} is {kind}, and the schema has a record there")
+        known = {wanted.field(index).name: index for index in range(wanted.num_fields)}
+        for index in range(kind.num_fields):
+            name = kind.field(index).name
+            inner = f"{path}.{name}" if path else name
+            if name not in known:
+                raise NotEncodable(f"the schema has no field for the column {inner}")
+            gather(array.field(index), layout, layout.child(column, known.pop(name)), found, inner)
+        found[column] = (array.offset, array.buffers()[0], None, None)
+    elif types.is_map(wanted):
+        if not types.is_map(kind):
+            raise NotEncodable(f"the column {place} is {kind}, and the schema has a map there")
+        entries = layout.child(column, 0)
+        found[entries] = (0, None, None, None)
+        gather(array.keys, layout, layout.child(entries, 0), found, f"{place}'s keys")
+        gather(array.items, layout, layout.child(entries, 1), found, f"{place}'s values")
+        found[column] = (array.offset, *array.buffers()[:2], None)
+    elif types.is_list(wanted):
+        if types.is_large_list(kind) or types.is_fixed_size_list(kind):
+            array = pc.cast(array, pa.list_(kind.value_type))
+            kind = array.type
+        if not types.is_list(kind):
+            raise NotEncodable(f"the column {place} is {kind}, and the schema has an array there")
+        gather(array.values, layout, layout.child(column, 0), found, f"{place}'s items")
+        found[column] = (array.offset, *array.buffers()[:2], None)
+    else:
+        array = _suited(array, wanted, place)
+        if is_text(layout.fields[column]):
+            _check_json(array, place)
+        buffers = [*array.buffers(), None, None]  # nulls have one, numbers two, strings three
+        found[column] = (array.offset, buffers[0], buffers[1], buffers[2])
 
 
-def raw_schema(parsed: ParsedSchema) -> Any:
-    import json
+def _suited(array: Any, wanted: pa.DataType, place: str) -> Any:
+    """The array in the column's type."""
+    kind = array.type
+    if kind == wanted:
+        return array
+    if _family(kind, wanted) is None:
+        raise NotEncodable(f"the column {place} is {kind}, and the schema has {wanted} there")
+    try:
+        return pc.cast(array, wanted)
+    except pa.ArrowInvalid as error:
+        raise NotEncodable(f"the column {place}: {error}") from None
 
-    import fastavro
 
-    def bare(source: Any) -> Any:
-        if isinstance(source, list):
-            return [bare(each) for each in source]
-        if not isinstance(source, dict):
-            return source
-        return {
-            name: value if name == "default" else bare(value)
-            for name, value in source.items()
-            if name != "logicalType"
-        }
+_T = pa.types
+_FAMILIES = (
+    ((_T.is_integer,), (_T.is_integer, _T.is_floating, _T.is_decimal)),
+    ((_T.is_floating,), (_T.is_floating,)),
+    ((_T.is_decimal,), (_T.is_decimal, _T.is_floating)),
+    ((_T.is_timestamp,), (_T.is_timestamp,)),
+    ((_T.is_date,), (_T.is_date,)),
+    ((_T.is_duration,), (_T.is_duration,)),
+    ((_T.is_string, _T.is_large_string), (_T.is_string, _T.is_binary)),
+    ((_T.is_binary, _T.is_large_binary, _T.is_fixed_size_binary), (_T.is_binary,)),
+)
 
-    return fastavro.parse_schema(bare(json.loads(parsed.formatted("resolved"))))
+
+def _family(kind: pa.DataType, wanted: pa.DataType) -> bool | None:
+    """True where values of one type may stand for values of the other."""
+    for sources, targets in _FAMILIES:
+        if any(is_source(kind) for is_source in sources):
+            return True if any(is_target(wanted) for is_target in targets) else None
+    return None
+
+
+def _check_json(array: Any, place: str) -> None:
+    for text in array.to_pylist():
+        try:
+            if text is not None:
+                orjson.loads(text)
+        except ValueError:
+            raise NotEncodable(
+                f"{place} is any JSON by the schema; the column's text is none: {text[:50]!r}"
+            ) from None

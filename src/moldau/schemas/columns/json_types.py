@@ -26,8 +26,8 @@ from moldau.schemas.columns.errors import NoColumns
 from moldau.schemas.columns.program import COLUMNS_MAX
 from moldau.schemas.schema import ParsedSchema
 
-TEXT = b"json"
-"""The metadata of a field that holds JSON text: {TEXT: b"1"}."""
+TEXT, REQUIRED, NULL_ALLOWED = b"json", b"required", b"null"
+"""The keys of fields' metadata: it holds JSON text; the schema requires it; the schema allows null."""
 _DEPTH_MAX = 50
 _CONNECT = {
     ("integer", "int8"): pa.int8(),
@@ -97,7 +97,14 @@ class _Types:
     def _object(self, schema: dict[str, Any], inside: tuple[int, ...]) -> pa.DataType | None:
         properties = schema.get("properties")
         if isinstance(properties, dict) and properties:
-            return pa.struct([self.field(name, each, inside) for name, each in properties.items()])
+            required = schema.get("required", ())
+            fields = []
+            for name, each in properties.items():
+                field = self.field(name, each, inside)
+                words = {REQUIRED: b"1"} if name in required else {}
+                words |= {NULL_ALLOWED: b"1"} if _allows_null(each) else {}
+                fields.append(field.with_metadata({**(field.metadata or {}), **words}) if words else field)
+            return pa.struct(fields)
         others = schema.get("additionalProperties")
         if isinstance(others, dict) and others:
             return pa.map_(pa.string(), self.field("value", others, inside))
@@ -129,6 +136,18 @@ class _Types:
         for part in pointer.split("/")[1:] if pointer else ():
             found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
         return found
+
+
+def _allows_null(schema: Any) -> bool:
+    """Whether null is surely a value of it; a reference is not followed."""
+    if not isinstance(schema, dict):
+        return schema is True
+    kinds = schema.get("type")
+    if any(_is_null(each) for word in ("oneOf", "anyOf") for each in schema.get(word, ())):
+        return True
+    if kinds is None:
+        return not set(schema) & {"$ref", "oneOf", "anyOf", "allOf", "properties", "not", "enum", "const"}
+    return kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
 
 
 def _is_null(schema: Any) -> bool:

@@ -168,19 +168,22 @@ class Layout:
     def __init__(self, row: pa.StructType) -> None:
         self.type = row
         self.rows: list[tuple[int, int, int]] = []
+        self.fields: list[pa.Field] = []
         self.types: list[pa.DataType] = []
-        pending = [(self._add(row), row)]
-        for number, kind in pending:
+        pending = [self._add(pa.field("row", row))]
+        for number in pending:
+            kind = self.types[number]
             children = _children(kind)
             first = len(self.rows)
-            pending.extend((self._add(child), child) for child in children)
+            pending.extend(self._add(child) for child in children)
             self.rows[number] = (_kind(kind), first, len(children))
             if len(self.rows) > COLUMNS_MAX:
                 raise NoColumns(f"the schema has more than {COLUMNS_MAX} columns")
 
-    def _add(self, kind: pa.DataType) -> int:
+    def _add(self, field: pa.Field) -> int:
         self.rows.append((0, 0, 0))
-        self.types.append(kind)
+        self.fields.append(field)
+        self.types.append(field.type)
         return len(self.rows) - 1
 
     def child(self, column: int, index: int) -> int:
@@ -193,12 +196,12 @@ class Layout:
         return pack(f"={len(words)}i", *words)
 
 
-def _children(kind: pa.DataType) -> list[pa.DataType]:
+def _children(kind: pa.DataType) -> list[pa.Field]:
     if pa.types.is_struct(kind):
-        return [kind.field(index).type for index in range(kind.num_fields)]
+        return [kind.field(index) for index in range(kind.num_fields)]
     if pa.types.is_map(kind):
-        return [pa.struct([kind.key_field, kind.item_field])]
-    return [kind.value_type] if pa.types.is_list(kind) else []
+        return [pa.field("entries", pa.struct([kind.key_field, kind.item_field]))]
+    return [kind.value_field] if pa.types.is_list(kind) else []
 
 
 def _kind(kind: pa.DataType) -> Kind:
