@@ -39,7 +39,8 @@ from moldau.registry.election.identity import (
 
 log = logging.getLogger(__name__)
 SESSION_TIMEOUT_MS = 10_000
-_HEARTBEAT_SECONDS = 3.0
+_HEARTBEATS = 0.3
+"""The time between heartbeats, as a part of the session's."""
 _REBALANCE_TIMEOUT_MS = 30_000
 _PAUSE_SECONDS = 0.3
 _LEAVE_BY_MEMBERS = 3
@@ -58,12 +59,12 @@ class ElectionMember:
         on_change: Callable[[bool], None],
         *,
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
-        heartbeat_seconds: float = _HEARTBEAT_SECONDS,
     ) -> None:
         """`on_change` is called, on the member's thread, with whether this instance is the primary."""
         self._cluster = connect()
         self._group_id, self._identity, self._on_change = group_id, identity, on_change
-        self._session_timeout_ms, self._heartbeat_seconds = session_timeout_ms, heartbeat_seconds
+        self._session_timeout_ms = session_timeout_ms
+        self._heartbeat_seconds = session_timeout_ms / 1000 * _HEARTBEATS
         self._member_id, self._generation = "", -1
         self._lock = Lock()
         self._assignment: Assignment | None = None
