@@ -18,11 +18,12 @@ from moldau.registry.names import qualified_like
 from moldau.registry.problems import Code, RegistryProblem
 from moldau.registry.state.body import Body, Version
 from moldau.registry.state.state import State
-from moldau.schemas.compatibility import Incompatibility, Level, Policy, check
+from moldau.schemas.compatibility import Level, Policy, check, messages
 from moldau.schemas.languages import parse
 from moldau.schemas.schema import InvalidSchema, ParsedSchema, Reference, SchemaText, SchemaType
 
-_CACHED_CHARACTERS_MAX = 64 * 1024 * 1024
+_CACHED_CHARACTERS_MAX = 32 * 1024 * 1024
+_CACHED_LINES_CHARACTERS_MAX = 4 * 1024 * 1024
 _REFERENCES_MAX = 10_000
 ValueT = TypeVar("ValueT")
 
@@ -71,7 +72,7 @@ class Parser:
     def __init__(self, state: State, entries_max: int) -> None:
         self._state = state
         self._parsed: Cache[Parsed] = Cache(entries_max, _CACHED_CHARACTERS_MAX)
-        self._compared: Cache[list[Incompatibility]] = Cache(entries_max * 4, _CACHED_CHARACTERS_MAX)
+        self._lines: Cache[list[str]] = Cache(entries_max * 4, _CACHED_LINES_CHARACTERS_MAX)
 
     def parse_version(self, version: Version) -> Parsed:
         """The schema of a version. RegistryProblem (INVALID_SCHEMA)."""
@@ -99,20 +100,27 @@ class Parser:
             self._parsed.put(digest, found, len(text) + sum(map(len, texts.values())))
         return found
 
-    def incompatibilities(
-        self, level: Level, new: Parsed, previous: Sequence[Parsed], policy: Policy
-    ) -> list[Incompatibility]:
-        """As moldau.schemas.compatibility.check, cached. RegistryProblem if it would take too long."""
-        key = (level, policy, new.digest, *(each.digest for each in previous))
-        found = self._compared.get(key)
-        if found is None:
+    def incompatible_lines(
+        self, level: Level, policy: Policy, new: Parsed, previous: Sequence[Version], checks_fields: bool
+    ) -> list[str]:
+        """Why a schema may not follow versions (oldest first), in Confluent's lines, cached. RegistryProblem
+        if that would take too long.
+
+        The cache knows versions by number and guid: what they refer to is not deleted while they are not.
+        """
+        versions = tuple((each.subject, each.version, each.body.guid_bytes) for each in previous)
+        key = (level, policy, new.digest, versions, checks_fields)
+        lines = self._lines.get(key)
+        if lines is None:
+            parsed = [self.parse_version(each).schema for each in previous]
             try:
-                found = check(level, new.schema, [each.schema for each in previous], policy)
+                found = check(level, new.schema, parsed, policy)
             except InvalidSchema as error:
                 raise invalid_schema(new.schema.schema_type, error) from None
-            weight = 100 + sum(len(each.difference.description) for each in found) + 32 * len(previous)
-            self._compared.put(key, found, weight)
-        return found
+            numbers = [each.version for each in previous]
+            lines = messages(level, found, parsed, numbers, checks_fields)
+            self._lines.put(key, lines, sum(map(len, lines)) + 100 * len(previous))
+        return lines
 
     def _dependencies(self, subject: str, references: Sequence[Reference]) -> dict[str, str]:
         """The texts that references mean, by name, those that others use first. RegistryProblem."""

@@ -411,15 +411,22 @@ class RegistryService:
         there = registering.registered_already(core, subject, request, normalize=normalize, wanted=format)
         if there is not None:
             return there
-        writer = self._writer
 
-        def decide() -> Decision:
-            assert writer is not None
+        def decide(id_for: registering.IdFor) -> Decision:
             return registering.decide_registration(
-                core, subject, request, writer.id_for, normalize=normalize, wanted=format
+                core, subject, request, id_for, normalize=normalize, wanted=format
             )
 
-        answer: dict[str, Json] = self._write(decide, registering.depends_on(subject, request))
+        if self.is_primary:
+            # Refused here, or parsed and compared for the writer's thread, which finds it in the cache.
+            decide(lambda context, body: 0)
+        writer = self._writer
+
+        def decide_with_id() -> Decision:
+            assert writer is not None
+            return decide(writer.id_for)
+
+        answer: dict[str, Json] = self._write(decide_with_id, registering.depends_on(subject, request))
         return answer
 
     def delete_version(self, subject: str, version: str, *, permanent: bool = False) -> int:

@@ -24,6 +24,11 @@ class MemoryRegistry(RegistryService):
         self.log: list[tuple[bytes, bytes | None]] = []
         self._writer = self  # type: ignore[assignment]
 
+    @property
+    def is_open(self) -> bool:
+        """As the writer's: it writes."""
+        return True
+
     def id_for(self, context: str, body: Body) -> int:
         return self.state.id_of(context, body) or self.state.max_id(context) + 1
 

@@ -18,7 +18,6 @@ from moldau.registry.operations.scope import (
 from moldau.registry.parsing import Parsed
 from moldau.registry.state.body import Version
 from moldau.registry.state.document import Document
-from moldau.schemas.compatibility import messages
 from moldau.schemas.schema import ParsedSchema, SchemaType
 
 _RESERVED = "confluent:reserved"
@@ -68,10 +67,8 @@ def incompatible_lines(
         previous = [each for each in previous if _property(each.body.metadata, group) == value]
     if not level.transitive:
         previous = previous[-1:]
-    parsed = [core.parser.parse_version(each) for each in previous]
-    found = core.parser.incompatibilities(level, new, parsed, policy_of(config))
-    schemas, numbers = [each.schema for each in parsed], [each.version for each in previous]
-    lines += messages(level, found, schemas, numbers, checks_fields)
+    found = core.parser.incompatible_lines(level, policy_of(config), new, previous, checks_fields)
+    lines += found
     if lines and not found:
         flag = str(checks_fields).lower()
         lines.append(f"{{validateFields: '{flag}', compatibility: '{level.value}'}}")

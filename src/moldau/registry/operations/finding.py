@@ -89,7 +89,7 @@ def version_with(core: Core, subject: str, body: Body, *, deleted: bool) -> Vers
     schema_id = core.state.id_of(context, body)
     if schema_id is None:
         return None
-    number = core.state.places(context, schema_id).get(subject)
+    number = core.state.place(context, schema_id, subject)
     version = None if number is None else core.state.get(subject, number)
     if version is None or (version.deleted and not deleted):
         return None

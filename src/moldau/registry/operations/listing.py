@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from moldau.registry.names import DEFAULT_CONTEXT, parse_name, qualified_like
@@ -15,17 +17,12 @@ def list_subjects(
 ) -> list[str]:
     """Subjects that have a version that counts; with `deleted_only` those that have no other ones."""
     parsed = parse_name(prefix)
-    names = core.state.names(parsed.context, parsed.subject)
-    if not deleted or deleted_only:
-        names = [name for name in names if _is_gone(core, name) == deleted_only]
+    is_live = False if deleted_only else None if deleted else True
+    names = core.state.names(parsed.context, parsed.subject, is_live=is_live)
     settings = core.settings
     return page(
         names, offset, limit, settings.subject_search_default_limit, settings.subject_search_max_limit
     )
-
-
-def _is_gone(core: Core, name: str) -> bool:
-    return core.state.latest(name) is None
 
 
 def list_versions(
@@ -68,18 +65,27 @@ def list_schemas(
     parsed = parse_name(prefix)
     names = core.state.names(parsed.context, parsed.subject)
     known = _aliases(core, prefix) if aliases else {}
-    found: list[Version] = []
-    for name in sorted({*names, *known}, key=parse_name):
-        versions = [each for each in core.state.versions(name) if deleted or not each.deleted]
-        found += versions[-1:] if latest_only else versions
-    if rule_type is not None:
-        found = [each for each in found if _has_rule(each, rule_type)]
+    if known:
+        names = sorted({*names, *known}, key=parse_name)
     settings = core.settings
-    shown = page(found, offset, limit, settings.schema_search_default_limit, settings.schema_search_max_limit)
+    count = limit if 0 < limit <= settings.schema_search_max_limit else settings.schema_search_default_limit
+    start = max(offset, 0)
+    shown = islice(_versions(core, names, deleted, latest_only, rule_type), start, start + count)
     return [
         {**schema_view(core, each), **({"aliases": known[each.subject]} if each.subject in known else {})}
         for each in shown
     ]
+
+
+def _versions(
+    core: Core, names: Iterable[str], deleted: bool, latest_only: bool, rule_type: str | None
+) -> Iterator[Version]:
+    """The versions of subjects, lazily: a page needs a few of very many."""
+    for name in names:
+        versions = [each for each in core.state.versions(name) if deleted or not each.deleted]
+        for version in versions[-1:] if latest_only else versions:
+            if rule_type is None or _has_rule(version, rule_type):
+                yield version
 
 
 def _aliases(core: Core, prefix: str) -> dict[str, list[str]]:

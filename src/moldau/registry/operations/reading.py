@@ -68,20 +68,14 @@ def read_with_metadata(
 def find_id(core: Core, schema_id: int, subject: str | None) -> Version | None:
     """A version with this id: of the subject, if it has one, else of any subject of its context."""
     if subject is None or not parse_name(subject).subject:
-        return _first(core, parse_name(subject or "").context, schema_id)
+        return core.state.any_place(parse_name(subject or "").context, schema_id)
     for name in candidates(core, subject):
-        number = core.state.places(parse_name(name).context, schema_id).get(name)
+        number = core.state.place(parse_name(name).context, schema_id, name)
         version = None if number is None else core.state.get(name, number)
         if version is not None:
             return version
     parsed = parse_name(subject)
-    return _first(core, parsed.context, schema_id) if parsed.context == DEFAULT_CONTEXT else None
-
-
-def _first(core: Core, context: str, schema_id: int) -> Version | None:
-    places = core.state.places(context, schema_id)
-    versions = (core.state.get(name, number) for name, number in places.items())
-    return next((each for each in versions if each is not None), None)
+    return core.state.any_place(parsed.context, schema_id) if parsed.context == DEFAULT_CONTEXT else None
 
 
 def read_id(
@@ -110,7 +104,7 @@ def places_of_id(core: Core, schema_id: int, subject: str | None, *, deleted: bo
 def read_guid(core: Core, guid: str, wanted: str) -> dict[str, Any]:
     """A schema by its guid. RegistryProblem (SCHEMA_NOT_FOUND)."""
     for place in ids_of_guid(core, guid):
-        version = _first(core, place["context"], place["id"])
+        version = core.state.any_place(place["context"], place["id"])
         if version is not None:
             return id_view(core, version, wanted)
     raise schema_not_found(guid)

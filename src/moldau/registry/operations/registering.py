@@ -88,8 +88,9 @@ def decide_registration(
             )
     number = _number(request, new_version, importing)
     context = context_of(subject)
+    if request.id >= 0:
+        _check_id(core, context, request.id, body)
     schema_id = request.id if request.id >= 0 else id_for(context, body)
-    _check_id(core, context, schema_id, body)
     version = Version(subject, number, schema_id, body, deleted=False, timestamp_ms=0)
     records = _context_records(core, context)
     records += [

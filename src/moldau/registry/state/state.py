@@ -26,7 +26,14 @@ from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
-from moldau.registry.names import ANY_CONTEXT, DEFAULT_CONTEXT, context_of, parse_name, qualified_like
+from moldau.registry.names import (
+    ANY_CONTEXT,
+    DEFAULT_CONTEXT,
+    context_of,
+    parse_name,
+    qualified_like,
+    qualify,
+)
 from moldau.registry.problems import RegistryProblem
 from moldau.registry.state.body import AVRO, Body, Version, make_body
 from moldau.registry.state.document import parse_metadata, parse_rule_set
@@ -48,6 +55,8 @@ from moldau.registry.state.records import (
 
 log = logging.getLogger(__name__)
 MAX_IDS = "maxIds"
+_LAST = "\U0010ffff"
+"""Behind every name that starts with what stands before it."""
 
 
 class State:
@@ -157,12 +166,15 @@ class State:
         return body
 
     def _check_id(self, context: str, schema_id: int, key: Key, text: str) -> None:
+        """All versions with an id have one text, so one of them is enough to compare with."""
         for subject, version in self._by_id.get(context, {}).get(schema_id, {}).items():
-            other = self._subjects[subject][version]
-            if (subject, version) != (key.subject, key.version) and other.body.text != text:
-                raise UnknownRecord(
-                    f"{key.subject} version {key.version} has the id {schema_id} of another schema"
-                )
+            if (subject, version) == (key.subject, key.version):
+                continue  # which this record replaces
+            if self._subjects[subject][version].body.text == text:
+                return
+            raise UnknownRecord(
+                f"{key.subject} version {key.version} has the id {schema_id} of another schema"
+            )
 
     def _remember(self, version: Version) -> None:
         subject, context = version.subject, context_of(version.subject)
@@ -267,14 +279,24 @@ class State:
             found = (each for each in self._subjects.get(subject, {}).values() if not each.deleted)
             return max(found, key=lambda each: each.version, default=None)
 
-    def names(self, context: str, prefix: str = "") -> list[str]:
-        """The subjects of a context (or of any) whose names within it start with `prefix`, sorted."""
+    def names(self, context: str, prefix: str = "", *, is_live: bool | None = None) -> list[str]:
+        """The subjects of a context (or of any) whose names within it start with `prefix`, sorted by context
+        and name; if `is_live` is given, those that have (or have not) a version that is not deleted.
+        """
         with self._lock:
             contexts = sorted(self._names) if context == ANY_CONTEXT else [context]
-            found = [name for each in contexts for name in self._names.get(each, ())]
-        if not prefix:
-            return found
-        return [name for name in found if parse_name(name).subject.startswith(prefix)]
+            found: list[str] = []
+            for each in contexts:
+                names = self._names.get(each, [])
+                if prefix:
+                    start = bisect.bisect_left(names, qualify(each, prefix))
+                    end = bisect.bisect_left(names, qualify(each, prefix) + _LAST, start)
+                    names = names[start:end]
+                found += names
+            if is_live is None:
+                return found
+            versions = self._subjects
+            return [name for name in found if is_live != all(v.deleted for v in versions[name].values())]
 
     def matching(self, subject: str) -> list[str]:
         """The subjects that a setting of `subject` stands for: itself, those of a context, or ("") all."""
@@ -310,6 +332,17 @@ class State:
         """The subjects of a context that have this id, each with its version."""
         with self._lock:
             return dict(self._by_id.get(context, {}).get(schema_id, {}))
+
+    def place(self, context: str, schema_id: int, subject: str) -> int | None:
+        """The version with which a subject has an id."""
+        with self._lock:
+            return self._by_id.get(context, {}).get(schema_id, {}).get(subject)
+
+    def any_place(self, context: str, schema_id: int) -> Version | None:
+        """Some version that has an id."""
+        with self._lock:
+            places = self._by_id.get(context, {}).get(schema_id, {})
+            return next((self._subjects[name][number] for name, number in places.items()), None)
 
     def id_of(self, context: str, body: Body) -> int | None:
         """The id that this body has in a context."""
