@@ -79,6 +79,7 @@ def all_figures() -> dict[str, Figure]:
         partitions,
         pipelines,
         requests,
+        rest,
         security_acls,
         security_connections,
         security_logins,
@@ -115,6 +116,7 @@ def all_figures() -> dict[str, Figure]:
         pipelines,
         kit_consume,
         kit_table,
+        rest,
     )
     figures = [module.FIGURE for module in modules] + list(hostile.FIGURES) + [tools.START, tools.LOAD]
     return {figure.name: figure for figure in figures}

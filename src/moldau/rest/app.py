@@ -102,6 +102,8 @@ async def serve_rest(configuration: RestConfiguration) -> AsyncIterator[HttpServ
 def _application(parts: Parts) -> Application:
     settings = parts.configuration.settings
     routes: list[BaseRoute] = list(page_routes())
+    if settings.api_v2_enable:
+        routes += parts.v2.routes()  # first: routes are tried in turn, and v3 has many
     if settings.api_v3_enable:
         advertised = next(iter(settings.advertised_listeners), "")
         service = Service(
@@ -115,8 +117,6 @@ def _application(parts: Parts) -> Application:
             blocklist=settings.api_endpoints_blocklist,
         )
         routes += service.routes()
-    if settings.api_v2_enable:
-        routes += parts.v2.routes()
 
     def metrics() -> list[Sample]:
         return _samples(parts)

@@ -40,7 +40,7 @@ _CLOSE_SECONDS = 5.0
 _DEFAULTS: Mapping[str, Any] = {
     "client.id": "moldau-rest",
     "enable.idempotence": "true",
-    "linger.ms": "1",
+    "linger.ms": "0",
     "delivery.timeout.ms": "60000",
     "queue.buffering.max.messages": "10000000",
     "queue.buffering.max.kbytes": "2097151",
@@ -62,7 +62,9 @@ class OutgoingRecord(NamedTuple):
     def size_bytes(self) -> int:
         """What the record holds of memory while it is on its way."""
         size = RECORD_OVERHEAD_BYTES + len(self.key or b"") + len(self.value or b"")
-        return size + sum(len(name) + len(value or b"") for name, value in self.headers)
+        if self.headers:
+            size += sum(len(name) + len(value or b"") for name, value in self.headers)
+        return size
 
 
 class Delivered(NamedTuple):

@@ -40,7 +40,7 @@ from moldau.rest.v2.metadata import partition_in
 from moldau.rest.v2.service import V2Service
 
 _REQUEST_FIELDS = ("records", "key_schema", "key_schema_id", "value_schema", "value_schema_id")
-_RECORD_FIELDS = ("key", "value", "partition", "headers", "timestamp")
+_RECORD_FIELDS = frozenset(("key", "value", "partition", "headers", "timestamp"))
 _SLICE_RECORDS = 200
 
 Coder = Callable[[Any], bytes | None]
@@ -134,17 +134,19 @@ async def _sliced(given: list[Any], partition: int | None, key: Coder, value: Co
 
 
 def _records(given: list[Any], partition: int | None, key: Coder, value: Coder) -> list[OutgoingRecord]:
+    """Called for every record: what most records do not have is looked at only where it is."""
     made = []
     for each in given:
-        record = fields.fields(each, _RECORD_FIELDS, "A record")
-        own = fields.number(record, "partition")
+        if type(each) is not dict or not each.keys() <= _RECORD_FIELDS:
+            fields.fields(each, sorted(_RECORD_FIELDS), "A record")
+        own, timestamp, headers = each.get("partition"), each.get("timestamp"), each.get("headers")
         made.append(
             OutgoingRecord(
-                key(record.get("key")),
-                value(record.get("value")),
-                partition if own is None else own,
-                fields.timestamp_ms(record.get("timestamp")),
-                fields.headers(record.get("headers")),
+                key(each.get("key")),
+                value(each.get("value")),
+                partition if own is None else fields.number(each, "partition"),
+                None if timestamp is None else fields.timestamp_ms(timestamp),
+                () if headers is None else fields.headers(headers),
             )
         )
     return made
