@@ -78,6 +78,7 @@ def all_figures() -> dict[str, Figure]:
         memory,
         partitions,
         pipelines,
+        registry,
         requests,
         rest,
         security_acls,
@@ -116,6 +117,7 @@ def all_figures() -> dict[str, Figure]:
         pipelines,
         kit_consume,
         kit_table,
+        registry,
         rest,
     )
     figures = [module.FIGURE for module in modules] + list(hostile.FIGURES) + [tools.START, tools.LOAD]
