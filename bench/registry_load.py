@@ -34,7 +34,7 @@ class Call(NamedTuple):
 
 
 class Registry:
-    """`moldau registry` until the end of the `with` block; `ready_s` is from its start to its first answer."""
+    """`moldau registry` until the end of the `with` block; `ready_s`: from its start to its first answer."""
 
     def __init__(self, bootstrap_servers: str, log: IO[bytes] | int = subprocess.DEVNULL) -> None:
         words = ["-b", bootstrap_servers, "--listen", "http://127.0.0.1:0", "--json"]

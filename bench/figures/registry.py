@@ -1,8 +1,8 @@
 """The schema registry over HTTP: registrations and look-ups a second, memory, and the time until it answers.
 
 10,000 subjects with an Avro record of four fields each, registered over 16 connections (one id each; a
-transaction takes several), then by one client alone; look-ups by id and by schema; a restart. Registry, broker
-and load share the machine's cores; the registry's own CPU is taken as well.
+transaction takes several), then by one client alone; look-ups by id and by schema; a restart. Registry,
+broker and load share the machine's cores; the registry's own CPU is taken as well.
 """
 
 from __future__ import annotations

@@ -69,6 +69,7 @@ def test_a_subject_that_is_not_there_is_compatible_with_anything(registry: Memor
         ({"schema": "  "}, Code.INVALID_SCHEMA),
         ({"schema": "{"}, Code.INVALID_SCHEMA),
         ({"schema": '"\ud800"'}, Code.INVALID_SCHEMA),
+        ({"schema": r'{"type":"record","name":"r","doc":"\ud800","fields":[]}'}, Code.INVALID_SCHEMA),
         ({"schema": '"string"', "schemaType": "XML"}, Code.INVALID_SCHEMA),
         ({"schema": 7}, 422),
         ({"schema": '"string"', "references": {}}, 422),

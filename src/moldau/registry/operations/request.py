@@ -91,6 +91,7 @@ def body_of(core: Core, subject: str, request: SchemaRequest, parsed: Parsed, *,
         for each in request.references
     )
     text = parsed.schema.normalized() if normalize else parsed.schema.canonical
+    _check_unicode(text, "its text")
     return make_body(request.schema_type, text, references, request.metadata, request.rule_set)
 
 

@@ -55,7 +55,7 @@ def make_body(
     rule_set: Document | None = None,
 ) -> Body:
     """A body with its guid."""
-    digest = hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False)
+    digest = hashlib.md5(text.encode(), usedforsecurity=False)
     for reference in references:
         digest.update(reference.name.encode() + reference.subject.encode())
         digest.update(reference.version.to_bytes(4, "big", signed=True))

@@ -29,6 +29,7 @@ from moldau.schemas.schema import Reference
 TENANT = "default"
 _SCHEMA_MAGIC = 1
 _INT32_MAX = 2**31 - 1
+_HALF_CHARACTER = "\\ud"
 
 
 class KeyType(StrEnum):
@@ -64,7 +65,7 @@ class UnknownRecord(ValueError):
 
 def encode_json(value: Any) -> bytes:
     """JSON as Jackson writes it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def encode_key(key: Key) -> bytes:
@@ -95,7 +96,7 @@ def parse_key(data: bytes) -> Key:
     subject = "" if found.get("subject") is None else _text(found, "subject")
     if keytype != KeyType.SCHEMA:
         return Key(keytype, subject)
-    return Key(keytype, subject, number(found, "version"))
+    return Key(keytype, subject, number(found, "version", 1))
 
 
 def parse_value(data: bytes) -> dict[str, Any]:
@@ -143,14 +144,14 @@ def parse_references(raw: Any) -> tuple[Reference, ...]:
     for each in raw:
         if not isinstance(each, dict):
             raise UnknownRecord("a reference is no object")
-        references.append(Reference(_text(each, "name"), _text(each, "subject"), number(each, "version")))
+        references.append(Reference(_text(each, "name"), _text(each, "subject"), number(each, "version", -1)))
     return tuple(references)
 
 
-def number(found: dict[str, Any], field: str) -> int:
+def number(found: dict[str, Any], field: str, least: int = 0) -> int:
     """A whole number of a record. UnknownRecord."""
     value = found.get(field)
-    if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value <= _INT32_MAX:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _INT32_MAX:
         raise UnknownRecord(f"its {field} is {value!r}")
     return value
 
@@ -164,7 +165,10 @@ def _text(found: dict[str, Any], field: str) -> str:
 
 def _object(data: bytes, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        text = data.decode()
+        found = json.loads(text)
+        if _HALF_CHARACTER in text.lower():
+            encode_json(found)  # half a character, which no response could carry
     except (ValueError, RecursionError) as error:
         raise UnknownRecord(f"its {what} is no JSON: {error}") from None
     if not isinstance(found, dict):

@@ -119,7 +119,7 @@ class State:
                 if value is not None:
                     self._clear(key.subject)
             case KeyType.CONFIG:
-                _put_or_remove(self._configs, key.subject, value)
+                _put_or_remove(self._configs, key.subject, None if value is None else _config(value))
             case KeyType.MODE:
                 mode = None if value is None else value.get("mode")
                 if value is not None and not isinstance(mode, str):
@@ -442,6 +442,18 @@ class State:
         """A record that keeps the highest ids."""
         with self._lock:
             return Record(Key(KeyType.NOOP), {MAX_IDS: dict(sorted(self._max_ids.items()))})
+
+
+def _config(value: dict[str, Any]) -> dict[str, Any]:
+    """Settings as they are kept: metadata and rules in their one form. RegistryProblem."""
+    parsers = {
+        "defaultMetadata": parse_metadata,
+        "overrideMetadata": parse_metadata,
+        "defaultRuleSet": parse_rule_set,
+        "overrideRuleSet": parse_rule_set,
+    }
+    documents = {name: parse(value[name]) for name, parse in parsers.items() if name in value}
+    return {**value, **documents}
 
 
 def _put_or_remove(table: dict[Any, Any], key: Any, value: Any) -> None:
