@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "topics": "moldau.cli.topics.command",
     "produce": "moldau.cli.records.produce",
     "consume": "moldau.cli.records.consume",
+    "registry": "moldau.cli.registry.command",
     "schemas": "moldau.cli.schemas.command",
     "groups": "moldau.cli.groups.command",
     "users": "moldau.cli.users.command",

@@ -2,11 +2,12 @@
 
 import ssl
 
+from starlette.types import ASGIApp
+
 from moldau.core.settings.rows import SettingError
 from moldau.credentials.errors import CredentialsError
 from moldau.credentials.tls.contexts import server_context
 from moldau.credentials.tls.options import tls_options
-from moldau.http.application import Application
 from moldau.http.connections import ConnectionLimits
 from moldau.http.login import LoginGate
 from moldau.http.server import HttpServer
@@ -23,7 +24,7 @@ def gate_of(settings: HttpSettingsPart) -> LoginGate:
     return LoginGate(settings, check_token)
 
 
-def server_of(application: Application, settings: HttpSettingsPart, default_port: int) -> HttpServer:
+def server_of(application: ASGIApp, settings: HttpSettingsPart, default_port: int) -> HttpServer:
     """The server on the addresses of `listeners`. SettingError."""
     listeners = listeners_of(settings.listeners, default_port)
     tls = _tls(settings) if any(each.scheme == "https" for each in listeners) else None

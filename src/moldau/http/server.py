@@ -19,7 +19,7 @@ import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -28,6 +28,8 @@ from moldau.http.connections import ConnectionLimits, Connections, protocol_for
 from moldau.http.settings import Listener
 
 log = logging.getLogger("moldau.http")
+
+T = TypeVar("T")
 
 _BACKLOG = 1024
 
@@ -183,21 +185,51 @@ def run_until_signal(serving: Callable[[], contextlib.AbstractAsyncContextManage
     """Run a service in this process until SIGTERM or SIGINT; `serving` is entered in a new event loop."""
 
     async def run() -> None:
-        stop = asyncio.Event()
+        stop, entered = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        entered = loop.create_task(_held_open(serving, stop))
-        await entered
+
+        async def hold() -> None:
+            async with serving():
+                entered.set()
+                await stop.wait()
+
+        held, stopped = loop.create_task(hold()), loop.create_task(stop.wait())
+        await asyncio.wait({held, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if not entered.is_set() and not held.done():
+            held.cancel()  # a start that waits for a broker, say
+        with contextlib.suppress(asyncio.CancelledError):
+            await held
 
     run_in_new_loop(run())
 
 
-async def _held_open(
-    serving: Callable[[], contextlib.AbstractAsyncContextManager[Any]], stop: asyncio.Event
-) -> None:
-    async with serving():
-        await stop.wait()
+async def in_own_thread(call: Callable[[], T]) -> T:
+    """Call what blocks, in a thread that the program's end does not wait for."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def settle(done: Callable[[], None]) -> None:
+        def unless_done() -> None:
+            if not result.done():
+                done()
+
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(unless_done)
+
+    def run() -> None:
+        try:
+            value = call()
+        except BaseException as failure:
+            problem = failure
+            settle(lambda: result.set_exception(problem))
+        else:
+            settle(lambda: result.set_result(value))
+
+    threading.Thread(target=run, name="moldau-start", daemon=True).start()
+    return await result
 
 
 def run_in_new_loop(main: Coroutine[Any, Any, None]) -> None:

@@ -1,8 +1,9 @@
 """Bearer tokens that an issuer has signed (JSON web tokens): the same checks as on Kafka's listeners.
 
-    moldau.http.jwks.url        where the issuer's keys are: https:, http: or file:
-    moldau.http.token.audience  one of these must be named; without it a token for anybody is refused
-    moldau.http.token.issuer    who must have issued it
+    (the names begin with moldau.http)
+    jwks.url         where the issuer's keys are: https:, http: or file:
+    token.audience   one of these must be named; without it a token for anybody is refused
+    token.issuer     who must have issued it
 
 The keys are fetched when the first token comes, and kept fresh (security/jwt/key_source.py). The claim
 `roles` (texts) gives the roles.

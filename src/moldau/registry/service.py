@@ -1,6 +1,6 @@
 """The registry's operations: plain calls, whose results are the bodies of the HTTP responses.
 
-    routes (routes/)  ->  RegistryService  ->  state (state/), records (topic.py)
+    routes (routes/)  ->  RegistryService  ->  state (state/), records (topic/)
 
 Every method may be called from any thread. Results are what `json.dumps` takes, in Confluent's order of
 fields; refusals are RegistryProblem with Confluent's code. Subjects are names with their context

@@ -3,6 +3,7 @@ needed.
 
     moldau_broker           a fresh broker for one test
     moldau_session_broker   one broker for the whole test session: use topics with names of their own
+    moldau_schema_registry  a schema registry beside moldau_broker
     moldau_cluster          three fresh brokers and a ZooKeeper for one test; each broker is a process
 
 The broker's code is imported when a fixture is first used, so a project that merely has Moldau installed
@@ -19,6 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from moldau.testing.broker import Broker
     from moldau.testing.cluster import Cluster
+    from moldau.testing.schema_registry import SchemaRegistry
 
 
 @pytest.fixture
@@ -37,6 +39,15 @@ def moldau_session_broker() -> Iterator[Broker]:
 
     with Broker() as broker:
         yield broker
+
+
+@pytest.fixture
+def moldau_schema_registry(moldau_broker: Broker) -> Iterator[SchemaRegistry]:
+    """A schema registry that keeps its schemas in the test's own broker. Needs `moldau[registry]`."""
+    from moldau.testing.schema_registry import SchemaRegistry
+
+    with SchemaRegistry(moldau_broker) as registry:
+        yield registry
 
 
 @pytest.fixture

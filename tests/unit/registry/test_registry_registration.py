@@ -121,7 +121,9 @@ def test_references_are_kept_and_protect_what_they_mean(registry: MemoryRegistry
         "references": [{"name": "x.Inner", "subject": "inner", "version": -1}],
     }
     registered = registry.register("outer", outer)
-    assert registered["references"] == [{"name": "x.Inner", "subject": "inner", "version": 1}]
+    assert registry.version("outer", "1")["references"] == [
+        {"name": "x.Inner", "subject": "inner", "version": 1}
+    ]
     assert registry.referenced_by("inner", "1") == [registered["id"]]
     assert registry.refusal(registry.delete_subject, "inner")[0] == Code.REFERENCE_EXISTS
     assert registry.refusal(registry.delete_version, "inner", "1")[0] == Code.REFERENCE_EXISTS

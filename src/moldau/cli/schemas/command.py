@@ -275,7 +275,7 @@ def _explain(
     print(f"it does not fit {subject}{about}{level}")
     for each in verdict.differences:
         print(f"  {each.kind}: {each.description}")
-        if each.additional:
+        if each.additional and each.additional not in each.description:
             print(f"      {each.additional}")
         if each.remedy:
             print(f"      what helps: {each.remedy}")

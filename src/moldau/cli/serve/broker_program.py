@@ -11,8 +11,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 
 from moldau.core.logs import set_up
 from moldau.core.settings.rows import SettingError
@@ -22,15 +22,19 @@ from moldau.metadata.store import MetadataStoreError
 from moldau.node import Node
 from moldau.server.addresses import AddressError
 
+if TYPE_CHECKING:
+    from moldau.cli.serve.services import Services
+
 log = logging.getLogger("moldau.node")
 
 
-def run(settings: StaticSettings, *, as_json: bool = False) -> int:
-    """Run a broker until SIGTERM or SIGINT; prints the ready line. Returns the exit code."""
+def run(settings: StaticSettings, *, as_json: bool = False, services: "Services | None" = None) -> int:
+    """Run a broker, and services beside it, until SIGTERM or SIGINT; prints the ready line. Returns the exit
+    code."""
     set_up(os.environ.get("MOLDAU_LOG_LEVEL", "INFO"), as_json=os.environ.get("MOLDAU_LOG_FORMAT") == "json")
     _raise_descriptor_limit()
     try:
-        return _new_event_loop_run(_serve(settings, as_json))
+        return _new_event_loop_run(_serve(settings, as_json, services))
     except (AddressError, MetadataStoreError, DirectoryUnusable, SettingError) as error:
         print(f"moldau: {error}", file=sys.stderr)
     except OSError as error:
@@ -42,7 +46,7 @@ def run(settings: StaticSettings, *, as_json: bool = False) -> int:
     return 1
 
 
-async def _serve(settings: StaticSettings, as_json: bool) -> int:
+async def _serve(settings: StaticSettings, as_json: bool, services: "Services | None") -> int:
     node = Node(settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -57,17 +61,39 @@ async def _serve(settings: StaticSettings, as_json: bool) -> int:
         await asyncio.wait({started})
         return 0
     await started
-    _say_ready(node, as_json)
+    urls: dict[str, str] = {}
+    if services is not None:
+        begun = asyncio.ensure_future(services.start(node.address))
+        await asyncio.wait({begun, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        problem = begun.exception() if begun.done() else None
+        if problem is not None or not begun.done():
+            return await _end(node, services, problem)
+        urls = begun.result()
+    _say_ready(node, as_json, urls)
     # What was made until now stays, so the collector need not look at it again.
     gc.freeze()
     gc.enable()
     await stopped
     log.info("stopping")
+    return await _end(node, services, None)
+
+
+async def _end(node: Node, services: "Services | None", problem: BaseException | None) -> int:
+    """Stop the services, then the broker that they use."""
+    if services is not None:
+        await services.stop()
     await node.stop()
-    return 0
+    if problem is None:
+        return 0
+    from moldau.cli.serve.services import ServiceFailed
+
+    if not isinstance(problem, ServiceFailed):
+        raise problem
+    print(f"moldau: {problem}", file=sys.stderr)
+    return 1
 
 
-def _say_ready(node: Node, as_json: bool) -> None:
+def _say_ready(node: Node, as_json: bool, services: Mapping[str, str]) -> None:
     if as_json:
         ready = {
             "event": "ready",
@@ -77,14 +103,17 @@ def _say_ready(node: Node, as_json: bool) -> None:
             "cluster_id": node.metadata.image.cluster_id,
             "log_dirs": list(node.static.broker.data_directories),
             "pid": os.getpid(),
+            **{f"{name}_url": url for name, url in services.items()},
         }
         print(json.dumps(ready), flush=True)
         return
     scheme = "http" if node.http_tls is None else "https"
     watch = f"; health and metrics at {scheme}://{node.http_address}" if node.http_address else ""
     where = ", ".join(node.static.broker.data_directories)
+    beside = "".join(f"; {name} at {url}" for name, url in services.items())
     print(
-        f"moldau is ready: clients connect to {node.address}{watch}; records are kept in {where}", flush=True
+        f"moldau is ready: clients connect to {node.address}{watch}{beside}; records are kept in {where}",
+        flush=True,
     )
 
 

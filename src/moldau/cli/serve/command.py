@@ -48,6 +48,11 @@ OPTIONS = (
         "HOST:PORT",
         "Where health and metrics are served (moldau.http.listener); `off` disables it.",
     ),
+    Option(
+        ("--with",),
+        "NAMES",
+        "Services in the same process: registry, rest, or both with a comma; NAME=HOST:PORT for an address.",
+    ),
     Option(("--json",), "", "Print the ready line as JSON, for programs."),
 )
 """The options of `moldau serve`. Every other setting goes through --set, the file or KAFKA_* variables."""
@@ -59,6 +64,10 @@ class Mistake(Exception):
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+SERVICES = ("registry", "rest")
+"""What `--with` takes. Settings of theirs are those of --set that begin with the name and a dot."""
 
 
 class Arguments(NamedTuple):
@@ -104,7 +113,12 @@ def overrides(arguments: Arguments) -> list[str]:
         settings.append(f"listeners=PLAINTEXT://{host}:{port}")
     if "--http" in given:
         settings.append(f"moldau.http.listener={'' if given['--http'] == 'off' else given['--http']}")
-    return settings + list(arguments.repeated["--set"])
+    return settings + [each for each in arguments.repeated["--set"] if not is_of_service(each)]
+
+
+def is_of_service(assignment: str) -> bool:
+    """Whether NAME=VALUE is a setting of a service beside the broker."""
+    return assignment.strip().startswith(tuple(f"{name}." for name in SERVICES))
 
 
 def split_address(text: str, port: str) -> tuple[str, int]:
@@ -148,6 +162,13 @@ def _run(arguments: Arguments) -> int:
         raise Mistake(f"cannot read the settings in {file}: {problem.strerror}", MISUSED) from None
     except SettingError as problem:
         raise Mistake(f"{problem.sentence}: correct it and start again", MISUSED) from None
+    services = None
+    if "--with" in arguments.single:
+        from moldau.cli.serve.services import services_of
+
+        services = services_of(arguments.single["--with"], arguments.repeated["--set"])
+    elif named := [each for each in arguments.repeated["--set"] if is_of_service(each)]:
+        raise Mistake(f"--set {named[0]} is for a service that does not run: add --with", MISUSED)
     from moldau.cli.serve.broker_program import run
 
-    return run(settings, as_json="--json" in arguments.single)
+    return run(settings, as_json="--json" in arguments.single, services=services)

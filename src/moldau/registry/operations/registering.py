@@ -55,7 +55,7 @@ def registered_already(
     version = find_schema(core, subject, request, normalize=normalize, deleted=False)
     if version is None or request.id not in (-1, version.id):
         return None
-    return registered_view(core, version, wanted)
+    return registered_view(core, version, wanted, is_text_theirs=True)
 
 
 def decide_registration(
@@ -63,6 +63,7 @@ def decide_registration(
 ) -> Decision:
     """RegistryProblem (NOT_PERMITTED, INVALID_SCHEMA, INCOMPATIBLE)."""
     request = parse_request(raw)
+    is_text_theirs = not request.is_empty
     importing = _check_mode(core, subject, request)
     versions = core.state.versions(subject)
     live = [each for each in versions if not each.deleted]
@@ -77,7 +78,7 @@ def decide_registration(
             core, subject, request, parsed, normalize=normalize, deleted=False
         )
         if there is not None and request.id in (-1, there.id):
-            return Decision([], registered_view(core, there, wanted))
+            return Decision([], registered_view(core, there, wanted, is_text_theirs=is_text_theirs))
     if not importing:
         lines = incompatible_lines(core, subject, parsed, request.metadata, live)
         if lines:
@@ -99,7 +100,7 @@ def decide_registration(
         if each.deleted and each.id == schema_id and each.version < number
     ]
     records.append(Record(Key(KeyType.SCHEMA, subject, number), schema_value(version)))
-    return Decision(records, registered_view(core, version, wanted))
+    return Decision(records, registered_view(core, version, wanted, is_text_theirs=is_text_theirs))
 
 
 def check_writable(core: Core, subject: str) -> str:

@@ -44,14 +44,19 @@ def id_view(
     }
 
 
-def registered_view(core: Core, version: Version, wanted: str = "") -> dict[str, Any]:
-    """The answer to a registration: `id` first, which is all that older clients know."""
-    return {
-        "id": version.id,
-        "version": version.version,
-        "guid": version.body.guid,
-        **_body(core, version, wanted, "", schema_first=False),
-    }
+def registered_view(
+    core: Core, version: Version, wanted: str = "", *, is_text_theirs: bool = False
+) -> dict[str, Any]:
+    """The answer to a registration: `id` first, which is all that older clients know.
+
+    The schema comes only where it is more than its author sent, as from Confluent's registry: clients keep
+    what they are answered, and those that sent a Protobuf schema in base64 cannot read its text.
+    """
+    answer: dict[str, Any] = {"id": version.id, "version": version.version, "guid": version.body.guid}
+    is_more = not is_text_theirs or version.body.metadata is not None or version.body.rule_set is not None
+    if is_more or wanted.strip():
+        answer |= _body(core, version, wanted, "", schema_first=False)
+    return answer
 
 
 def _body(

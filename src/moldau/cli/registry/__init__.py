@@ -1,0 +1,1 @@
+"""`moldau registry`: a schema registry as a program."""
