@@ -93,7 +93,8 @@ def _side(choice: SchemaChoice, formats: RecordFormats) -> _Side:
         if len(_decoders) >= DECODERS_MAX:
             _decoders.clear()
         schemas = SchemasById(formats.registry)
-        schemas.add(pinned.schema_id, pinned.parsed)
+        for each in (pinned, *pinned.others):
+            schemas.add(each.schema_id, each)
         column = to_arrow_type(column_type(choice), timezone="UTC")
         _decoders[key] = _Side(Decoder(pinned.parsed, schemas, schemas.by_guid), column)
     return _decoders[key]

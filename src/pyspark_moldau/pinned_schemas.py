@@ -1,8 +1,9 @@
 """The schemas that a query reads or writes with: taken from the registry once, on the driver.
 
 A query's columns are fixed when it is made, and its tasks run elsewhere and later. So the driver takes one
-schema, the reader's or the writer's, and everything is sent along: text, what it refers to, id. A task needs
-the registry only for schemas of other writers, by their ids, which never change (registries.py).
+schema, the reader's or the writer's, and everything is sent along: text, what it refers to, id. So are the
+versions before a reader's, since records were written with them. A task needs the registry only for other
+schemas, by their ids, which never change (registries.py).
 
 Not here: options (schema_options.py), coding (decoding.py, encoding.py).
 """
@@ -13,17 +14,20 @@ import functools
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from moldau.schemas.languages import parse
 from moldau.schemas.schema import ParsedSchema, Reference, SchemaText, SchemaType
 from pyspark_moldau.errors import OptionError
-from pyspark_moldau.registries import Registered, Registry, opened
+from pyspark_moldau.registries import Registered, Registry, RegistryError, opened
 from pyspark_moldau.schema_options import KEY, LATEST_SCHEMA, REGISTER, RecordFormats, SchemaChoice
 
 if TYPE_CHECKING:
     import pyarrow
+
+OTHERS_MAX = 10
+OTHERS_BYTES_MAX = 500_000
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class PinnedSchema:
     subject: str = ""
     version: int = 0
     """Where it was found; "" and 0 if it was given by its id."""
+    others: tuple[PinnedSchema, ...] = ()
+    """Other versions that records may have been written with."""
 
     @property
     def parsed(self) -> ParsedSchema:
@@ -44,22 +50,27 @@ class PinnedSchema:
 
     def as_option(self) -> str:
         """The schema as the text of an option."""
-        return json.dumps(
-            {
-                "id": self.schema_id,
-                "schemaType": self.source.schema_type,
-                "schema": self.source.text,
-                "references": self.source.references,
-                "dependencies": dict(self.dependencies),
-                "subject": self.subject,
-                "version": self.version,
-            }
-        )
+        return json.dumps(self._as_json())
+
+    def _as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.schema_id,
+            "schemaType": self.source.schema_type,
+            "schema": self.source.text,
+            "references": self.source.references,
+            "dependencies": dict(self.dependencies),
+            "subject": self.subject,
+            "version": self.version,
+            "others": [each._as_json() for each in self.others],
+        }
 
     @classmethod
     def from_option(cls, text: str) -> PinnedSchema:
         """The reverse. ValueError, KeyError or TypeError for another text."""
-        given = json.loads(text)
+        return cls._of_json(json.loads(text))
+
+    @classmethod
+    def _of_json(cls, given: Mapping[str, Any]) -> PinnedSchema:
         source = SchemaText(
             SchemaType(given["schemaType"]),
             given["schema"],
@@ -71,6 +82,7 @@ class PinnedSchema:
             tuple(given["dependencies"].items()),
             given["subject"],
             int(given["version"]),
+            tuple(cls._of_json(each) for each in given["others"]),
         )
 
 
@@ -92,12 +104,31 @@ def readers_schema(choice: SchemaChoice, topic: str | None, registry: Callable[[
     if choice.schema_id is not None:
         return _checked(choice, pinned(choice.schema_id, registry().by_id(choice.schema_id)))
     subject = choice.subject_of(topic, choice.record_name)
-    found = (
-        registry().latest(subject)
-        if choice.schema == LATEST_SCHEMA
-        else registry().version(subject, int(choice.schema))
-    )
-    return _checked(choice, _of(found, subject))
+    newest = registry().latest(subject)
+    if choice.schema == LATEST_SCHEMA:
+        reader = _of(newest, subject)
+    else:
+        reader = _of(registry().version(subject, int(choice.schema)), subject)
+    return replace(_checked(choice, reader), others=_others(registry(), reader, newest.version))
+
+
+def _others(registry: Registry, reader: PinnedSchema, newest: int) -> tuple[PinnedSchema, ...]:
+    """The newest versions besides the reader's. They save questions only, so some may be missing."""
+    found: list[PinnedSchema] = []
+    room_bytes = OTHERS_BYTES_MAX
+    for version in range(newest, max(newest - OTHERS_MAX, 0), -1):
+        if version == reader.version:
+            continue
+        try:
+            other = _of(registry.version(reader.subject, version), reader.subject)
+        except RegistryError as failure:
+            if failure.is_not_found:
+                continue
+            break
+        room_bytes -= len(other.as_option())
+        if room_bytes >= 0:
+            found.append(other)
+    return tuple(found)
 
 
 def writers_schema(
@@ -105,13 +136,25 @@ def writers_schema(
 ) -> PinnedSchema:
     """The schema to write these columns with, registered if it is to be. OptionError, RegistryError."""
     if choice.schema != REGISTER or choice.schema_id is not None or choice.pinned is not None:
-        return readers_schema(choice, topic, registry)
+        return replace(readers_schema(choice, topic, registry), others=())
     from moldau.schemas.columns import schema_of_arrow
 
     name = choice.record_name or record_name_of(topic or "", choice.side)
-    source = schema_of_arrow(columns, choice.schema_type, name)
     subject = choice.subject_of(topic, name)
+    source = schema_of_arrow(columns, choice.schema_type, name, _previous(registry, choice, subject))
     return _checked(choice, _of(registry().register(subject, source), subject))
+
+
+def _previous(registry: Callable[[], Registry], choice: SchemaChoice, subject: str) -> ParsedSchema | None:
+    """The newest schema of the subject, whose field numbers are kept; in Protobuf only."""
+    if choice.schema_type is not SchemaType.PROTOBUF:
+        return None
+    try:
+        return registry().latest(subject).parsed
+    except RegistryError as failure:
+        if not failure.is_not_found:
+            raise
+        return None
 
 
 def record_name_of(topic: str, side: str) -> str:

@@ -57,21 +57,28 @@ def _open(settings: Mapping[str, str]) -> Registry:
     return RegistryClient({"schema.registry.latest.cache.ttl.sec": "0.001", **settings})
 
 
+class Known(Protocol):
+    """A schema that came along; parsed when it is needed."""
+
+    @property
+    def parsed(self) -> ParsedSchema: ...
+
+
 class SchemasById:
     """Writers' schemas as a decoder asks for them."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = settings
-        self._known: dict[int, ParsedSchema] = {}
+        self._known: dict[int, Known] = {}
 
-    def add(self, schema_id: int, schema: ParsedSchema) -> None:
+    def add(self, schema_id: int, known: Known) -> None:
         """Know a schema without asking."""
-        self._known[schema_id] = schema
+        self._known[schema_id] = known
 
     def __call__(self, schema_id: int) -> ParsedSchema:
         """The schema of this id. UnknownSchema if the registry has none, RegistryError if it cannot say."""
         if schema_id in self._known:
-            return self._known[schema_id]
+            return self._known[schema_id].parsed
         return self._found(schema_id, lambda: opened(self._settings).by_id(schema_id))
 
     def by_guid(self, guid: str) -> ParsedSchema:

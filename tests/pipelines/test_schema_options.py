@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install 'moldau[spark]')")
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
 from moldau.schemas.folder_registry import FolderRegistry
@@ -235,8 +236,10 @@ def test_a_header_may_name_the_schema(registry: FolderRegistry, at: dict[str, st
 def test_a_registry_that_is_away_is_no_bad_record(
     registry: FolderRegistry, at: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry.register("t-value", avro(ORDER))
-    formats = with_schemas(parse_options(READ | at | {"value.format": "avro", "badRecords": "drop"})).formats
+    older = avro({**ORDER, "fields": ORDER["fields"][:1]})
+    assert [registry.register("t-value", each).version for each in (avro(ORDER), older)] == [1, 2]
+    options = {"value.format": "avro", "value.schema": "1", "badRecords": "drop"}
+    formats = with_schemas(parse_options(READ | at | options)).formats
 
     def away(schema_id: int) -> Any:
         raise RegistryError("the registry cannot be reached")
@@ -246,8 +249,11 @@ def test_a_registry_that_is_away_is_no_bad_record(
         [records([(None, b"\0\0\0\0\1\2\4me")])], formats, keep_headers=False
     )  # the reader's: sent along
     assert made.column("value").to_pylist() == [{"id": 1, "who": "me"}]
+    # So are other versions of the subject.
+    (made,) = decoding.decoded([records([(None, b"\0\0\0\0\2\2")])], formats, keep_headers=False)
+    assert made.column("value").to_pylist() == [{"id": 1, "who": ""}]
     with pytest.raises(RegistryError, match="cannot be reached"):
-        list(decoding.decoded([records([(None, b"\0\0\0\0\2\2\4me")])], formats, keep_headers=False))
+        list(decoding.decoded([records([(None, b"\0\0\0\0\3\2\4me")])], formats, keep_headers=False))
 
 
 def test_a_schema_without_columns_is_a_sentence(registry: FolderRegistry, at: dict[str, str]) -> None:
@@ -336,3 +342,63 @@ def test_the_folder_registry_answers_as_one_does(tmp_path: Path) -> None:
     assert registry.register("c", avro(changed)).id == 2
     again = FolderRegistry(tmp_path)
     assert again.latest("c").parsed.canonical == registry.by_id(2).canonical
+
+
+@pytest.mark.parametrize("form", ["avro", "json-schema", "protobuf"])
+def test_rows_keep_their_meaning_while_columns_come_and_go(
+    form: str, registry: FolderRegistry, at: dict[str, str]
+) -> None:
+    inner = StructType().add("x", LongType()).add("y", LongType())
+    first = StructType().add("a", LongType()).add("b", LongType()).add("c", inner)
+    # A column before the others, one fewer, and the same inside.
+    changed = StructType().add("z", LongType()).add("x", LongType())
+    second = StructType().add("new", LongType()).add("b", LongType()).add("c", changed)
+    options = at | {"value.format": form}
+
+    def written(kind: StructType, row: dict[str, Any]) -> bytes:
+        formats = parse_formats(options, writing=True)
+        pinned = pinned_for_writing(formats, "t", StructType().add("value", kind))
+        record = encoded_column(pa.array([row], to_arrow_type(kind)), pinned.value)[0].as_py()
+        assert isinstance(record, bytes)
+        return record
+
+    def read(version: str, *values: bytes) -> list[Any]:
+        chosen = READ | options | {"value.schema": version}
+        formats = with_schemas(parse_options(chosen)).formats
+        batch = records([(None, value) for value in values])
+        (made,) = decoding.decoded([batch], formats, keep_headers=False)
+        found: list[Any] = made.column("value").to_pylist()
+        return found
+
+    old_row = {"a": 1, "b": 2, "c": {"x": 3, "y": 4}}
+    new_row = {"new": 5, "b": 6, "c": {"z": 7, "x": 8}}
+    old = written(first, old_row)
+    if form == "json-schema":  # in which a column more is no compatible change, as Confluent judges it
+        with pytest.raises(RegistryError, match="cannot read the newest"):
+            written(second, new_row)
+        assert read("latest", old) == [old_row]
+        return
+    new = written(second, new_row)
+    assert read("1", old, new) == [old_row, {"a": None, "b": 6, "c": {"x": 8, "y": None}}]
+    assert read("2", old, new) == [{"new": None, "b": 2, "c": {"z": None, "x": 3}}, new_row]
+    # A third with the first one's columns takes no number that had another meaning.
+    third = written(first, old_row)
+    assert read("2", third) == [{"new": None, "b": 2, "c": {"z": None, "x": 3}}]
+    if form == "protobuf":
+        assert registry.latest("t-value").version == 3
+        assert read("3", old, third) == [{"a": None, "b": 2, "c": {"x": 3, "y": None}}, old_row]
+    else:  # the same schema again
+        assert registry.latest("t-value").version == 2
+
+
+def test_a_protobuf_schema_that_reserves_everything_is_a_sentence(
+    registry: FolderRegistry, at: dict[str, str]
+) -> None:
+    text = 'syntax = "proto3"; message T { int64 a = 1; reserved 2 to max; }'
+    registry.register("t-value", SchemaText(SchemaType.PROTOBUF, text))
+    formats = parse_formats(at | {"value.format": "protobuf"}, writing=True)
+    rows = StructType().add("value", StructType().add("a", LongType()).add("b", LongType()))
+    with pytest.raises(OptionError, match="reserves all numbers that b could have"):
+        pinned_for_writing(formats, "t", rows)
+    fewer = StructType().add("value", StructType().add("a", LongType()))
+    assert pinned_for_writing(formats, "t", fewer).value is not None

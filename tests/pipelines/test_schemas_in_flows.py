@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from moldau.streams import App, AppError, StreamsError
-from moldau.streams.testing import Harness
+from moldau.streams.testing import Harness, HarnessPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,12 +28,19 @@ HOUR = {"name": "hour", "type": {"type": "long", "logicalType": "timestamp-micro
 def test_records_of_all_versions_are_rows_of_the_readers_schema(spark: SparkSession) -> None:
     app = App("versions")
     flights = app.topic("flights", key="carrier", value="avro")
+    as_first = app.topic("flights", value="avro", schema=1)
 
     @app.to("late", key="carrier", value="avro")
     def late() -> DataFrame:
         return flights.stream().where("dep_delay > 60")
 
+    @app.to("pinned")
+    def pinned() -> DataFrame:
+        return as_first.stream()
+
     with Harness(app, spark) as harness:
+        with pytest.raises(StreamsError, match=r"topic flights: .*no subject 'flights-value'"):
+            harness.start()
         assert harness.register("flights", avro(CARRIER, DELAY)) == 1
         assert harness.register("flights", avro(CARRIER, DELAY, GATE)) == 2
         harness.send("flights", {"carrier": "AA", "dep_delay": 90.0}, version=1)
@@ -53,33 +60,21 @@ def test_records_of_all_versions_are_rows_of_the_readers_schema(spark: SparkSess
         assert harness.rows("late")[3:] == [
             {"carrier": "B6", "dep_delay": 62.0, "gate": "?", "hour": noon},
         ]
+        rows = harness.rows("pinned")
+        assert [row["carrier"] for row in rows] == ["AA", "UA", "DL", "WN", "B6"]
+        assert {tuple(row) for row in rows} == {("carrier", "dep_delay")}
 
 
-def test_a_pinned_version_stays_and_one_that_is_not_there_is_a_sentence(spark: SparkSession) -> None:
-    app = App("pinned")
-    flights = app.topic("flights", value="avro", schema=1)
-
-    @app.to("copy")
-    def copy() -> DataFrame:
-        return flights.stream()
-
-    with Harness(app, spark) as harness:
-        with pytest.raises(StreamsError, match=r"topic flights: .*no subject 'flights-value'"):
-            harness.start()
-        harness.register("flights", avro(CARRIER))
-        harness.register("flights", avro(CARRIER, GATE))
-        harness.send("flights", {"carrier": "AA", "gate": "C1"}, {"carrier": "UA"})
-        assert harness.rows("copy") == [{"carrier": "AA"}, {"carrier": "UA"}]
-
-
-@pytest.mark.parametrize("bad_records", ["null", "drop", "dead-letter"])
-def test_bad_records_are_treated_as_the_topic_says(spark: SparkSession, bad_records: Any) -> None:
+def test_bad_records_are_treated_as_the_topic_says(spark: SparkSession) -> None:
     app = App("bad")
-    flights = app.topic("flights", key="carrier", value="avro", bad_records=bad_records)
 
-    @app.to("copy", key="carrier")
-    def copy() -> DataFrame:
-        return flights.stream()
+    def flow(bad_records: Any) -> None:
+        flights = app.topic("flights", key="carrier", value="avro", bad_records=bad_records)
+        app.to(bad_records, key="carrier", name=bad_records)(flights.stream)
+
+    for each in ("null", "drop", "dead-letter"):
+        flow(each)
+    failing = app.topic("flights", value="avro", bad_records="fail")
 
     unknown, cut = b"\0\0\0\0\x63\x04AA\0", b"\0\0\0\0\1\x04A"
     with Harness(app, spark) as harness:
@@ -88,12 +83,10 @@ def test_bad_records_are_treated_as_the_topic_says(spark: SparkSession, bad_reco
         for key, value in (("x1", b'{"carrier": "AA"}'), ("x2", unknown), ("x3", cut), ("x4", b"")):
             harness.send("flights", value, key=key, headers={"trace": b"7"})
         harness.send("flights", None, key="UA")  # a tombstone is not bad
-        rows = harness.rows("copy")
         good = [{"carrier": "AA", "dep_delay": 1.0}, {"carrier": "UA", "dep_delay": None}]
         nulls = [{"carrier": f"x{number}", "dep_delay": None} for number in (1, 2, 3, 4)]
-        assert rows == ([good[0], *nulls, good[1]] if bad_records == "null" else good)
-        if bad_records != "dead-letter":
-            return
+        assert harness.rows("null") == [good[0], *nulls, good[1]]
+        assert harness.rows("drop") == harness.rows("dead-letter") == good
         letters = harness.records("flights-dead-letters")
         assert [(each.key, each.value) for each in letters] == [
             (b"x1", b'{"carrier": "AA"}'), (b"x2", unknown), (b"x3", cut), (b"x4", b""),
@@ -104,21 +97,11 @@ def test_bad_records_are_treated_as_the_topic_says(spark: SparkSession, bad_reco
         assert reasons[1] == "the value has schema 99, which cannot be read: the registry has no schema 99"
         assert reasons[2] == "the value is not what its schema 1 says"
         assert "it is empty" in reasons[3]
-
-
-def test_a_bad_record_may_fail_the_flow_with_place_and_reason(spark: SparkSession) -> None:
-    app = App("failing")
-    flights = app.topic("flights", value="avro", bad_records="fail")
-
-    @app.to("copy")
-    def copy() -> DataFrame:
-        return flights.stream()
-
-    with Harness(app, spark) as harness:
-        harness.register("flights", avro(CARRIER))
-        harness.send("flights", {"carrier": "AA"}, b"\0\0\0\0\1")
-        with pytest.raises(StreamsError, match=r"bad record at flights-0 offset 1: the value is not what"):
-            harness.rows("copy")
+        with (
+            app.at(HarnessPlace(harness)),
+            pytest.raises(Exception, match=r"bad record at flights-0 offset 1: the value has no schema"),
+        ):
+            failing.read().collect()
 
 
 def test_tables_have_tombstones_and_schemas_on_both_sides(spark: SparkSession) -> None:
@@ -182,10 +165,6 @@ def test_columns_that_do_not_evolve_compatibly_are_refused_before_anything_runs(
     with Harness(app, spark) as harness:
         harness.register("late", avro({"name": "carrier", "type": ["null", "string"], "default": None}))
         harness.start()  # a nullable column more is a compatible change
-        harness.stop()
-        harness.register(
-            "late", avro(DELAY, {"name": "carrier", "type": ["null", "string"], "default": None})
-        )
 
     with Harness(app, spark) as harness:
         harness.register("late", avro({"name": "dep_delay", "type": "string"}))
@@ -193,46 +172,31 @@ def test_columns_that_do_not_evolve_compatibly_are_refused_before_anything_runs(
             harness.start()
 
 
-def test_subjects_by_record_and_by_topic_and_record(spark: SparkSession) -> None:
+def test_sql_and_subjects_by_record_and_by_topic_and_record(spark: SparkSession) -> None:
     app = App("subjects")
-    flights = app.topic("flights", schema="carrier string")
-
-    @app.to("a", value="avro", subject="record", record_name="air.Flight")
-    def a() -> DataFrame:
-        return flights.stream()
-
-    @app.to("b", value="avro", subject="topic-record", record_name="air.Flight")
-    def b() -> DataFrame:
-        return flights.stream()
-
-    again = app.topic("b", value="avro", subject="b-air.Flight")
+    app.sql(
+        """
+        CREATE STREAM flights WITH (value = 'avro', schema = '1', key = 'carrier');
+        CREATE STREAM a WITH (value = 'avro', subject = 'record', record_name = 'air.Late') AS
+            SELECT carrier FROM flights WHERE dep_delay > 60;
+        CREATE STREAM b WITH (value = 'avro', subject = 'topic-record', record_name = 'air.Late') AS
+            SELECT carrier FROM flights WHERE dep_delay > 60;
+        """
+    )
+    again = app.topic("b", value="avro", subject="b-air.Late")
 
     @app.to("c", value="avro", subject="chosen")
     def c() -> DataFrame:
         return again.stream()
 
     with Harness(app, spark) as harness:
-        harness.send("flights", {"carrier": "AA"})
-        assert harness.rows("a") == harness.rows("b") == harness.rows("c") == [{"carrier": "AA"}]
-        registry = harness.schemas.registry
-        one, two = registry.latest("air.Flight"), registry.latest("b-air.Flight")
-        assert one.id == two.id
-        assert registry.latest("chosen").parsed.name == "C"
-
-
-def test_sql_has_them_too(spark: SparkSession) -> None:
-    app = App("sql")
-    app.sql(
-        """
-        CREATE STREAM flights WITH (value = 'avro', schema = '1', key = 'carrier');
-        CREATE STREAM late WITH (value = 'avro', topic = 'late-flights', record_name = 'air.Late') AS
-            SELECT carrier FROM flights WHERE dep_delay > 60;
-        """
-    )
-    with Harness(app, spark) as harness:
         harness.register("flights", avro(CARRIER, DELAY))
         harness.send("flights", {"carrier": "AA", "dep_delay": 61.0}, {"carrier": "UA"})
-        assert harness.rows("late-flights") == [{"carrier": "AA"}]
+        assert harness.rows("a") == harness.rows("b") == harness.rows("c") == [{"carrier": "AA"}]
+        registry = harness.schemas.registry
+        one, two = registry.latest("air.Late"), registry.latest("b-air.Late")
+        assert one.id == two.id
+        assert registry.latest("chosen").parsed.name == "C"
 
 
 @pytest.mark.parametrize(

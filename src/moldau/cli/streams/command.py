@@ -24,6 +24,7 @@ from moldau.cli.shared.options import (
     teach,
 )
 from moldau.cli.shared.output import note
+from moldau.cli.shared.schema_registry import RegistrySettings
 
 if TYPE_CHECKING:
     from moldau.cli.shared.connection import Connection
@@ -127,12 +128,14 @@ def run(
         str | None,
         typer.Option(
             "--schema-registry",
+            "-r",
             metavar="URL",
             help="The registry of topics that have a schema there; else what the app says, else "
-            "MOLDAU_SCHEMA_REGISTRY. Its login goes into -X basic.auth.user.info=user:password.",
+            "MOLDAU_SCHEMA_REGISTRY.",
             rich_help_panel="Connection",
         ),
     ] = None,
+    registry_settings: RegistrySettings = None,
     client_settings: ClientSettings = None,
 ) -> None:
     """Run an app's flows."""
@@ -150,6 +153,7 @@ def run(
             as_json=as_json,
             bootstrap=bootstrap,
             registry=registry,
+            registry_settings=tuple(registry_settings or ()),
             client_settings=tuple(client_settings or ()),
         ),
     )

@@ -31,6 +31,7 @@ class RunOptions:
     as_json: bool = False
     bootstrap: str | None = None
     registry: str | None = None
+    registry_settings: tuple[str, ...] = ()
     client_settings: tuple[str, ...] = ()
 
 
@@ -115,5 +116,6 @@ def override(app: App, options: RunOptions) -> None:
         app.delivery = options.delivery
     app.settings.update(parse_assignments(list(options.spark), "--spark"))
     for name, value in parse_assignments(list(options.client_settings), "-X").items():
-        of_registry = is_registry_option(name.lower())
-        app.options[name if of_registry else f"kafka.{name.removeprefix('kafka.')}"] = value
+        app.options[f"kafka.{name.removeprefix('kafka.')}"] = value
+    for name, value in parse_assignments(list(options.registry_settings), "-R").items():
+        app.options[name if is_registry_option(name.lower()) else f"schema.registry.{name}"] = value

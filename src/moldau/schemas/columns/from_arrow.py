@@ -24,14 +24,17 @@ from typing import Any
 import pyarrow as pa
 
 from moldau.schemas.columns.errors import NoColumns
-from moldau.schemas.schema import SchemaText, SchemaType
+from moldau.schemas.schema import ParsedSchema, SchemaText, SchemaType
 
 _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def schema_of_arrow(columns: pa.Schema, schema_type: SchemaType, name: str) -> SchemaText:
+def schema_of_arrow(
+    columns: pa.Schema, schema_type: SchemaType, name: str, previous: ParsedSchema | None = None
+) -> SchemaText:
     """The schema of rows with these columns; `name` is the full name of the record or message, dots separate
-    the namespace (the package). NoColumns if the language cannot express a column.
+    the namespace (the package). `previous`: the schema that this one follows, whose fields keep their numbers
+    in Protobuf. NoColumns if the language cannot express a column.
     """
     for part in name.split("."):
         _require_name(part, f"the name {name}")
@@ -41,7 +44,7 @@ def schema_of_arrow(columns: pa.Schema, schema_type: SchemaType, name: str) -> S
     if schema_type is SchemaType.JSON:
         document = {"$schema": "http://json-schema.org/draft-07/schema#", "title": name}
         return SchemaText(schema_type, json.dumps(document | _json_object(columns)))
-    return SchemaText(schema_type, _Protobuf().file(columns, name))
+    return SchemaText(schema_type, _Protobuf().file(columns, name, _message_before(previous)))
 
 
 def _require_name(name: str, what: str) -> None:
@@ -158,27 +161,42 @@ _PROTOBUF_NAMES = (
 )
 _MAP_KEYS = frozenset({"bool", "int32", "int64", "string"})
 _TIMESTAMP = "google.protobuf.Timestamp"
+_OF_PROTOBUF = range(19_000, 20_000)
+"""Numbers that Protobuf keeps for itself."""
+_NUMBER_MAX = (1 << 29) - 1
+
+
+def _message_before(previous: ParsedSchema | None) -> Any:
+    if previous is None or previous.schema_type is not SchemaType.PROTOBUF:
+        return None
+    from moldau.schemas.columns.protobuf_types import message_of
+
+    return message_of(previous)
 
 
 class _Protobuf:
-    """Fields are numbered in the order of the columns: a column added at the end is a compatible change."""
+    """Fields are numbered in the order of the columns. Where a message follows another, fields keep their
+    numbers, new ones have numbers that were never used, and those of fields that are gone are reserved: bytes
+    of one field are never read as another's.
+    """
 
     def __init__(self) -> None:
         self._imports: set[str] = set()
 
-    def file(self, columns: pa.Schema, full_name: str) -> str:
+    def file(self, columns: pa.Schema, full_name: str, before: Any) -> str:
         package, _, name = full_name.rpartition(".")
-        body = self._message(columns, name, "", full_name)
+        body = self._message(columns, name, "", full_name, before)
         lines = ['syntax = "proto3";']
         lines += [f"package {package};"] if package else []
         lines += [f'import "{each}";' for each in sorted(self._imports)]
         return "\n".join([*lines, "", *body, ""])
 
-    def _message(self, fields: Any, name: str, indent: str, path: str) -> list[str]:
+    def _message(self, fields: Any, name: str, indent: str, path: str, before: Any) -> list[str]:
         inner = indent + "  "
         nested: list[str] = []
         lines: list[str] = []
-        for number, field in enumerate(fields, 1):
+        numbers = _Numbers(before)
+        for field in fields:
             _require_name(field.name, f"the column {field.name}")
             place = f"{path}.{field.name}"
             kind = field.type
@@ -190,26 +208,31 @@ class _Protobuf:
                         f"{place} is a list of {kind}, which Protobuf has no type for; wrap it in a struct"
                     )
             if _T.is_map(kind):
-                key = self._type(kind.key_type, field.name, inner, place, nested)
+                key = self._type(kind.key_type, field.name, inner, place, nested, None)
                 if key not in _MAP_KEYS:
                     raise NoColumns(
                         f"{place} has keys of type {kind.key_type}, which Protobuf does not allow"
                     )
                 if _T.is_list(kind.item_type) or _T.is_map(kind.item_type):
                     raise NoColumns(f"{place} is a map of {kind.item_type}; wrap its values in a struct")
-                text = f"map<{key}, {self._type(kind.item_type, field.name, inner, place, nested)}>"
+                value_before = numbers.message_of(field.name, "value")
+                value = self._type(kind.item_type, field.name, inner, place, nested, value_before)
+                text = f"map<{key}, {value}>"
             else:
-                text = self._type(kind, field.name, inner, place, nested)
+                text = self._type(kind, field.name, inner, place, nested, numbers.message_of(field.name))
                 if not label and field.nullable and not _T.is_struct(kind) and text != _TIMESTAMP:
                     label = "optional "
-            lines.append(f"{inner}{label}{text} {field.name} = {number};")
+            lines.append(f"{inner}{label}{text} {field.name} = {numbers.of(field.name)};")
+        lines += [f"{inner}reserved {number};" for number in numbers.gone({each.name for each in fields})]
         return [f"{indent}message {name} {{", *nested, *lines, f"{indent}}}"]
 
-    def _type(self, kind: pa.DataType, name: str, indent: str, path: str, nested: list[str]) -> str:
+    def _type(
+        self, kind: pa.DataType, name: str, indent: str, path: str, nested: list[str], before: Any
+    ) -> str:
         if _T.is_struct(kind):
             own = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Value"
             fields = [kind.field(index) for index in range(kind.num_fields)]
-            nested.extend(self._message(fields, own, indent, path))
+            nested.extend(self._message(fields, own, indent, path, before))
             return own
         if _T.is_timestamp(kind) and kind.tz is not None:
             self._imports.add("google/protobuf/timestamp.proto")
@@ -218,3 +241,43 @@ class _Protobuf:
             if any(predicate(kind) for predicate in predicates):
                 return text
         raise NoColumns(f"{path} has the type {kind}, which Protobuf has no type for; cast it first")
+
+
+class _Numbers:
+    """The numbers of a message's fields, as far as possible those of the message before (a descriptor)."""
+
+    def __init__(self, before: Any) -> None:
+        self._fields = {} if before is None else {each.name: each for each in before.fields}
+        self._reserved: list[range] = []
+        if before is not None:
+            from google.protobuf.descriptor_pb2 import DescriptorProto
+
+            proto = DescriptorProto()
+            before.CopyToProto(proto)
+            self._reserved = [range(each.start, each.end) for each in proto.reserved_range]
+        self._next = 1 + max((each.number for each in self._fields.values()), default=0)
+
+    def of(self, name: str) -> int:
+        """The number of a field. NoColumns if none is left."""
+        if name in self._fields:
+            return int(self._fields[name].number)
+        while taken := next((each for each in (*self._reserved, _OF_PROTOBUF) if self._next in each), None):
+            self._next = taken.stop
+        if self._next > _NUMBER_MAX:
+            raise NoColumns(f"the schema before reserves all numbers that {name} could have")
+        self._next += 1
+        return self._next - 1
+
+    def gone(self, names: set[str]) -> list[str]:
+        """The numbers that must not be used again, if the message has these fields."""
+        dropped = [each.number for name, each in self._fields.items() if name not in names]
+        ranges = [f"{each.start} to {each.stop - 1}" for each in self._reserved]
+        return [*ranges, *(str(number) for number in sorted(dropped))]
+
+    def message_of(self, name: str, inner: str | None = None) -> Any:
+        """The message that was the field's type, or its field's in a map; None if there was none."""
+        field = self._fields.get(name)
+        found = None if field is None else field.message_type
+        if found is None or inner is None:
+            return found
+        return found.fields_by_name[inner].message_type if inner in found.fields_by_name else None
