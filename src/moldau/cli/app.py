@@ -42,6 +42,7 @@ COMMANDS: dict[str, str] = {
     "status": "moldau.cli.status.command",
     "doctor": "moldau.cli.doctor.command",
     "agent": "moldau.cli.agent.command",
+    "rest": "moldau.cli.rest.command",
     "demo": "moldau.cli.demo.command",
     "kafka-home": "moldau.cli.kafka.home",
     "version": "moldau.cli.version",

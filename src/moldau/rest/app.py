@@ -8,7 +8,7 @@ async with serve_rest(configuration) as server: ...            on its listeners
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -21,17 +21,19 @@ from moldau.credentials.errors import CredentialsError
 from moldau.http.application import Application
 from moldau.http.assembly import gate_of, server_of
 from moldau.http.counters import Sample
+from moldau.http.media_types import JSON
 from moldau.http.rights import Rights
 from moldau.http.server import HttpServer
+from moldau.rest.cluster_probe import ClusterProbe
 from moldau.rest.kafka.admin.access import KafkaAdmin
 from moldau.rest.kafka.producing import Producers
 from moldau.rest.kafka.reading import Readers
 from moldau.rest.openapi.pages import page_routes
 from moldau.rest.schema_choice import Schemas
 from moldau.rest.settings import DEFAULT_PORT, RestConfiguration, Role
-from moldau.rest.v2.media_types import offered_media_types as v2_media_types
+from moldau.rest.v2.media_types import offered_media_types
 from moldau.rest.v2.service import V2Service
-from moldau.rest.v3.service import Service, offered_media_types
+from moldau.rest.v3.service import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +53,21 @@ class Parts:
         """Connects to nothing yet. SettingError."""
         settings = configuration.settings
         consumer = configuration.client(Role.CONSUMER)
+        rights = Rights.from_file(settings.moldau_http_rights_file)
+        schemas = _schemas(configuration.registry())
         try:
-            rights = Rights.from_file(settings.moldau_http_rights_file)
             admin = KafkaAdmin(settings.bootstrap_servers, configuration.client(Role.ADMIN))
-            schemas = Schemas(configuration.registry())
             readers = Readers(consumer)
             producers = Producers(
                 configuration.client(Role.PRODUCER), bytes_max=settings.moldau_rest_producing_bytes_max
             )
             v2 = V2Service(settings, consumer, admin, producers, schemas, rights)
-            return cls(configuration, admin, producers, readers, schemas, rights, v2)
         except (ClientError, CredentialsError) as problem:
             raise SettingError("bootstrap.servers", str(problem)) from None
         except KafkaException as problem:
-            raise SettingError(
-                "client.*", f"a client's settings are wrong: {problem.args[0].str()}"
-            ) from None
+            why = f"a client's settings are wrong: {problem.args[0].str()}"
+            raise SettingError("client.*", why) from None
+        return cls(configuration, admin, producers, readers, schemas, rights, v2)
 
     async def close(self) -> None:
         """End the clients."""
@@ -77,13 +78,26 @@ class Parts:
         self.admin.close()
 
 
+def _schemas(settings: Mapping[str, str]) -> Schemas:
+    if not settings:
+        return Schemas(settings)
+    from moldau.schemas.registry_client import RegistryError
+
+    try:
+        return Schemas(settings)
+    except RegistryError as problem:
+        raise SettingError("schema.registry.url", str(problem)) from None
+
+
 @asynccontextmanager
 async def rest_service(configuration: RestConfiguration) -> AsyncIterator[Application]:
     """The application; its clients of Kafka end with the context. SettingError."""
     parts = Parts.of(configuration)
+    probe = ClusterProbe(parts.admin)
     try:
-        yield _application(parts)
+        yield _application(parts, probe)
     finally:
+        await probe.close()
         await parts.close()
 
 
@@ -99,7 +113,7 @@ async def serve_rest(configuration: RestConfiguration) -> AsyncIterator[HttpServ
             await server.stop()
 
 
-def _application(parts: Parts) -> Application:
+def _application(parts: Parts, probe: ClusterProbe) -> Application:
     settings = parts.configuration.settings
     routes: list[BaseRoute] = list(page_routes())
     if settings.api_v2_enable:
@@ -124,8 +138,9 @@ def _application(parts: Parts) -> Application:
     return Application(
         routes,
         settings,
-        offered=lambda path: v2_media_types(path) or offered_media_types(path),
+        offered=lambda path: offered_media_types(path) or (JSON,),
         gate=gate_of(settings),
+        health=probe.health,
         metrics=metrics,
         metrics_prefix="moldau_rest",
     )

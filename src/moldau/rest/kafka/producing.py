@@ -136,13 +136,20 @@ class Producers:
         self.records_failed = 0
 
     async def produce(self, topic: str, records: Sequence[OutgoingRecord]) -> list[Outcome]:
-        """Write records; returns when each has an outcome, in their order.
+        """Write records; returns when each has an outcome, in their order. KafkaProblem as `begin`."""
+        return await (await self.begin(topic, records))
 
-        KafkaProblem if none could even be tried: an unknown topic (UNKNOWN_TOPIC_OR_PARTITION), no room in
-        time (REQUEST_TIMED_OUT).
+    async def begin(self, topic: str, records: Sequence[OutgoingRecord]) -> asyncio.Future[list[Outcome]]:
+        """Write records; returns when all are queued for Kafka, with the future of their outcomes.
+
+        Whoever begins one call after the other has returned writes in that order. KafkaProblem if none could
+        even be tried: an unknown topic (UNKNOWN_TOPIC_OR_PARTITION), no room in time (REQUEST_TIMED_OUT).
         """
+        loop = asyncio.get_running_loop()
+        outcomes: asyncio.Future[list[Outcome]] = loop.create_future()
         if not records:
-            return []
+            outcomes.set_result([])
+            return outcomes
         partitions = await self.topics.partitions(topic)
         if any(each.partition is not None and each.partition >= partitions for each in records):
             partitions = await self.topics.partitions(topic, newer=True)
@@ -155,10 +162,21 @@ class Producers:
                 f"The proxy's {self.budget.bytes_max} bytes for records on their way to Kafka were in use "
                 f"for {self._wait_seconds:g} seconds.",
             ) from None
-        batch = _Batch(len(records), asyncio.get_running_loop())
-        batch.all_done.add_done_callback(lambda _: self.budget.give_back(size_bytes))
-        producer = self._producer
+        batch, producer = _Batch(len(records), loop), self._producer
+
+        def done(_: asyncio.Future[None]) -> None:
+            self.budget.give_back(size_bytes)
+            if batch.fatal:
+                self._replace(producer)
+            found = self._counted(batch)
+            if not outcomes.done():
+                outcomes.set_result(found)
+
+        batch.all_done.add_done_callback(done)
         await asyncio.shield(asyncio.ensure_future(self._send(producer, topic, records, batch, partitions)))
+        return outcomes
+
+    def _counted(self, batch: _Batch) -> list[Outcome]:
         outcomes = [each for each in batch.outcomes if each is not None]
         failed = sum(isinstance(each, KafkaProblem) for each in outcomes)
         self.records_failed += failed
@@ -181,9 +199,6 @@ class Producers:
                 await asyncio.sleep(_FULL_PAUSE_SECONDS)
             if index % _SLICE_RECORDS == _SLICE_RECORDS - 1:
                 await asyncio.sleep(0)
-        await batch.all_done
-        if batch.fatal:
-            self._replace(producer)
 
     def _enqueue(
         self, producer: Producer, topic: str, index: int, record: OutgoingRecord, batch: _Batch

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import orjson
@@ -27,7 +28,7 @@ from moldau.http.bodies import pieces
 from moldau.http.context import context_of
 from moldau.http.problems import HttpProblem
 from moldau.rest.kafka.problem import KafkaProblem
-from moldau.rest.kafka.producing import Outcome
+from moldau.rest.kafka.producing import Outcome, OutgoingRecord
 from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import INVALID_PAYLOAD, http_problem
 from moldau.rest.v3.json_stream import JsonSplitter
@@ -64,7 +65,7 @@ class _Group:
     def __init__(self, entries: Sequence[Entry], size_bytes: int) -> None:
         self.entries = entries
         self.size_bytes = size_bytes
-        self.outcomes: asyncio.Task[list[Outcome]] | None = None
+        self.outcomes: asyncio.Future[list[Outcome]] | None = None
 
 
 class _Stream:
@@ -80,11 +81,11 @@ class _Stream:
         self._changed = asyncio.Event()
         self._ended = False
 
-    async def answers(self) -> AsyncIterator[bytes]:
+    async def answers(self) -> AsyncGenerator[bytes]:
         """The answers, as JSON texts. HttpProblem before the first if the request has no record at all."""
         reading = asyncio.ensure_future(self._read())
         try:
-            async for each in self._groups_in_turn():
+            while (each := await self._next_group()) is not None:
                 outcomes = await each.outcomes if each.outcomes is not None else []
                 yield self._shown(each.entries, outcomes)
                 self._hold(-each.size_bytes)
@@ -96,15 +97,14 @@ class _Stream:
                 if group.outcomes is not None:
                     group.outcomes.cancel()
 
-    async def _groups_in_turn(self) -> AsyncIterator[_Group]:
-        while True:
+    async def _next_group(self) -> _Group | None:
+        """The group whose turn it is, once there is one; None at the end."""
+        while not self._groups:
+            if self._ended:
+                return None
             self._changed.clear()
-            if self._groups:
-                yield self._groups.popleft()
-            elif self._ended:
-                return
-            else:
-                await self._changed.wait()
+            await self._changed.wait()
+        return self._groups.popleft()
 
     async def _read(self) -> None:
         count = 0
@@ -146,10 +146,18 @@ class _Stream:
         group = _Group([await self._entry(text) for text in texts], size_bytes)
         outgoing = [each.outgoing for each in group.entries if isinstance(each, ProducedRecord)]
         if outgoing:
-            writing = self._call.service.producers.produce(self._topic, outgoing)
-            group.outcomes = asyncio.ensure_future(_outcomes(writing, len(outgoing)))
+            group.outcomes = await self._begun(outgoing)
         self._groups.append(group)
         self._changed.set()
+
+    async def _begun(self, records: Sequence[OutgoingRecord]) -> asyncio.Future[list[Outcome]]:
+        """The outcomes to come of records that are queued for Kafka, behind those of the groups before."""
+        try:
+            return await self._call.service.producers.begin(self._topic, records)
+        except KafkaProblem as problem:
+            failed: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
+            failed.set_result([problem] * len(records))
+            return failed
 
     async def _entry(self, text: bytes) -> Entry:
         try:
@@ -193,15 +201,6 @@ class _Stream:
             self._context.release(-size_bytes)
 
 
-async def _outcomes(writing: Any, count: int) -> list[Outcome]:
-    """The outcomes of a group, of which not a single record may have been tried."""
-    try:
-        found: list[Outcome] = await writing
-    except KafkaProblem as problem:
-        return [problem] * count
-    return found
-
-
 class _Answers(Response):
     """The response begins with the first answer, so that a request without a record has another status."""
 
@@ -211,10 +210,11 @@ class _Answers(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
-        async for answer in self._stream.answers():
-            if not begun:
-                headers = [(b"content-type", b"application/json"), NOT_COMPRESSED]
-                await send({"type": "http.response.start", "status": 200, "headers": headers})
-                begun = True
-            await send({"type": "http.response.body", "body": answer, "more_body": True})
+        async with aclosing(self._stream.answers()) as answers:
+            async for answer in answers:
+                if not begun:
+                    headers = [(b"content-type", b"application/json"), NOT_COMPRESSED]
+                    await send({"type": "http.response.start", "status": 200, "headers": headers})
+                    begun = True
+                await send({"type": "http.response.body", "body": answer, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -21,9 +21,10 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from moldau.http.answers import NOT_COMPRESSED, bytes_answer, media_type
+from moldau.http.answers import NOT_COMPRESSED, bytes_answer
 from moldau.http.context import context_of
-from moldau.http.problems import HttpProblem
+from moldau.http.media_types import choose
+from moldau.http.problems import HttpProblem, plain_problem
 from moldau.rest.kafka.problem import KafkaProblem
 from moldau.rest.kafka.reading import Reader, ReadRecord, TooManyReaders
 from moldau.rest.v3.call import Call
@@ -41,6 +42,7 @@ _WAIT_MS_MAX = 30_000
 _POLL_SECONDS = 1.0
 _RECORDS_AT_ONCE = 100
 _ALIVE_SECONDS = 15.0
+_LOOK_SECONDS = 5.0
 _RETRY_MS = 3_000
 _EVENTS = "text/event-stream"
 _TOO_MANY = 429
@@ -70,7 +72,10 @@ _QUERY = (
     media_types=("application/json", _EVENTS),
 )
 async def read_records(call: Call) -> Response:
-    is_tail = media_type(call.request) == _EVENTS
+    media_type = choose(call.request.headers.get("accept"), ("application/json", _EVENTS))
+    if media_type is None:
+        raise plain_problem(406)
+    is_tail = media_type == _EVENTS
     limit = _number(call, "limit", 1, LIMIT_MAX)
     wait_ms = _number(call, "timeout", 0, _WAIT_MS_MAX) or 0
     shower = RecordShower(
@@ -83,10 +88,10 @@ async def read_records(call: Call) -> Response:
     start = _start(call, partitions, is_tail)
     found = await call.ask(partial(resolve, topic=topic.name, partitions=partitions, start=start))
     if call.request.method == "HEAD":
-        return Response(media_type=_EVENTS if is_tail else "application/json")
+        return Response(media_type=media_type)
     reader = await _open(call, topic.name, found.begins)
     if is_tail:
-        return _Tail(reader, shower, limit)
+        return _Tail(call, reader, shower, limit)
     try:
         return await _page(call, reader, shower, found.ends, limit or LIMIT_DEFAULT, wait_ms / 1000)
     finally:
@@ -186,8 +191,9 @@ async def _page(
 class _Tail(Response):
     """The live tail: events until the client goes, the limit is reached or Kafka refuses."""
 
-    def __init__(self, reader: Reader, shower: RecordShower, limit: int | None) -> None:
+    def __init__(self, call: Call, reader: Reader, shower: RecordShower, limit: int | None) -> None:
         super().__init__()
+        self._call = call
         self._reader = reader
         self._shower = shower
         self._left = limit
@@ -216,25 +222,31 @@ class _Tail(Response):
         await _part(send, b"retry: %d\n\n" % _RETRY_MS)
         try:
             await self._send_records(send)
-        except KafkaProblem as problem:
-            shown = http_problem(problem)
+        except (KafkaProblem, HttpProblem) as problem:
+            shown = http_problem(problem) if isinstance(problem, KafkaProblem) else problem
             text = orjson.dumps({"error_code": shown.error_code, "message": shown.message})
             await _part(send, b"event: error\ndata: " + text + b"\n\n")
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_records(self, send: Send) -> None:
         loop = asyncio.get_running_loop()
-        alive = loop.time()
+        alive = looked = loop.time()
         while self._left is None or self._left > 0:
             most = _RECORDS_AT_ONCE if self._left is None else min(self._left, _RECORDS_AT_ONCE)
             positions = dict(self._reader.positions)
             records = await self._reader.next(most, _POLL_SECONDS)
             if records:
                 await _part(send, await self._events(records, positions))
-                alive = loop.time()
+                alive = looked = loop.time()
                 if self._left is not None:
                     self._left -= len(records)
-            elif loop.time() - alive >= _ALIVE_SECONDS:
+                continue
+            if loop.time() - looked >= _LOOK_SECONDS:
+                await find_topic(
+                    self._call
+                )  # a topic that was deleted has no records, and no error for a while
+                looked = loop.time()
+            if loop.time() - alive >= _ALIVE_SECONDS:
                 await _part(send, b": nothing new\n\n")  # so that a client that has gone is noticed
                 alive = loop.time()
 

@@ -130,13 +130,6 @@ class Service:
         self.rights.check(context_of(request).principal, Act(operation), Kind(kind), name)
 
 
-def offered_media_types(path: str) -> tuple[str, ...]:
-    """The media types of v3's responses, by path."""
-    if path.endswith("/records"):
-        return ("application/json", "text/event-stream")
-    return ("application/json",)
-
-
 def _check_media_type(request: Request) -> None:
     """HttpProblem 415 for a body that is said to be no JSON."""
     given = essence(request.headers.get("content-type", ""))

@@ -1,0 +1,1 @@
+"""`moldau rest`: the REST proxy as a program."""
