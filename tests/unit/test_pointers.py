@@ -16,13 +16,15 @@ import pytest
 
 from moldau.core.settings.broker import BrokerSettings
 from moldau.metadata import levels
+from moldau.registry.settings import RegistrySettings
+from moldau.rest.settings import RestSettings
 
 ROOT = Path(__file__).parents[2]
 POINTER = re.compile(r"(?<![\w./<{*-])(?:\.\./)*((?:[\w.-]+/)*[\w-]+\.(?:py|c|md))\b(?!\w)")
 MODULE = re.compile(r"(?<![\w./])(?:moldau|pyspark_moldau)(?:\.[a-z_]\w*)+")
 ELSEWHERE = {"pyspark/daemon.py", "program.py", "app.py", "flights.py"}  # PySpark's, and files of a user
 FOLDERS = ("src", "tests", "bench", "docs", "scripts")
-SETTINGS = {*BrokerSettings.ROWS, levels.FEATURE}
+SETTINGS = {*BrokerSettings.ROWS, *RegistrySettings.ROWS, *RestSettings.ROWS, levels.FEATURE}
 
 
 def _files() -> list[Path]:

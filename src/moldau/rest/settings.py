@@ -69,7 +69,7 @@ class RestSettings(HttpSettingsPart):
     )
     fetch_min_bytes: int = integer(
         -1,
-        "A read waits for so many bytes, or the timeout. -1: it returns when records come no more.",
+        "A read waits for so many bytes, or the timeout; -1: for records, until no more come.",
         between(-1, 10_000_000),
     )
     moldau_rest_consumer_instances_max: int = integer(

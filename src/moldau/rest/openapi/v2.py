@@ -131,7 +131,7 @@ def _operation(
 
 def paths() -> dict[str, dict[str, Any]]:
     """The paths with their operations by method."""
-    waiting = {"timeout": INTEGER, "max_bytes": INTEGER}
+    reading = {"timeout": INTEGER, "max_bytes": INTEGER, "include": TEXT}
     table: tuple[tuple[str, str, str, str, str, dict[str, Any]], ...] = (
         ("get", "/topics", "listTopicsV2", "List topics", _TOPICS, {"answer": list_of(TEXT)}),
         (
@@ -213,7 +213,7 @@ def paths() -> dict[str, dict[str, Any]]:
             "commitOffsetsV2",
             "Commit offsets; without a body, the positions",
             _CONSUMERS,
-            {"body": "V2Offsets", "body_required": False, "answer": ANYTHING},
+            {"body": "V2Offsets", "body_required": False, "answer": ANYTHING, "query": {"async": FLAG}},
         ),
         (
             "post",
@@ -271,7 +271,7 @@ def paths() -> dict[str, dict[str, Any]]:
             "consumeV2",
             "Read records",
             _CONSUMERS,
-            {"answer": list_of(ref("V2Record")), "answers": _EMBEDDED, "query": waiting},
+            {"answer": list_of(ref("V2Record")), "answers": _EMBEDDED, "query": reading},
         ),
     )
     found: dict[str, dict[str, Any]] = {}
