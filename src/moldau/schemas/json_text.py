@@ -26,7 +26,9 @@ NESTING_MAX = 240
 """Objects and arrays in one another. A record in a record is four of them."""
 
 _NOT_ENCODABLE = re.compile("[\ud800-\udfff]")
-_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*+"|/\*.*?\*/|//[^\n]*', re.DOTALL)
+_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)
+"""Strings too, in which there are no comments. What does not end, ends with the text: else each start
+would be tried to the end, and a text of nothing but starts would take the square of its length."""
 _LOWER_ESCAPE = re.compile(r"\\u00[01][0-9a-f]")
 
 

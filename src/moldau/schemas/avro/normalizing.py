@@ -13,10 +13,11 @@ not fit (Avro 1.11 takes that of a union's second branch for one). These have a 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from moldau.schemas.avro.rules_new import is_value
+from moldau.schemas.avro.rules_new import Fits
 from moldau.schemas.avro.tree import NO_DEFAULT, AvroField, AvroType
 
 _LOGICAL_BASES = {
@@ -35,64 +36,70 @@ _LOGICAL_BASES = {
 }
 
 
-def normalize(root: AvroType) -> AvroType:
-    """A tree of its own, in which what has no meaning has one order."""
-    return _type(root, {})
+def normalize(root: AvroType, known: Iterable[AvroType] = ()) -> AvroType:
+    """A tree of its own, in which what has no meaning has one order; types in `known` (references) stay.
+
+    TooComplex if its defaults are beyond all limits.
+    """
+    return _Normalizer(known).type(root)
 
 
-def _type(type_: AvroType, made: dict[int, AvroType]) -> AvroType:
-    if id(type_) in made:
-        return made[id(type_)]
-    found = replace(type_, properties=_properties(type_))
-    if type_.name is not None:
-        made[id(type_)] = found
-        found.kind = "record" if type_.is_record else type_.kind
-        found.doc = type_.doc or None
-        found.aliases = tuple(sorted(type_.aliases, key=lambda each: each.full))
-    if type_.items is not None:
-        found.items = _type(type_.items, made)
-    found.branches = tuple([_type(each, made) for each in type_.branches])
-    found.fields = [_field(each, made) for each in type_.fields]
-    return found
+class _Normalizer:
+    def __init__(self, known: Iterable[AvroType]) -> None:
+        self._made = {id(each): each for each in known}
+        self._fits = Fits()
 
+    def type(self, type_: AvroType) -> AvroType:
+        if id(type_) in self._made:
+            return self._made[id(type_)]
+        found = replace(type_, properties=_properties(type_))
+        if type_.name is not None:
+            self._made[id(type_)] = found
+            found.kind = "record" if type_.is_record else type_.kind
+            found.doc = type_.doc or None
+            found.aliases = tuple(sorted(type_.aliases, key=lambda each: each.full))
+        if type_.items is not None:
+            found.items = self.type(type_.items)
+        found.branches = tuple([self.type(each) for each in type_.branches])
+        found.fields = [self._field(each) for each in type_.fields]
+        return found
 
-def _field(field: AvroField, made: dict[int, AvroType]) -> AvroField:
-    return replace(
-        field,
-        type=_type(field.type, made),
-        default=_default(field),
-        aliases=None if field.aliases is None else tuple(sorted(field.aliases)),
-        properties=_sorted(field.properties),
-    )
+    def _field(self, field: AvroField) -> AvroField:
+        return replace(
+            field,
+            type=self.type(field.type),
+            default=self._default(field),
+            aliases=None if field.aliases is None else tuple(sorted(field.aliases)),
+            properties=_sorted(field.properties),
+        )
 
+    def _default(self, field: AvroField) -> Any:
+        if field.default is NO_DEFAULT:
+            return NO_DEFAULT
+        if not self._fits(field.type, field.default):
+            return _sorted(field.default)
+        return self._spelled(field.type, field.default)
 
-def _default(field: AvroField) -> Any:
-    if field.default is NO_DEFAULT:
-        return NO_DEFAULT
-    if not is_value(field.type, field.default):
-        return _sorted(field.default)
-    return _spelled(field.type, field.default)
-
-
-def _spelled(type_: AvroType, value: Any) -> Any:
-    if type_.kind == "union":
-        branch = next((each for each in type_.branches if is_value(each, value)), None)
-        return value if branch is None else _spelled(branch, value)
-    if type_.kind == "double":
-        return float(value)
-    if type_.kind == "float":
-        return _single(float(value))
-    if type_.kind == "array" and type_.items is not None:
-        return [_spelled(type_.items, each) for each in value]
-    if type_.kind == "map" and type_.items is not None:
-        return {name: _spelled(type_.items, value[name]) for name in sorted(value)}
-    if type_.is_record:
-        types = {each.name: each.type for each in type_.fields}
-        return {
-            name: _spelled(types[name], value[name]) if name in types else _sorted(value[name])
-            for name in sorted(value)
-        }
-    return value
+    def _spelled(self, type_: AvroType, value: Any) -> Any:
+        if type_.kind == "union":
+            branch = next((each for each in type_.branches if self._fits(each, value)), None)
+            return value if branch is None else self._spelled(branch, value)
+        if type_.kind == "double":
+            return float(value)
+        if type_.kind == "float":
+            return _single(float(value))
+        items = type_.items
+        if items is not None and isinstance(value, list):
+            return [self._spelled(items, each) for each in value]
+        if items is not None:
+            return {name: self._spelled(items, value[name]) for name in sorted(value)}
+        if type_.is_record:
+            types = {each.name: each.type for each in type_.fields}
+            return {
+                name: self._spelled(types[name], value[name]) if name in types else _sorted(value[name])
+                for name in sorted(value)
+            }
+        return value
 
 
 def _single(value: float) -> float:

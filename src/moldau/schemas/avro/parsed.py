@@ -11,7 +11,15 @@ from moldau.schemas.avro.parsing import parse_avro
 from moldau.schemas.avro.printing import print_avro
 from moldau.schemas.avro.rules_new import check_new
 from moldau.schemas.avro.tree import AvroType, all_types
-from moldau.schemas.schema import Difference, InvalidSchema, ParsedSchema, Reference, SchemaText, SchemaType
+from moldau.schemas.schema import (
+    Difference,
+    InvalidSchema,
+    ParsedSchema,
+    Reference,
+    SchemaText,
+    SchemaType,
+    TooComplex,
+)
 
 
 class AvroSchema:
@@ -40,11 +48,16 @@ class AvroSchema:
         return print_avro(self.root, self._referenced)
 
     def normalized(self) -> str:
-        return print_avro(normalize(self.root), self._referenced)
+        return print_avro(normalize(self.root, self._referenced), self._referenced)
 
     def formatted(self, wanted: str) -> str:
-        """ "resolved": with the definitions of the references in it."""
-        return print_avro(self.root) if wanted.lower() == "resolved" else self.canonical
+        """ "resolved": with the definitions of the references in it; TooComplex if that nests too deep."""
+        if wanted.lower() != "resolved":
+            return self.canonical
+        try:
+            return print_avro(self.root)
+        except RecursionError:
+            raise TooComplex("with its references in it, the schema nests too deep") from None
 
     def differences(self, writer: ParsedSchema) -> list[Difference]:
         assert isinstance(writer, AvroSchema)

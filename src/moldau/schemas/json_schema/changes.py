@@ -15,14 +15,23 @@ class Change(NamedTuple):
     path: tuple[str, ...]
 
 
+class Nested(NamedTuple):
+    """What was found for an inner pair, at a place: shared, not copied, however many ways lead to the
+    pair."""
+
+    path: tuple[str, ...]
+    found: Found
+
+
 class Found(NamedTuple):
     """What comparing a pair found."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[Change | Nested, ...]
     compatible: bool
 
-    def under(self, *steps: str) -> list[Change]:
-        return [Change(kind, steps + path) for kind, path in self.changes]
+    def under(self, *steps: str) -> list[Change | Nested]:
+        """The changes, seen from the outer pair."""
+        return [Nested(steps, self)] if self.changes else []
 
 
 class Pair(NamedTuple):
@@ -32,5 +41,6 @@ class Pair(NamedTuple):
     new: Node
 
 
-Work = Generator[Pair, Found, list[Change]]
+Changes = list[Change | Nested]
+Work = Generator[Pair, Found, Changes]
 """The comparison of two nodes: yields the pairs that it needs, returns the changes."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
-from moldau.schemas.json_schema.changes import Change, Found, Pair, Work
+from moldau.schemas.json_schema.changes import Change, Changes, Found, Nested, Pair, Work
 from moldau.schemas.json_schema.nodes import (
     AnyNode,
     ArrayNode,
@@ -45,7 +45,7 @@ from moldau.schemas.schema import TooComplex
 
 PAIRS_MAX = 200_000
 """More comparisons of two nodes are not made: a second of work or two. Schemas of people take thousands."""
-CHANGES_MAX = 5_000
+CHANGES_MAX = 1_000
 """Of a part of a schema. Parts that are used in many ways would otherwise multiply what is told about
 them."""
 
@@ -54,8 +54,8 @@ _REFUTED = Found((), False)
 _Key = tuple[int, int]
 
 
-def compare(old: Node, new: Node, compatible: frozenset[str]) -> list[Change]:
-    """All changes from `old` to `new`. TooComplex beyond the limit of work.
+def compare(old: Node, new: Node, compatible: frozenset[str]) -> Found:
+    """The changes from `old` to `new`. TooComplex beyond the limit of work.
 
     `compatible`: the kinds that do not count as incompatible where alternatives are tried.
     """
@@ -63,7 +63,24 @@ def compare(old: Node, new: Node, compatible: frozenset[str]) -> list[Change]:
     while True:
         found = comparison.run(Pair(old, new))
         if not found.compatible or not comparison.learned():
-            return list(found.changes)
+            return found
+
+
+def flat(found: Found, only: Callable[[Change | Nested], bool] = lambda _: True) -> list[Change]:
+    """The changes in order, the first CHANGES_MAX of them; `only`: parts of which nothing is wanted are
+    left out."""
+    changes: list[Change] = []
+    waiting: list[Change | Nested] = [Nested((), found)]
+    while waiting and len(changes) < CHANGES_MAX:
+        each = waiting.pop()
+        if not only(each):
+            continue
+        if isinstance(each, Change):
+            changes.append(each)
+        else:
+            path = each.path
+            waiting.extend(inner._replace(path=path + inner.path) for inner in reversed(each.found.changes))
+    return changes
 
 
 class _Comparison:
@@ -101,10 +118,11 @@ class _Comparison:
         assert answer is not None
         return answer
 
-    def _found(self, changes: list[Change]) -> Found:
-        compatible = all(each.kind in self._compatible for each in changes)
-        if len(changes) > CHANGES_MAX:
-            changes = sorted(changes, key=lambda each: each.kind in self._compatible)[:CHANGES_MAX]
+    def _found(self, changes: Changes) -> Found:
+        compatible = all(
+            each.kind in self._compatible if isinstance(each, Change) else each.found.compatible
+            for each in changes
+        )
         return Found(tuple(changes), compatible)
 
     def _begin(self, pair: Pair, stack: list[tuple[_Key, Work]]) -> Found | None:
@@ -154,8 +172,8 @@ def _changes(old: Node, new: Node) -> Work:
     return changes
 
 
-def _said(old: Node, new: Node) -> list[Change]:
-    changes = []
+def _said(old: Node, new: Node) -> Changes:
+    changes: Changes = []
     if old.id != new.id:
         changes.append(Change("ID_CHANGED", ()))
     if old.title != new.title:
@@ -167,28 +185,28 @@ def _said(old: Node, new: Node) -> list[Change]:
     return changes
 
 
-def _into_union(old: Node, new: UnionNode) -> Generator[Pair, Found, list[Change] | None]:
+def _into_union(old: Node, new: UnionNode) -> Generator[Pair, Found, Changes | None]:
     """One of the alternatives takes what was written; None if none does."""
     if len(new.parts) == 1:
         found = yield Pair(old, new.parts[0])
-        return list(found.changes) if found.compatible else None
+        return found.under() if found.compatible else None
     if new.criterion != "allOf":
         for each in new.parts:
             found = yield Pair(old, each)
             if found.compatible:
-                return [*found.changes, Change("SUM_TYPE_EXTENDED", ())]
+                return [*found.under(), Change("SUM_TYPE_EXTENDED", ())]
     return None
 
 
-def _out_of_union(old: UnionNode, new: Node) -> Generator[Pair, Found, list[Change] | None]:
+def _out_of_union(old: UnionNode, new: Node) -> Generator[Pair, Found, Changes | None]:
     if len(old.parts) == 1:
         found = yield Pair(old.parts[0], new)
-        return list(found.changes) if found.compatible else None
+        return found.under() if found.compatible else None
     if old.criterion == "allOf":
         for each in old.parts:
             found = yield Pair(each, new)
             if found.compatible:
-                return [*found.changes, Change("PRODUCT_TYPE_NARROWED", ())]
+                return [*found.under(), Change("PRODUCT_TYPE_NARROWED", ())]
     return None
 
 

@@ -107,8 +107,14 @@ INCOMPATIBLE: frozenset[str] = frozenset(_SENTENCES)
 """Each has a sentence."""
 
 
+STEPS_MAX = 1_000
+"""Of a place: of longer ones, the last steps are told."""
+
+
 def difference(kind: str, path: tuple[str, ...]) -> Difference:
     """A difference at a place; compatible ones have no sentence."""
+    if len(path) > STEPS_MAX:
+        path = ("...", *path[-STEPS_MAX:])
     location = "#/" + "/".join(path)
     sentence = _SENTENCES.get(kind, "")
     return Difference(

@@ -34,6 +34,8 @@ from moldau.schemas.json_text import frozen, write
 from moldau.schemas.schema import InvalidSchema, TooComplex
 
 NODES_MAX = 400_000
+LEVELS_MAX = 120
+"""Schemas within one another, not counting through references."""
 
 _MODERN = ("/2019-09/", "/2020-12/")
 _CRITERIA = ("allOf", "anyOf", "oneOf")
@@ -97,7 +99,7 @@ class _Loader:
         self._waiting: list[_Waiting] = []
         self._targets: dict[int, Node] = {}
         """What references point at, by the identity of the part (the documents keep the parts)."""
-        self._count = 0
+        self._count = self._level = 0
 
     def load_all(self, value: Any) -> Node:
         root = self._load(value, self._documents.base)
@@ -112,8 +114,7 @@ class _Loader:
                 target = self._load(place.part, place.base)
                 self._targets[id(place.part)] = target
             each.node.target = target
-        for each in references:
-            _check_ends(each.node, each.reference)
+        _check_ends(references)
         return root
 
     def _load(self, part: Any, base: str) -> Node:
@@ -124,8 +125,12 @@ class _Loader:
             return AnyNode(same_as=True) if part else FalseNode(same_as=False)
         if not isinstance(part, dict):
             raise InvalidSchema(f"a schema is an object, true or false, not {_shown(part)}")
+        if self._level == LEVELS_MAX:
+            raise InvalidSchema(f"there are more than {LEVELS_MAX} schemas within one another")
         base = base_within(part, base)
+        self._level += 1
         nodes = self._nodes(part, base)
+        self._level -= 1
         node = (
             nodes[0] if len(nodes) == 1 else UnionNode("allOf", _unions_first(nodes)) if nodes else AnyNode()
         )
@@ -263,14 +268,18 @@ class _Loader:
         return rest if isinstance(rest, bool) else self._load(rest, base)
 
 
-def _check_ends(node: ReferenceNode, reference: str) -> None:
-    seen = set()
-    target: Node | None = node
-    while isinstance(target, ReferenceNode):
-        if id(target) in seen:
-            raise InvalidSchema(f"$ref {reference!r} leads to itself and to no schema")
-        seen.add(id(target))
-        target = target.target
+def _check_ends(references: list[_Waiting]) -> None:
+    """InvalidSchema if a chain of references is a circle."""
+    ends: set[int] = set()
+    for each in references:
+        chain = set()
+        target: Node | None = each.node
+        while isinstance(target, ReferenceNode) and id(target) not in ends:
+            if id(target) in chain:
+                raise InvalidSchema(f"$ref {each.reference!r} leads to itself and to no schema")
+            chain.add(id(target))
+            target = target.target
+        ends |= chain
 
 
 def _unions_first(nodes: list[Node]) -> list[Node]:

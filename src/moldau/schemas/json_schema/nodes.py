@@ -133,6 +133,8 @@ class ObjectNode(Node):
     """dependencies, dependentRequired: names that must be there if another is."""
     needed_schemas: dict[str, Node] = field(default_factory=dict)
     """dependencies, dependentSchemas."""
+    compiled: list[tuple[Any, Node]] | None = None
+    """The patterns, compiled when they are first needed."""
 
     @property
     def is_open(self) -> bool:

@@ -11,17 +11,27 @@ Patterns of names are run on names of properties, by RE2, in linear time. A patt
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
-from moldau.schemas.json_schema.changes import Change, Found, Pair, Work
+from moldau.schemas.json_schema.changes import Change, Changes, Found, Pair, Work
 from moldau.schemas.json_schema.nodes import NO_DEFAULT, AnyNode, ArrayNode, FalseNode, Node, ObjectNode
 from moldau.schemas.json_schema.parts import limit_changes
+from moldau.schemas.schema import TooComplex
 
-_PATTERN_CHARACTERS_MAX = 1000
+_PATTERN_BYTES_MAX = 1 << 20
+"""Memory of one pattern: RE2 refuses those that take more."""
+_PATTERN_RUNS_MAX = 100_000
+"""Of the patterns of one object on the properties of another."""
 
 
 def object_changes(old: ObjectNode, new: ObjectNode) -> Work:
+    if (
+        max(len(old.patterns) * len(new.properties), len(new.patterns) * len(old.properties))
+        > _PATTERN_RUNS_MAX
+    ):
+        raise TooComplex(
+            "comparing properties with patterns of properties takes too long: there are too many"
+        )
     changes = _required_changes(old, new)
     for name in dict.fromkeys([*old.properties, *new.properties]):
         changes += yield from _property_changes(name, old, new)
@@ -37,8 +47,8 @@ def object_changes(old: ObjectNode, new: ObjectNode) -> Work:
     return changes
 
 
-def _required_changes(old: ObjectNode, new: ObjectNode) -> list[Change]:
-    changes = []
+def _required_changes(old: ObjectNode, new: ObjectNode) -> Changes:
+    changes: Changes = []
     for name in old.properties:
         if name not in new.properties or (name in old.required) == (name in new.required):
             continue
@@ -68,7 +78,7 @@ def _property_changes(name: str, old: ObjectNode, new: ObjectNode) -> Work:
             return [Change("PROPERTY_WITH_FALSE_REMOVED_FROM_CLOSED_CONTENT_MODEL", place)]
         return [Change("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", place)]
     assert later is not None
-    changes = []
+    changes: Changes = []
     if old.is_open:
         if isinstance(later, AnyNode):
             return [Change("PROPERTY_WITH_EMPTY_SCHEMA_ADDED_TO_OPEN_CONTENT_MODEL", place)]
@@ -86,7 +96,7 @@ def _property_changes(name: str, old: ObjectNode, new: ObjectNode) -> Work:
     return [*changes, Change(f"{needed}_ADDED_TO_{model}_CONTENT_MODEL", place)]
 
 
-def _covered(found: Found, name: str, place: tuple[str, ...]) -> list[Change]:
+def _covered(found: Found, name: str, place: tuple[str, ...]) -> Changes:
     """Of what only one of the two names, and the other has a schema for."""
     how = "IS" if found.compatible else "NOT"
     return [*found.under(*place), Change(f"{name}_{how}_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", place)]
@@ -94,25 +104,22 @@ def _covered(found: Found, name: str, place: tuple[str, ...]) -> list[Change]:
 
 def _covering(node: ObjectNode, name: str) -> Node | None:
     """The schema of a property that is not named."""
-    for pattern, schema in node.patterns.items():
-        if _matches(pattern, name):
+    if node.patterns and node.compiled is None:
+        compiled = ((_compiled(pattern), schema) for pattern, schema in node.patterns.items())
+        node.compiled = [(pattern, schema) for pattern, schema in compiled if pattern is not None]
+    for pattern, schema in node.compiled or ():
+        if pattern.search(name) is not None:
             return schema
     return None if isinstance(node.additional, bool) else node.additional
 
 
-def _matches(pattern: str, name: str) -> bool:
-    compiled = _compiled(pattern) if len(pattern) <= _PATTERN_CHARACTERS_MAX else None
-    return compiled is not None and compiled.search(name) is not None
-
-
-@lru_cache(maxsize=256)
 def _compiled(pattern: str) -> Any:
     try:
         import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:  # no wheel for this platform
         return None
     options = re2.Options()
-    options.log_errors = False
+    options.log_errors, options.max_mem = False, _PATTERN_BYTES_MAX
     try:
         return re2.compile(pattern, options)
     except re2.error:
@@ -120,7 +127,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def _dependency_changes(old: ObjectNode, new: ObjectNode) -> Work:
-    changes = []
+    changes: Changes = []
     for name in dict.fromkeys([*old.needed_names, *new.needed_names]):
         kind = _names_change(old.needed_names.get(name), new.needed_names.get(name))
         if kind:
@@ -163,7 +170,7 @@ def _rest_changes(keyword: str, name: str, old: Node | bool, new: Node | bool) -
 
 
 def array_changes(old: ArrayNode, new: ArrayNode) -> Work:
-    changes = []
+    changes: Changes = []
     if old.every is not None and new.every is not None:
         found = yield Pair(old.every, new.every)
         changes += found.under("items")

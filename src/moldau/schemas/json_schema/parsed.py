@@ -11,7 +11,8 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from moldau.schemas.json_schema.comparing import compare
+from moldau.schemas.json_schema.changes import Change, Nested
+from moldau.schemas.json_schema.comparing import compare, flat
 from moldau.schemas.json_schema.kinds import COMPATIBLE, LENIENT, difference
 from moldau.schemas.json_schema.loading import load
 from moldau.schemas.json_schema.nodes import Node
@@ -59,13 +60,18 @@ class JsonSchema:
         assert isinstance(writer, JsonSchema)
         if self.canonical == writer.canonical and dict(self.dependencies) == dict(writer.dependencies):
             return []
-        changes = compare(writer.root, self.root, compatible)
-        return [difference(each.kind, each.path) for each in changes if each.kind not in compatible]
+        found = compare(writer.root, self.root, compatible)
+
+        def is_wanted(each: Change | Nested) -> bool:
+            return each.kind not in compatible if isinstance(each, Change) else not each.found.compatible
+
+        return [difference(each.kind, each.path) for each in flat(found, is_wanted)]
 
     def changes(self, writer: ParsedSchema) -> list[Difference]:
         """All differences to what was written with `writer`, also those that are compatible."""
         assert isinstance(writer, JsonSchema)
-        return [difference(each.kind, each.path) for each in compare(writer.root, self.root, COMPATIBLE)]
+        found = compare(writer.root, self.root, COMPATIBLE)
+        return [difference(each.kind, each.path) for each in flat(found)]
 
 
 def _sorted(value: Any) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal, DecimalException
+from decimal import Decimal
 from typing import Any
 
-from moldau.schemas.json_schema.changes import Change, Pair, Work
+from moldau.schemas.json_schema.changes import Change, Changes, Pair, Work
 from moldau.schemas.json_schema.matching import largest_matching
 from moldau.schemas.json_schema.nodes import (
     ConstNode,
@@ -21,6 +21,7 @@ from moldau.schemas.schema import TooComplex
 
 ALTERNATIVES_MAX = 40_000
 """The product of the alternatives of two unions; those that are equal do not count."""
+_ZEROS_MAX = 5_000
 
 
 def no_changes(old: Node, new: Node) -> Work:
@@ -42,7 +43,7 @@ def limit_changes(keyword: str, name: str, old: Any, new: Any) -> Iterator[Chang
 
 
 def string_changes(old: StringNode, new: StringNode) -> Work:
-    changes = [*limit_changes("maxLength", "MAX_LENGTH", old.max_length, new.max_length)]
+    changes: Changes = [*limit_changes("maxLength", "MAX_LENGTH", old.max_length, new.max_length)]
     changes += limit_changes("minLength", "MIN_LENGTH", old.min_length, new.min_length)
     # Patterns are compared as texts: what one matches and the other does not is not decided.
     if old.pattern is None and new.pattern is not None:
@@ -56,7 +57,7 @@ def string_changes(old: StringNode, new: StringNode) -> Work:
 
 
 def number_changes(old: NumberNode, new: NumberNode) -> Work:
-    changes = [*limit_changes("maximum", "MAXIMUM", old.maximum, new.maximum)]
+    changes: Changes = [*limit_changes("maximum", "MAXIMUM", old.maximum, new.maximum)]
     changes += limit_changes("minimum", "MINIMUM", old.minimum, new.minimum)
     changes += limit_changes(
         "exclusiveMaximum", "EXCLUSIVE_MAXIMUM", old.exclusive_maximum, new.exclusive_maximum
@@ -83,10 +84,16 @@ def _multiple_change(old: Any, new: Any) -> str:
 
 
 def _is_multiple(value: Any, of: Any) -> bool:
-    try:
-        return Decimal(value) % Decimal(of) == 0
-    except DecimalException:  # the quotient has too many digits to be sure
-        return False
+    (_, digits, exponent), (_, of_digits, of_exponent) = Decimal(value).as_tuple(), Decimal(of).as_tuple()
+    assert isinstance(exponent, int)
+    assert isinstance(of_exponent, int)
+    lowest = min(exponent, of_exponent)
+    if max(exponent, of_exponent) - lowest > _ZEROS_MAX:
+        return False  # not decided: the numbers would be written out
+    whole, of_whole = int("".join(map(str, digits))), int("".join(map(str, of_digits)))
+    dividend: int = whole * 10 ** (exponent - lowest)
+    divisor: int = of_whole * 10 ** (of_exponent - lowest)
+    return dividend % divisor == 0
 
 
 def value_changes(old: EnumNode | ConstNode, new: EnumNode | ConstNode) -> Work:
@@ -113,7 +120,7 @@ def not_changes(old: NotNode, new: NotNode) -> Work:
 
 
 def union_changes(old: UnionNode, new: UnionNode) -> Work:
-    changes = []
+    changes: Changes = []
     if old.criterion != new.criterion:
         if not _criterion_extended(old, new):
             return [Change("COMBINED_TYPE_CHANGED", ())]
@@ -157,7 +164,7 @@ def _matched(criterion: str, olds: list[Node], news: list[Node]) -> Any:
     Those with the same text are taken for one another first, if they are compatible: a union of hundreds of
     which few changed takes hundreds of comparisons, not their square.
     """
-    changes: list[Change] = []
+    changes: Changes = []
     by_text = {(each.kind, each.same_as): index for index, each in enumerate(news)}
     left, right, count = [], set(range(len(news))), 0
     for index, each in enumerate(olds):
@@ -175,7 +182,7 @@ def _matched(criterion: str, olds: list[Node], news: list[Node]) -> Any:
             f"comparing unions of {len(left)} and {len(right)} changed alternatives takes too long"
         )
     edges: dict[int, list[int]] = {}
-    tried: dict[tuple[int, int], list[Change]] = {}
+    tried: dict[tuple[int, int], Changes] = {}
     for index in left:
         edges[index] = []
         for other in sorted(right):
