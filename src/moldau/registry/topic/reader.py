@@ -5,8 +5,9 @@ reads uncommitted records, may have seen their ids. `wait_for(end())` is the bar
 every write before it: `end` counts open transactions too, behind which a reader of committed records does not
 get.
 
-A topic that was deleted, truncated or damaged ends the reading for good (`failure`): to go on would give ids
-twice. Whoever waits is told. Everything else is tried again.
+A topic that was created anew, truncated or damaged ends the reading for good (`failure`): to go on would
+give ids twice. Whoever waits is told. Everything else is tried again, also a topic that is not known: a broker
+that starts may not know it yet.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from threading import Condition, Event, Lock, Thread
 
 from moldau.client.cluster import Cluster, PartitionPlace
 from moldau.client.connection import ConnectionLost
-from moldau.client.errors import ClientError, ClusterTimeout, CorruptRecords, Retriable
+from moldau.client.errors import ClientError, ClusterTimeout, CorruptRecords, Retriable, UnknownTopic
 from moldau.client.fetcher import FetchedBatches, classify
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.fetch import (
@@ -115,7 +116,7 @@ class TopicReader:
             try:
                 self._read_once()
                 complained = False
-            except (Retriable, ConnectionLost, ClusterTimeout, OSError) as problem:
+            except (Retriable, ConnectionLost, ClusterTimeout, UnknownTopic, OSError) as problem:
                 if not complained:
                     log.warning("topic %s cannot be read at the moment: %s", self._topic, problem)
                 complained = True
