@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -47,13 +48,19 @@ class Registry:
         if not line:
             raise RuntimeError("the registry did not start")
         self.url: str = json.loads(line)["addresses"][0]
-        Connection(self.url).ask(Call("GET", "/subjects?limit=1").encode())
+        self.get("/subjects?limit=1")
         self.ready_s = time.monotonic() - began
 
     @property
     def pid(self) -> int:
         """The process."""
         return self._process.pid
+
+    def get(self, path: str) -> bytes:
+        """The body at a path, also one that comes in chunks."""
+        with urllib.request.urlopen(self.url + path, timeout=WAIT_SECONDS) as answer:
+            body: bytes = answer.read()
+            return body
 
     def wait_until_it_writes(self, call: Call) -> None:
         """Repeat a write until it is accepted: an election takes a moment."""

@@ -6,8 +6,8 @@ every write before it: `end` counts open transactions too, behind which a reader
 get.
 
 A topic that was created anew, truncated or damaged ends the reading for good (`failure`): to go on would
-give ids twice. Whoever waits is told. Everything else is tried again, also a topic that is not known: a broker
-that starts may not know it yet.
+give ids twice. Whoever waits is told. Everything else is tried again, also a topic that is not known: a
+broker that starts may not know it yet.
 """
 
 from __future__ import annotations
