@@ -102,6 +102,21 @@ def test_auto_commit_counts_what_the_client_has_surely_had(client: V2Client, bro
         assert values(instance.read_until(2)) == [2, 3]
 
 
+def test_asking_for_the_head_of_a_read_takes_no_records(client: V2Client):
+    client.produce("/topics/heads", [{"value": 1}])
+    with V2Instance(client, "heads") as instance:
+        instance.assign(("heads", 0))
+        assert client.http.head(f"{instance.path}/records").status_code == 405
+        assert values(instance.read_until(1)) == [1]
+
+
+def test_large_records_come_whole_and_in_order(client: V2Client):
+    client.produce("/topics/megabytes", [{"value": f"{n}" * 400_000} for n in range(8)])
+    with V2Instance(client, "megabytes") as instance:
+        instance.assign(("megabytes", 0))
+        assert [each["value"][0] for each in instance.read_until(8)] == list("01234567")
+
+
 def test_a_client_with_a_small_limit_goes_on_record_by_record(client: V2Client):
     client.produce("/topics/large", [{"value": "x" * 1000}, {"value": "y" * 1000}])
     with V2Instance(client, "small-limits") as instance:

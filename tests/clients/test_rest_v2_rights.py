@@ -82,9 +82,13 @@ def test_groups_and_what_instances_read(url: str):
 
 
 def test_what_the_proxy_itself_may_not_do():
-    with Broker(
-        {"authorizer.class.name": AUTHORIZER, "auto.create.topics.enable": "false"}, super_users="User:nobody"
-    ) as closed, rest_proxy(closed.bootstrap_servers) as url:
+    with (
+        Broker(
+            {"authorizer.class.name": AUTHORIZER, "auto.create.topics.enable": "false"},
+            super_users="User:nobody",
+        ) as closed,
+        rest_proxy(closed.bootstrap_servers) as url,
+    ):
         client = V2Client(url)
         body = {"records": [{"value": 1}]}
         headers = {"Content-Type": embedded("json")}

@@ -18,7 +18,7 @@ from moldau.http.application import path_value, principal_of
 from moldau.http.bodies import parse_json, read_bytes, read_json
 from moldau.http.connections import IS_GONE
 from moldau.http.context import context_of
-from moldau.http.problems import HttpProblem
+from moldau.http.problems import HttpProblem, plain_problem
 from moldau.http.rights import Kind, Operation
 from moldau.rest.embedded import Format
 from moldau.rest.kafka.admin.topics import describe_topics
@@ -215,6 +215,8 @@ async def committed(service: V2Service, request: Request) -> Response:
 
 async def records(service: V2Service, request: Request) -> Response:
     """GET .../records"""
+    if request.method == "HEAD":  # would throw records away
+        raise plain_problem(405, {"Allow": "GET"})
     async with _instance(service, request) as instance:
         content_type, asked = wanted_type(request, instance.config.format)
         if asked is not instance.config.format:

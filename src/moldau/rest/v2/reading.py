@@ -33,6 +33,8 @@ from moldau.rest.v2.instance import NOT_SUBSCRIBED, Instance, offset_of, place_o
 from moldau.rest.v2.instances import Instances
 
 _POLLED_RECORDS_MAX = 200
+_TURN_BYTES_MAX = 256 * 1024
+"""What is made to JSON at a time: the event loop has its turn in between."""
 _FIRST_PAUSE_SECONDS = 0.001
 _RECORD_OVERHEAD_BYTES = 100
 _IGNORED = frozenset(
@@ -138,6 +140,8 @@ async def _take(instances: Instances, instance: Instance, wanted: ReadRequest, f
         message_bytes = len(message.key() or b"") + len(message.value() or b"")
         if size_bytes + message_bytes >= wanted.max_bytes and (found.texts or batch):
             full = True
+            break
+        if batch and size_bytes + message_bytes > found.size_bytes + _TURN_BYTES_MAX:
             break
         if not instances.unsent.try_take(message_bytes + _RECORD_OVERHEAD_BYTES):
             full = bool(found.texts or batch)
