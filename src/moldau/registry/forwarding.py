@@ -27,6 +27,10 @@ _PASSED_ON = ("content-type", "accept", "authorization")
 _READ_BYTES = 64 * 1024
 
 
+class NotReached(RegistryProblem):
+    """There is nobody at the primary's address: nothing was sent."""
+
+
 class Forwarder:
     """Sends requests to the primary."""
 
@@ -51,12 +55,12 @@ class Forwarder:
                     host.strip("[]"), int(port), ssl=self._context() if scheme == "https" else None
                 )
         except (OSError, TimeoutError, CredentialsError) as error:
-            raise _failed(url, error) from None
+            raise NotReached(Code.FORWARDING, _failure(url, error)) from None
         try:
             async with asyncio.timeout(self._read_seconds):
                 return await self._exchange(reader, writer, address, request, body)
         except (OSError, TimeoutError, h11.ProtocolError) as error:
-            raise _failed(url, error) from None
+            raise RegistryProblem(Code.FORWARDING, _failure(url, error)) from None
         finally:
             with contextlib.suppress(OSError):
                 writer.close()
@@ -103,10 +107,8 @@ class Forwarder:
         return self._tls
 
 
-def _failed(url: str, error: Exception) -> RegistryProblem:
+def _failure(url: str, error: Exception) -> str:
     why = str(error) or (
         "it did not answer in time" if isinstance(error, TimeoutError) else type(error).__name__
     )
-    return RegistryProblem(
-        Code.FORWARDING, f"Error while forwarding the request to the primary at {url}: {why}"
-    )
+    return f"Error while forwarding the request to the primary at {url}: {why}"

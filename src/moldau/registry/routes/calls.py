@@ -2,10 +2,12 @@
 
 Calls that may take long run in worker threads: reads and checks in one pool, writes in another, so that a
 broker which does not answer writes leaves reads alone. A write that comes to an instance which is not the
-primary goes to the primary as it came, and is seen by the next read here.
+primary goes to the primary as it came, and is seen by the next read here. While a primary that is gone is
+replaced, writes wait: what was not written is sent again.
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from moldau.http.context import context_of
 from moldau.http.media_types import JSON, essence
 from moldau.http.problems import HttpProblem, plain_problem
 from moldau.http.rights import Kind, Operation, Rights
+from moldau.registry.forwarding import NotReached
 from moldau.registry.names import ANY_CONTEXT, parse_context, parse_name, qualify
 from moldau.registry.problems import Code, NotPrimary, RegistryProblem
 from moldau.registry.service import RegistryService
@@ -35,6 +38,7 @@ _READ = frozenset((*OFFERED, "application/octet-stream", ""))
 _PARSED_INLINE_BYTES_MAX = 128 * 1024
 _PAGE = 1_000
 _INT_MAX = 2**31 - 1
+_ELECTION_PAUSE_SECONDS = 0.1
 
 Forward = Callable[[str, Request, bytes], Awaitable[Response]]
 """Sends a request to the primary at a URL, and gives its response. RegistryProblem 50003, 50004."""
@@ -48,6 +52,8 @@ class Calls:
     forward: Forward
     rights: Rights = field(default_factory=Rights.all)
     is_read_only: bool = False
+    election_seconds: float = 20.0
+    """So long a write is sent again while a primary that is gone is replaced; none of this was written."""
     readers: Executor = field(default_factory=lambda: ThreadPoolExecutor(4, "registry-read"))
     writers: Executor = field(default_factory=lambda: ThreadPoolExecutor(16, "registry-write"))
 
@@ -61,14 +67,23 @@ class Calls:
         if self.is_read_only:
             raise RegistryProblem(Code.NOT_PERMITTED, "This registry is read-only: it answers reads only")
         loop = asyncio.get_running_loop()
-        try:
-            result = await loop.run_in_executor(self.writers, call)
-        except NotPrimary as elsewhere:
-            response = await self.forward(elsewhere.url, request, body)
-            if response.status_code < 300:
-                await loop.run_in_executor(self.readers, self.service.catch_up)
-            return response
-        return json_answer(request, result)
+        deadline = loop.time() + self.election_seconds
+        while True:
+            try:
+                return json_answer(request, await loop.run_in_executor(self.writers, call))
+            except NotPrimary as elsewhere:
+                try:
+                    response = await self.forward(elsewhere.url, request, body)
+                except NotReached:
+                    if loop.time() >= deadline:
+                        raise
+                else:
+                    if not _wrote_nothing(response) or loop.time() >= deadline:
+                        break
+            await asyncio.sleep(_ELECTION_PAUSE_SECONDS)
+        if response.status_code < 300:
+            await loop.run_in_executor(self.readers, self.service.catch_up)
+        return response
 
     # -- rights ---------------------------------------------------------------------------------------
 
@@ -121,6 +136,16 @@ class Calls:
             position += len(page)
             found += filter(is_visible, page)
         return found[offset:wanted]
+
+
+def _wrote_nothing(response: Response) -> bool:
+    """Whether the instance that was asked is not the primary, or not any more."""
+    if response.status_code != 500:
+        return False
+    try:
+        return bool(json.loads(bytes(response.body))["error_code"] == Code.NO_PRIMARY)
+    except (ValueError, TypeError, KeyError):
+        return False
 
 
 # -- requests ---------------------------------------------------------------------------------------------
