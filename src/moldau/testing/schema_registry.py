@@ -54,6 +54,9 @@ class SchemaRegistry:
             "listeners": "http://127.0.0.1:0",
             **self._settings,
         }
+        if topic := self._settings.get("kafkastore.topic"):
+            # Registries elect the one that writes among those of a group: these have no topic in common.
+            texts.setdefault("schema.registry.group.id", f"schema-registry{topic}")
         parsed = parse_registry_settings(texts)
         thread = ServerThread(
             lambda: serve_registry(parsed, is_read_only=self._is_read_only), "moldau-registry"
