@@ -100,6 +100,31 @@ def test_instances_elect_one_that_writes_and_all_read(start: Start) -> None:
     assert other.register("s", schema(0))["id"] == 1
 
 
+def test_an_instance_that_misses_something_catches_up(start: Start) -> None:
+    services = [start(8101), start(8102)]
+    write(services, lambda one: one.register("first", schema("first")))
+    wait_until(lambda: sum(service.is_primary for service in services) == 1)
+    primary, other = sorted(services, key=lambda service: not service.is_primary)
+    assert primary.catch_up_after_miss() is False
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(8):
+            schema_id = primary.register("s" + str(number), {"schema": f'"{_PRIMITIVES[number]}"'})["id"]
+            # Many clients at once see at the other instance what was just acknowledged at this one.
+            asked = [pool.submit(_by_id_after_miss, other, schema_id) for _ in range(8)]
+            assert all(each.result(WAIT_SECONDS)["schema"] for each in asked)
+
+
+_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+
+
+def _by_id_after_miss(service: RegistryService, schema_id: int) -> Any:
+    try:
+        return service.schema_by_id(schema_id)
+    except RegistryProblem:
+        assert service.catch_up_after_miss()
+        return service.schema_by_id(schema_id)
+
+
 def test_another_instance_takes_over_and_ids_go_on(start: Start) -> None:
     first, second = start(8101), start(8102)
     one = write([first, second], lambda service: service.register("a", schema(1)))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any
 
 from moldau.client.cluster import Cluster
@@ -53,6 +54,7 @@ Json = Any
 _TYPES = ["JSON", "PROTOBUF", "AVRO"]
 _WAIT_SECONDS = 0.05
 _FETCH_WAIT_MS = 500
+_MISS_SECONDS = 5.0
 
 
 class RegistryService:
@@ -81,6 +83,7 @@ class RegistryService:
         self._core = Core(self.state, Parser(self.state, settings.schema_cache_size), settings)
         self._cluster_id = ""
         self._is_replayed = False
+        self._miss_lock, self._misses_begun = Lock(), 0
         self._reader: TopicReader | None = None
         self._writer: TopicWriter | None = None
         self._member: ElectionMember | None = None
@@ -173,6 +176,25 @@ class RegistryService:
         """Wait until all that is in the topic now has been read. Takes long; RegistryProblem."""
         reader = self._replayed()
         reader.wait_for(reader.end(), self._timeout_seconds)
+
+    def catch_up_after_miss(self) -> bool:
+        """Whether it is worth looking again for what was not found: another instance may have written it a
+        moment ago. Takes long; those who miss something at the same time wait for one catching up.
+        """
+        reader = self._reader
+        if self.is_primary or not self._is_replayed or reader is None or not reader.is_following:
+            return False
+        begun = self._misses_begun
+        with self._miss_lock:
+            # Higher: one began after this call did, and has ended.
+            if self._misses_begun == begun:
+                self._misses_begun += 1
+                try:
+                    reader.wait_for(reader.end(), _MISS_SECONDS)
+                except RegistryProblem as problem:
+                    log.warning("what was not found was not looked for again: %s", problem)
+                    return False
+        return True
 
     def _replayed(self) -> TopicReader:
         if self._reader is None or not self._is_replayed:

@@ -26,6 +26,7 @@ class Recorder(RegistryService):
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.failure: Exception | None = None
+        self.is_behind = False
 
     def subjects(self, prefix: str = ":*:", *, offset: int = 0, limit: int = -1, **rest: Any) -> list[str]:
         self._note("subjects", prefix, offset=offset, limit=limit, **rest)
@@ -48,9 +49,13 @@ class Recorder(RegistryService):
         self._note("contexts", prefix, offset=offset, limit=limit)
         return [".", ".ctx"][offset:]
 
+    def catch_up_after_miss(self) -> bool:
+        self._note("catch_up_after_miss")
+        return self.is_behind
+
     def _note(self, *args: Any, **rest: Any) -> None:
         self.calls.append((*args, rest))
-        if self.failure is not None and args[0] != "catch_up":
+        if self.failure is not None and not args[0].startswith("catch_up"):
             raise self.failure
 
 
@@ -365,3 +370,35 @@ def test_rights(who: str, method: str, path: str, body: Any, status: int) -> Non
 def test_lists_have_only_what_may_be_read(path: str, seen: Any) -> None:
     response, _ = ask("GET", path, rights=RIGHTS, headers={"X-User": "ann"})
     assert json.loads(response.content) == seen
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("GET", "/schemas/ids/7", "schema_by_id"),
+        ("GET", "/schemas/ids/7?format=resolved", "schema_by_id"),
+        ("GET", "/schemas/guids/g", "schema_by_guid"),
+        ("GET", "/subjects/s/versions/latest", "version"),
+        ("POST", "/subjects/s", "look_up"),
+    ],
+)
+def test_what_is_not_found_is_looked_for_again_after_catching_up(method: str, path: str, name: str) -> None:
+    """Another instance may have written it, and its client may ask this one at once."""
+    service = Recorder()
+    service.failure = RegistryProblem(40403, "Schema not found")
+    answer, calls = ask(method, path, SCHEMA if method == "POST" else None, service=service)
+    assert answer.status_code == 404
+    assert "catch_up_after_miss" in [call[0] for call in calls]
+    before = [call[0] for call in calls].count(name)
+    service.is_behind = True
+    service.calls.clear()
+    ask(method, path, SCHEMA if method == "POST" else None, service=service)
+    assert [call[0] for call in service.calls].count(name) == before + 1
+
+
+def test_what_is_refused_for_another_reason_is_not_looked_for_again() -> None:
+    service = Recorder()
+    service.failure = RegistryProblem(42202, "The specified version 'x' is not a valid version id.")
+    answer, calls = ask("GET", "/subjects/s/versions/x", service=service)
+    assert answer.status_code == 422
+    assert [call[0] for call in calls] == ["version"]

@@ -38,6 +38,7 @@ _READ = frozenset((*OFFERED, "application/octet-stream", ""))
 _PARSED_INLINE_BYTES_MAX = 128 * 1024
 _PAGE = 1_000
 _INT_MAX = 2**31 - 1
+_NOT_FOUND = 404
 _ELECTION_PAUSE_SECONDS = 0.1
 
 Forward = Callable[[str, Request, bytes], Awaitable[Response]]
@@ -61,6 +62,15 @@ class Calls:
         """Call what may take long."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.readers, lambda: call(*args, **kwargs))
+
+    async def find(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """As `read`, for one thing that another instance may just have written."""
+        try:
+            return await self.read(call, *args, **kwargs)
+        except RegistryProblem as problem:
+            if problem.status != _NOT_FOUND or not await self.read(self.service.catch_up_after_miss):
+                raise
+        return await self.read(call, *args, **kwargs)
 
     async def write(self, request: Request, body: bytes, call: Callable[[], Any]) -> Response:
         """Call what writes; its result, or the primary's response."""

@@ -1,5 +1,6 @@
 """/schemas: schemas by id and by GUID, all schemas, and the languages."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from starlette.routing import Route
 from moldau.http.answers import json_answer, json_list_answer, text_answer
 from moldau.http.application import path_value
 from moldau.registry.names import qualify
+from moldau.registry.problems import RegistryProblem
 from moldau.registry.routes.calls import (
     Calls,
     both,
@@ -82,8 +84,9 @@ class SchemaRoutes:
         reference_format = request.query_params.get("referenceFormat", "")
         fetch_max_id = flag(request, "fetchMaxId")
         if not wanted and not reference_format:  # what consumers ask: no thread is worth it
-            return self._service.schema_by_id(schema_id, subject, fetch_max_id=fetch_max_id)
-        return await self._calls.read(
+            with contextlib.suppress(RegistryProblem):
+                return self._service.schema_by_id(schema_id, subject, fetch_max_id=fetch_max_id)
+        return await self._calls.find(
             self._service.schema_by_id,
             schema_id,
             subject,
@@ -127,7 +130,7 @@ class SchemaRoutes:
         guid = path_value(request, "guid")
         await self._check_guid(request, guid)
         wanted = request.query_params.get("format", "")
-        return json_answer(request, await self._calls.read(self._service.schema_by_guid, guid, format=wanted))
+        return json_answer(request, await self._calls.find(self._service.schema_by_guid, guid, format=wanted))
 
     async def ids(self, request: Request) -> Response:
         """GET /schemas/guids/{guid}/ids."""

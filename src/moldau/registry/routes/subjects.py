@@ -83,7 +83,7 @@ class SubjectRoutes:
         subject = subject_of(request)
         self._calls.check(request, Operation.READ, subject)
         query = request.query_params
-        return await self._calls.read(
+        return await self._calls.find(
             self._service.version,
             subject,
             path_value(request, "version"),
@@ -124,7 +124,7 @@ class SubjectRoutes:
         self._calls.check(request, Operation.READ, subject)
         _, schema = await read_object(request)
         self._calls.check_references(request, subject, schema)
-        found = await self._calls.read(
+        found = await self._calls.find(
             self._service.look_up,
             subject,
             schema,

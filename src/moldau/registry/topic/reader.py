@@ -56,6 +56,8 @@ class TopicReader:
         self._topic_id: bytes | None = None
         self._fetch_bytes = self._cluster.options.fetch_bytes
         self._thread = Thread(target=self._run, name="registry-reader", daemon=True)
+        self.is_following = False
+        """Whether the broker answered the last fetch."""
         self.failure: str | None = None
         """Why the topic is not read any more."""
 
@@ -115,11 +117,11 @@ class TopicReader:
         while not self._stopping.is_set():
             try:
                 self._read_once()
-                complained = False
+                complained, self.is_following = False, True
             except (Retriable, ConnectionLost, ClusterTimeout, UnknownTopic, OSError) as problem:
                 if not complained:
                     log.warning("topic %s cannot be read at the moment: %s", self._topic, problem)
-                complained = True
+                complained, self.is_following = True, False
                 self._stopping.wait(_PAUSE_SECONDS)
             except (ClientError, CorruptBatch) as problem:
                 self._fail(str(problem))
