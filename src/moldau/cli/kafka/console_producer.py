@@ -2,20 +2,27 @@
 
 Keys go to the partitions that Java's clients choose (murmur2), and the producer is idempotent, as Java's.
 A record that is refused is a line on standard error, and no failure of the tool, as in Kafka. Not here: line
-readers other than Kafka's own (Java classes).
+readers other than Kafka's own and Confluent's (Java classes).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from moldau.cli.kafka import reaching
-from moldau.cli.kafka.line_reader import PROPERTIES, LineReader
+from moldau.cli.kafka.line_reader import PROPERTIES, Line, LineReader
 from moldau.cli.kafka.options import Given, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, ToolError
 from moldau.cli.kafka.properties import read_properties
+
+
+class Reads(Protocol):
+    """Takes lines apart."""
+
+    def parse(self, line: bytes) -> Line: ...
+
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = ("all", "-1", "0", "1")
@@ -87,7 +94,7 @@ PARSER = Parser(
         ),
         Option("max-block-ms", "max block on send", "How long sending waits.", int, default=60000),
         Option("socket-buffer-size", "size", "No effect.", int, default=102400),
-        Option("line-reader", "reader_class", "Only Kafka's own.", default=READERS[0]),
+        Option("line-reader", "reader_class", "Only Kafka's own, and Confluent's.", default=READERS[0]),
     ),
 )
 
@@ -105,9 +112,7 @@ def main(words: Sequence[str]) -> int:
                 f"Warning: --{old} is deprecated and will be removed in a future version. "
                 f"Use --{new} instead."
             )
-    if (reader := given.text("line-reader")) not in READERS:
-        raise ToolError(f"{reader}: Java classes cannot be loaded here; only Kafka's own reader is known")
-    lines = LineReader(_reader_properties(given))
+    lines = _line_reader(given)
     ours = _settings(given, reaching.client_settings(given))
     settings = reaching.librdkafka(given, **ours)
     for option, name in _SETTING_OF.items():
@@ -116,6 +121,23 @@ def main(words: Sequence[str]) -> int:
             settings[name] = ours[name.replace(".", "_")]
     _send(settings, given.text("topic") or "", lines, sync=given.flag("sync"))
     return 0
+
+
+def _line_reader(given: Given) -> Reads:
+    name = given.text("line-reader") or READERS[0]
+    if name in READERS:
+        return LineReader(_reader_properties(given))
+    if name.startswith("io.confluent."):
+        from moldau.cli.kafka import schema_formatters
+
+        language = schema_formatters.language_of(name, "Reader")
+        if language is not None:
+            return schema_formatters.SchemaLineReader(
+                language, given.text("topic") or "", _reader_properties(given)
+            )
+    raise ToolError(
+        f"{name}: Java classes cannot be loaded here; only Kafka's own reader and Confluent's are known"
+    )
 
 
 def _reader_properties(given: Given) -> dict[str, str]:
@@ -160,7 +182,7 @@ def _settings(given: Given, theirs: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _send(settings: dict[str, Any], topic: str, lines: LineReader, *, sync: bool) -> None:
+def _send(settings: dict[str, Any], topic: str, lines: Reads, *, sync: bool) -> None:
     from confluent_kafka import KafkaException, Producer
 
     producer = Producer(settings)

@@ -7,6 +7,7 @@
     OffsetsMessageFormatter, GroupMetadataMessageFormatter, TransactionLogMessageFormatter
                               records of __consumer_offsets and __transaction_state
                               (coordinator_formatters.py)
+    Confluent's for Avro, JSON Schema and Protobuf (schema_formatters.py)
 
 The names of Kafka before 4.0 (kafka.tools.DefaultMessageFormatter, ...) are understood too.
 """
@@ -48,6 +49,12 @@ def formatter(name: str, properties: Mapping[str, str]) -> Format:
         return DefaultFormatter(properties)
     if bare == "NoOpMessageFormatter":
         return lambda message: b""
+    if name.startswith("io.confluent."):
+        from moldau.cli.kafka import schema_formatters
+
+        language = schema_formatters.language_of(name, "Formatter")
+        if language is not None:
+            return schema_formatters.SchemaFormatter(language, properties)
     from moldau.cli.kafka import coordinator_formatters
 
     found = coordinator_formatters.FORMATTERS.get(bare)

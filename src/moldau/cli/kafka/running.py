@@ -19,12 +19,13 @@ NO_SUCH_TOOL = 127
 
 def run(name: str, words: Sequence[str]) -> int:
     """Run the tool `name` (with or without .sh, or a path to it) and return its exit code."""
-    module = TOOLS.get(bare(name))
-    if module is None:
+    tool = TOOLS.get(bare(name))
+    if tool is None:
         return _unknown_tool(name)
+    module, _, function = tool.partition(":")
     try:
         try:
-            code: int = importlib.import_module(module).main(words)
+            code: int = getattr(importlib.import_module(module), function or "main")(words)
         finally:
             sys.stdout.flush()  # here, where a reader that went away is no surprise
     except Ended as said:

@@ -24,6 +24,7 @@ from moldau.cli.shared.options import (
     Timeout,
     teach,
 )
+from moldau.cli.shared.schema_registry import RegistryOfRecords, RegistrySettings, registry_conf
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -45,6 +46,7 @@ Examples:
 * moldau consume orders -g billing                     as a member of a group
 * moldau consume orders -f '%p@%o %k=%v{json} %d{strftime[%F %T]} %h{%k:%v }\n'
 * moldau consume orders --json -n 5                    five JSON objects
+* moldau consume orders --schema-registry http://127.0.0.1:8081     Avro, JSON Schema, Protobuf as JSON
 
 -f: %t topic, %k key, %v value, %p partition, %o offset, %d timestamp, %e leader epoch, %h{...} headers, %i
 count, %T %K %V %H lengths and number; {hex}, {base64}, {json}, {quote}, {unpack[>I]}, numbers {big32},
@@ -93,6 +95,21 @@ def consume(
     idle: Annotated[
         float, typer.Option("--idle", metavar="SECONDS", help="Stop after this long without a record.")
     ] = 0,
+    schema_registry: RegistryOfRecords = "",
+    registry_settings: RegistrySettings = None,
+    key_format: Annotated[
+        str,
+        typer.Option(
+            "--key-format",
+            help="With --schema-registry: auto (decoded where a schema is named), raw, avro, json-schema or "
+            "protobuf.",
+        ),
+    ] = "auto",
+    value_format: Annotated[str, typer.Option("--value-format", help="The same for values.")] = "auto",
+    schema_ids: Annotated[
+        bool,
+        typer.Option("--print-schema-ids", help="Print the schema's id behind each decoded key and value."),
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
@@ -103,6 +120,9 @@ def consume(
     from moldau.cli.shared.offset_range import parse_offset_range
 
     renderer = render_json if as_json else compile_renderer(form)
+    renderer = _with_registry(
+        renderer, schema_registry, registry_settings, key_format, value_format, schema_ids, as_json
+    )
     wanted = parse_offset_range(offset, time.time_ns() // 1_000_000)
     if group and (partitions or wanted.stop is not None or wanted.start.kind not in ("start", "end")):
         raise UsageError(
@@ -127,6 +147,27 @@ def consume(
         reader.run()
     finally:
         consumer.close()
+
+
+def _with_registry(
+    renderer: Renderer,
+    url: str,
+    settings: list[str] | None,
+    key_format: str,
+    value_format: str,
+    schema_ids: bool,
+    as_json: bool,
+) -> Renderer:
+    """Decode first, where a registry is named. UsageError."""
+    if not url:
+        if (key_format, value_format) != ("auto", "auto") or schema_ids or settings:
+            raise UsageError("--key-format, --value-format, --print-schema-ids and -R need --schema-registry")
+        return renderer
+    from moldau.cli.records.decoding import decoding, require_form
+
+    require_form(key_format, "--key-format")
+    require_form(value_format, "--value-format")
+    return decoding(renderer, registry_conf(url, settings), key_format, value_format, schema_ids, as_json)
 
 
 def _resolve_topics(consumer: Consumer, topics: list[str], regex: bool, connection: Connection) -> list[str]:

@@ -27,8 +27,10 @@ from moldau.cli.shared.options import (
     teach,
 )
 from moldau.cli.shared.output import note
+from moldau.cli.shared.schema_registry import RegistryOfRecords, RegistrySettings, registry_conf
 
 if TYPE_CHECKING:
+    from moldau.cli.records.encoding import Encode
     from moldau.cli.records.record_reader import InputRecord
     from moldau.cli.records.render import Renderer
 
@@ -46,6 +48,7 @@ Examples:
 * moldau produce orders -k customer-7 --tombstone      one record without a value
 * moldau produce orders -H source=shop -p 3 < lines
 * moldau produce orders orders.jsonl --transactional-id import-7     all of the file or nothing of it
+* moldau produce orders --schema-registry http://127.0.0.1:8081 --value-schema-file order.avsc < orders.jsonl
 * moldau consume a -e -f '%K{big32}%V{big32}%k%v' | moldau produce b -f '%K{big32}%V{big32}%k%v'
 
 -f: %k key, %v value, %t topic, %p partition, %d timestamp, %h{...} headers; %K %V %T %H sizes that come
@@ -110,12 +113,67 @@ def produce(
             "--output-format", help="Print each acknowledged record in this format (as consume -f)."
         ),
     ] = "",
+    schema_registry: RegistryOfRecords = "",
+    registry_settings: RegistrySettings = None,
+    value_format: Annotated[
+        str | None,
+        typer.Option(
+            "--value-format", help="The language of the value's schema: avro, json-schema, protobuf."
+        ),
+    ] = None,
+    value_schema: Annotated[
+        str | None,
+        typer.Option(
+            "--value-schema",
+            metavar="TEXT",
+            help="The value's schema; without one, the newest of the topic's subject.",
+        ),
+    ] = None,
+    value_schema_file: Annotated[
+        Path | None, typer.Option("--value-schema-file", metavar="FILE", help="The value's schema as a file.")
+    ] = None,
+    value_schema_id: Annotated[
+        int | None, typer.Option("--value-schema-id", metavar="ID", help="The id of the value's schema.")
+    ] = None,
+    value_reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--value-reference",
+            metavar="NAME=SUBJECT:VERSION",
+            help="What a name in the value's schema refers to. May be repeated.",
+        ),
+    ] = None,
+    message: Annotated[
+        str,
+        typer.Option("--message", metavar="NAME", help="Protobuf: the message; or else the file's first."),
+    ] = "",
+    key_format: Annotated[
+        str | None,
+        typer.Option("--key-format", help="As --value-format, for keys; they are raw without any."),
+    ] = None,
+    key_schema: Annotated[
+        str | None, typer.Option("--key-schema", metavar="TEXT", help="As --value-schema.")
+    ] = None,
+    key_schema_file: Annotated[
+        Path | None, typer.Option("--key-schema-file", metavar="FILE", help="As --value-schema-file.")
+    ] = None,
+    key_schema_id: Annotated[
+        int | None, typer.Option("--key-schema-id", metavar="ID", help="As --value-schema-id.")
+    ] = None,
+    subject_strategy: Annotated[
+        str,
+        typer.Option("--subject-strategy", help="How subjects are named: topic, record or topic-record."),
+    ] = "topic",
+    register_schemas: Annotated[
+        bool, typer.Option("--register/--no-register", help="Register a schema that is not yet registered.")
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Send records (see HELP)."""
+    from moldau.cli.records.encoding import Said, encoders
     from moldau.cli.records.render import compile_renderer
     from moldau.cli.shared.connection import Connection
     from moldau.cli.shared.options import parse_assignments
@@ -131,6 +189,16 @@ def produce(
         if form != r"%v\n":
             raise UsageError("-K and -f cannot be given together: write the separator into the format")
         form = "%k" + key_separator.replace("%", "%%") + r"%v\n"
+    key_said = Said(key_format, key_schema, key_schema_file, key_schema_id)
+    value_said = Said(value_format, value_schema, value_schema_file, value_schema_id)
+    encode_key, encode_value = None, None
+    if schema_registry:
+        conf = registry_conf(schema_registry, registry_settings)
+        encode_key, encode_value = encoders(
+            conf, topic, key_said, value_said, value_reference, message, subject_strategy, register_schemas
+        )
+    elif key_said.anything or value_said.anything or registry_settings:
+        raise UsageError("options of schemas need --schema-registry")
     producer = Connection(bootstrap, client_settings, timeout).producer(
         acks=acks,
         compression_type=compression,
@@ -150,6 +218,8 @@ def produce(
         tombstone,
         None if null_marker is None else null_marker.encode(),
         compile_renderer(output_format) if output_format else None,
+        encode_key,
+        encode_value,
     )
     paths = files or []
     shown = None if quiet else Progress("sent", sum(path.stat().st_size for path in paths if path.is_file()))
@@ -232,6 +302,8 @@ class _Sender:
         tombstone: bool,
         null_marker: bytes | None,
         renderer: Renderer | None,
+        encode_key: Encode | None = None,
+        encode_value: Encode | None = None,
     ) -> None:
         self._producer = producer
         self._topic = topic
@@ -241,6 +313,8 @@ class _Sender:
         self._tombstone = tombstone
         self._null_marker = null_marker
         self._renderer = renderer
+        self._encode_key = encode_key
+        self._encode_value = encode_value
         self.sent = 0
         self.sent_bytes = 0
         self.acknowledged = 0
@@ -253,6 +327,10 @@ class _Sender:
         value = None if record.value is None else self._without_marker(record.value)
         if self._tombstone and not value:
             value = None
+        if key is not None and self._encode_key is not None:
+            key = self._encode_key(key)
+        if value is not None and self._encode_value is not None:
+            value = self._encode_value(value)
         more: dict[str, Any] = {}
         partition = self._partition if record.partition is None else record.partition
         if partition is not None:

@@ -193,9 +193,14 @@ def _header_piece(part: Part) -> Callable[[str, bytes], bytes]:
 
 def render_json(record: ConsumedRecord, count: int) -> bytes:
     """Return a record as one line of JSON; bytes that are not UTF-8 become {"base64": "..."}."""
+    return json.dumps(json_fields(record), ensure_ascii=False).encode() + b"\n"
+
+
+def json_fields(record: ConsumedRecord) -> dict[str, Any]:
+    """Return what --json prints of a record."""
     kind, timestamp_ms = record.timestamp()
     headers: Sequence[tuple[str, bytes | None]] = record.headers() or ()
-    shown: dict[str, Any] = {
+    return {
         "topic": record.topic(),
         "partition": record.partition(),
         "offset": record.offset(),
@@ -206,7 +211,6 @@ def render_json(record: ConsumedRecord, count: int) -> bytes:
         "value": _json_text(record.value()),
         "headers": [{"key": name, "value": _json_text(value)} for name, value in headers],
     }
-    return json.dumps(shown, ensure_ascii=False).encode() + b"\n"
 
 
 def _json_text(data: bytes | None) -> object:

@@ -22,6 +22,15 @@ SchemaRegistry = Annotated[
         rich_help_panel="Connection",
     ),
 ]
+RegistryOfRecords = Annotated[
+    str,
+    typer.Option(
+        "--schema-registry",
+        metavar="URL",
+        help="Keys and values have schemas of this registry; in the input and output they are JSON.",
+        rich_help_panel="Schemas",
+    ),
+]
 RegistrySettings = Annotated[
     list[str] | None,
     typer.Option(

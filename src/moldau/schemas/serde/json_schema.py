@@ -46,9 +46,13 @@ class JsonSchemaSerde:
     def to_json(self, payload: bytes) -> JsonValue:
         """Return a payload's value. SerdeError."""
         try:
-            return json.loads(payload)
+            return json.loads(payload, parse_constant=_refuse)
         except (ValueError, RecursionError) as problem:
             raise SerdeError(f"it is no JSON: {problem}") from None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def make(parsed: ParsedSchema, indexes: Sequence[int] | None = None) -> JsonSchemaSerde:
@@ -85,6 +89,7 @@ def _safe(base: Any) -> Any:
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
         "uniqueItems": _unique_items,
+        "unevaluatedProperties": _unevaluated_properties,
     }
     return extend(base, {name: check for name, check in keywords.items() if name in base.VALIDATORS})
 
@@ -143,6 +148,48 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
             yield from validator.descend(instance[name], allowed, path=name)
     elif not allowed and extras:
         yield ValidationError(f"the schema has no property {', '.join(map(repr, extras[:5]))}")
+
+
+def _unevaluated_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if not validator.is_type(instance, "object"):
+        return
+    for name in instance.keys() - _evaluated(validator, instance, schema):
+        if allowed is False:
+            yield ValidationError(f"the schema has no property {name!r}")
+        else:
+            yield from validator.descend(instance[name], allowed, path=name)
+
+
+_IN_PLACE = ("allOf", "anyOf", "oneOf")
+
+
+def _evaluated(validator: Any, instance: Any, schema: Any) -> set[str]:
+    """The properties that a schema, and what it applies in the same place, look at."""
+    if not isinstance(schema, dict):
+        return set()
+    known = {name for name in schema.get("properties", {}) if name in instance}
+    for pattern in schema.get("patternProperties", {}):
+        known |= {name for name in instance if _compiled(pattern).search(name)}
+    if "additionalProperties" in schema:
+        return set(instance)
+    inner = [each for word in _IN_PLACE for each in schema.get(word, ())]
+    inner += [schema[word] for word in ("then", "else", "if") if word in schema]
+    for name, each in schema.get("dependentSchemas", {}).items():
+        if name in instance:
+            inner.append(each)
+    for each in inner:
+        if validator.evolve(schema=each).is_valid(instance):
+            known |= _evaluated(validator.evolve(schema=each), instance, each)
+            if isinstance(each, dict) and "unevaluatedProperties" in each:
+                return set(instance)
+    for word in ("$ref", "$dynamicRef"):
+        if word in schema:
+            resolved = validator._resolver.lookup(schema[word])
+            inside = validator.evolve(schema=resolved.contents, _resolver=resolved.resolver)
+            known |= _evaluated(inside, instance, resolved.contents)
+    return known
 
 
 def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:

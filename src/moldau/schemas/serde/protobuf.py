@@ -98,8 +98,10 @@ def message_name(parsed: ProtobufSchema, indexes: Sequence[int]) -> str:
     return ".".join(names)
 
 
-def message_indexes(parsed: ProtobufSchema, full_name: str) -> tuple[int, ...]:
+def message_indexes(parsed: ParsedSchema, full_name: str) -> tuple[int, ...]:
     """The indexes of a message by its name, with or without the package. SerdeError if it is not there."""
+    if not isinstance(parsed, ProtobufSchema):
+        raise TypeError(f"a schema of {parsed.schema_type} has no messages")
     prefix = f"{parsed.file.package}." if parsed.file.package else ""
     path: list[int] = []
     types = parsed.file.types
