@@ -81,6 +81,7 @@ def all_figures() -> dict[str, Figure]:
         registry,
         requests,
         rest,
+        schemas,
         security_acls,
         security_connections,
         security_logins,
@@ -119,6 +120,7 @@ def all_figures() -> dict[str, Figure]:
         kit_table,
         registry,
         rest,
+        schemas,
     )
     figures = [module.FIGURE for module in modules] + list(hostile.FIGURES) + [tools.START, tools.LOAD]
     return {figure.name: figure for figure in figures}

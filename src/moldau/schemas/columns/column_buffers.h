@@ -17,10 +17,12 @@ enum { OK = 0, MALFORMED = 1, FAILED = -1 }; /* FAILED: a Python exception is se
 typedef struct {
     int32_t kind, first, count;
     int32_t width; /* bytes a value; 0 where there is no fixed width */
+    int has_nulls; /* else there are no validity bits yet */
     Py_ssize_t length, capacity;
     uint8_t *validity, *data; /* into the bytes objects below */
     uint8_t *heap;
     Py_ssize_t heap_used, heap_capacity;
+    Py_ssize_t length_expected, heap_expected; /* what the last batch took: the size to begin with */
     PyObject *validity_bytes, *data_bytes, *heap_bytes;
 } Column;
 
@@ -44,12 +46,14 @@ static Py_ssize_t data_size(const Column *column, Py_ssize_t length) {
 }
 
 static int grow(Column *column) {
-    Py_ssize_t capacity = column->capacity ? column->capacity * 2 : ROWS_AT_FIRST;
+    Py_ssize_t capacity = column->capacity * 2;
+    if (capacity == 0)
+        capacity = (column->length_expected + ROWS_AT_FIRST) & ~(Py_ssize_t)(ROWS_AT_FIRST - 1);
     if (capacity > INT32_MAX) {
         PyErr_SetString(PyExc_OverflowError, "a column holds at most 2 billion values");
         return FAILED;
     }
-    if (resize(&column->validity_bytes, &column->validity, capacity / 8 + 1) < 0)
+    if (column->has_nulls && resize(&column->validity_bytes, &column->validity, capacity / 8) < 0)
         return FAILED;
     if (column->kind != KIND_NULL && column->kind != KIND_STRUCT) {
         if (resize(&column->data_bytes, &column->data, data_size(column, capacity)) < 0)
@@ -68,10 +72,28 @@ static inline void put_bit(uint8_t *bits, Py_ssize_t at, int value) {
     bits[at >> 3] = (uint8_t)((bits[at >> 3] & ~mask) | (value ? mask : 0));
 }
 
+/* The next value is there. */
+static inline void mark_valid(Column *column) {
+    if (column->has_nulls)
+        put_bit(column->validity, column->length, 1);
+}
+
+/* The next value is null; the first such makes the bits of all before it. */
+static int mark_null(Column *column) {
+    if (!column->has_nulls) {
+        if (resize(&column->validity_bytes, &column->validity, column->capacity / 8) < 0)
+            return FAILED;
+        memset(column->validity, 0xFF, (size_t)(column->capacity / 8));
+        column->has_nulls = 1;
+    }
+    put_bit(column->validity, column->length, 0);
+    return OK;
+}
+
 static inline int append_4(Column *column, uint32_t value) {
     if (make_room(column) < 0)
         return FAILED;
-    put_bit(column->validity, column->length, 1);
+    mark_valid(column);
     ((uint32_t *)column->data)[column->length++] = value;
     return OK;
 }
@@ -79,7 +101,7 @@ static inline int append_4(Column *column, uint32_t value) {
 static inline int append_8(Column *column, uint64_t value) {
     if (make_room(column) < 0)
         return FAILED;
-    put_bit(column->validity, column->length, 1);
+    mark_valid(column);
     ((uint64_t *)column->data)[column->length++] = value;
     return OK;
 }
@@ -99,7 +121,7 @@ static inline int append_double(Column *column, double value) {
 static int append_16(Column *column, const uint8_t *value) {
     if (make_room(column) < 0)
         return FAILED;
-    put_bit(column->validity, column->length, 1);
+    mark_valid(column);
     memcpy(column->data + 16 * column->length++, value, 16);
     return OK;
 }
@@ -107,7 +129,7 @@ static int append_16(Column *column, const uint8_t *value) {
 static int append_boolean(Column *column, int value) {
     if (make_room(column) < 0)
         return FAILED;
-    put_bit(column->validity, column->length, 1);
+    mark_valid(column);
     put_bit(column->data, column->length++, value);
     return OK;
 }
@@ -117,9 +139,9 @@ static int grow_heap(Column *column, Py_ssize_t size) {
         PyErr_SetString(PyExc_OverflowError, "a column holds at most 2 GiB");
         return FAILED;
     }
-    Py_ssize_t capacity = column->heap_capacity + column->heap_capacity / 2;
-    if (capacity < size)
-        capacity = size < 1024 ? 1024 : size;
+    Py_ssize_t capacity = column->heap_capacity ? column->heap_capacity * 2 : column->heap_expected + 1024;
+    if (capacity > INT32_MAX || capacity < size)
+        capacity = size;
     if (resize(&column->heap_bytes, &column->heap, capacity) < 0)
         return FAILED;
     column->heap_capacity = capacity;
@@ -132,10 +154,15 @@ static inline int append_bytes(Column *column, const uint8_t *start, Py_ssize_t 
     if (size > column->heap_capacity - column->heap_used && grow_heap(column, column->heap_used + size) < 0)
         return FAILED;
     if (size > 0) {
-        memcpy(column->heap + column->heap_used, start, (size_t)size);
+        uint8_t *to = column->heap + column->heap_used;
+        if (size <= 8) /* most names and codes are: cheaper than a call */
+            for (Py_ssize_t index = 0; index < size; index++)
+                to[index] = start[index];
+        else
+            memcpy(to, start, (size_t)size);
         column->heap_used += size;
     }
-    put_bit(column->validity, column->length, 1);
+    mark_valid(column);
     ((int32_t *)column->data)[++column->length] = (int32_t)column->heap_used;
     return OK;
 }
@@ -144,14 +171,15 @@ static inline int append_bytes(Column *column, const uint8_t *start, Py_ssize_t 
 static inline int append_struct(Column *column) {
     if (make_room(column) < 0)
         return FAILED;
-    put_bit(column->validity, column->length++, 1);
+    mark_valid(column);
+    column->length++;
     return OK;
 }
 
 static inline int append_list(Column *column, const Column *items) {
     if (make_room(column) < 0)
         return FAILED;
-    put_bit(column->validity, column->length, 1);
+    mark_valid(column);
     ((int32_t *)column->data)[++column->length] = (int32_t)items->length;
     return OK;
 }
@@ -159,7 +187,8 @@ static inline int append_list(Column *column, const Column *items) {
 static int append_null(Column *columns, Column *column) {
     if (make_room(column) < 0)
         return FAILED;
-    put_bit(column->validity, column->length, 0);
+    if (mark_null(column) < 0)
+        return FAILED;
     switch (column->kind) {
     case KIND_BOOLEAN:
         put_bit(column->data, column->length, 0);
@@ -204,6 +233,7 @@ static void discard_column(Column *column) {
     Py_CLEAR(column->data_bytes);
     Py_CLEAR(column->heap_bytes);
     column->length = column->capacity = column->heap_used = column->heap_capacity = 0;
+    column->has_nulls = 0;
     column->validity = column->data = column->heap = NULL;
 }
 
@@ -226,8 +256,13 @@ static void clear_spare_bits(uint8_t *bits, Py_ssize_t length) {
 static PyObject *release_column(Column *column) {
     if (column->capacity == 0 && grow(column) < 0)
         return NULL;
-    Py_ssize_t length = column->length, nulls = count_nulls(column->validity, length);
-    clear_spare_bits(column->validity, length);
+    Py_ssize_t length = column->length, nulls = 0;
+    if (column->has_nulls) {
+        nulls = count_nulls(column->validity, length);
+        clear_spare_bits(column->validity, length);
+    }
+    column->length_expected = length + length / 8;
+    column->heap_expected = column->heap_used + column->heap_used / 8;
     if (column->kind == KIND_BOOLEAN)
         clear_spare_bits(column->data, length);
     if (nulls == 0 || column->kind == KIND_NULL)
