@@ -1,4 +1,4 @@
-"""The records that the figures of schemas code: a departure of nine fields, in each of the three languages."""
+"""Departures of nine fields in the three languages: what the figures of schemas code."""
 
 from __future__ import annotations
 

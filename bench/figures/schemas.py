@@ -1,8 +1,8 @@
 """Rows a second between records with a schema and columns: our kernels, the libraries of each language, and
 Spark's own from_avro with the same data.
 
-One thread, no broker. `raw` is what the decoders are compared with: plain bytes from Kafka's record batches to
-Arrow. The libraries make Python objects, one record after the other, which is what a program has without
+One thread, no broker. `raw` is what the decoders are compared with: plain bytes from Kafka's record batches
+to Arrow. The libraries make Python objects, one record after the other, which is what a program has without
 columns. Spark's from_protobuf is missing: its jar is not to be had for this release.
 """
 

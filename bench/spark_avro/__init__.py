@@ -1,4 +1,4 @@
-"""Spark's own functions for Avro, fetched once by Maven into the cache (the rest of Avro is in PySpark's jars)."""
+"""Spark's own functions for Avro, fetched once by Maven into the cache; the rest is in PySpark's jars."""
 
 from __future__ import annotations
 

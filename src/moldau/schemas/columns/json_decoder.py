@@ -18,6 +18,7 @@ import datetime
 import secrets
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,8 +28,9 @@ from moldau.schemas.columns.kernel import header_end
 from moldau.schemas.columns.wire_values import Malformed
 from moldau.schemas.schema import ParsedSchema
 
-_UNUSUAL = (b"\n", b"\r", b"NaN", b"Inf")
+_UNUSUAL = (b"\r", b"NaN", b"Inf")
 _BATCH_BYTES_MAX = 1 << 28
+_ID_BYTES = 5
 
 
 class JsonDecoder:
@@ -40,30 +42,24 @@ class JsonDecoder:
 
     def decode(self, values: pa.Array) -> tuple[Any, Any]:
         """See Decoder.decode."""
-        payloads: list[bytes | None] = []
-        bad = []
-        for value in values.to_pylist():
-            start = 0 if value is None else header_end(value, False)
-            bad.append(value is not None and start == 0)
-            payloads.append(value[start:] if start else None)
+        payloads, bad = _without_headers(values)
         rows = self._at_once(payloads) if self._fast is not None else None
-        if rows is None:
-            rows = self._one_by_one(payloads, bad)
-        return rows, pa.array(bad, pa.bool_())
+        if rows is not None:
+            return rows, bad
+        return self._one_by_one(payloads.to_pylist(), bad.to_pylist())
 
-    def _at_once(self, payloads: list[bytes | None]) -> Any:
+    def _at_once(self, payloads: Any) -> Any:
         """None: this needs the other way."""
         from pyarrow import json as arrow_json
 
-        name = secrets.token_hex(16)
-        lines = [
-            b'{"%s":%d,"v":%s}' % (name.encode(), number, b"null" if each is None else each)
-            for number, each in enumerate(payloads)
-        ]
-        text = b"\n".join(lines)
-        if not lines or len(text) > _BATCH_BYTES_MAX or text.count(b"\n") != len(lines) - 1:
+        name, count = secrets.token_hex(16), len(payloads)
+        if not count or payloads.nbytes > _BATCH_BYTES_MAX:
             return None
-        if any(each in text for each in _UNUSUAL[1:]):
+        numbers = pa.array(range(count), pa.int64())
+        parts = (b'{"%s":' % name.encode(), numbers.cast(pa.string()).cast(pa.binary()), b',"v":')
+        lines = pc.binary_join_element_wise(*parts, pc.fill_null(payloads, b"null"), b"}\n", b"")
+        text = lines.buffers()[2].to_pybytes()
+        if text.count(b"\n") != count or any(each in text for each in _UNUSUAL):
             return None
         schema = pa.schema([pa.field(name, pa.int64()), pa.field("v", self._fast)])
         try:
@@ -73,14 +69,13 @@ class JsonDecoder:
                 read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
                 parse_options=arrow_json.ParseOptions(schema, unexpected_field_behavior="ignore"),
             )
-            numbers = table.column(name).combine_chunks()
-            if numbers.null_count or numbers.to_pylist() != list(range(len(lines))):
+            if not table.column(name).combine_chunks().equals(numbers):
                 return None
             return _converted(table.column("v").combine_chunks(), self.row)
         except (pa.ArrowInvalid, UnicodeDecodeError, KeyError):
             return None
 
-    def _one_by_one(self, payloads: list[bytes | None], bad: list[bool]) -> Any:
+    def _one_by_one(self, payloads: list[bytes | None], bad: list[bool]) -> tuple[Any, Any]:
         rows: list[Any] = []
         for index, payload in enumerate(payloads):
             row = None
@@ -91,7 +86,44 @@ class JsonDecoder:
                 except (ValueError, Malformed):
                     bad[index] = True
             rows.append(row)
-        return pa.array(rows, self.row)
+        return pa.array(rows, self.row), pa.array(bad, pa.bool_())
+
+
+def _without_headers(values: pa.Array) -> tuple[Any, Any]:
+    """The payloads, null where there is none, and which records have no header."""
+    usual = _with_ids(values)
+    if usual is not None:
+        return usual, pa.repeat(False, len(values))
+    payloads: list[bytes | None] = []
+    bad = []
+    for value in values.to_pylist():
+        start = 0 if value is None else header_end(value, False)
+        bad.append(value is not None and start == 0)
+        payloads.append(value[start:] if start else None)
+    return pa.array(payloads, pa.binary()), pa.array(bad, pa.bool_())
+
+
+def _with_ids(values: pa.Array) -> Any:
+    """The payloads of records that all have an id in front; None if one has not.
+
+    Seen as twice as many values in the same memory, every second one is a payload:  | id | payload | id | ...
+    """
+    _, offsets, data = values.buffers()
+    rows = len(values)
+    if data is None or offsets is None:
+        return None
+    ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + rows + 1]
+    sizes = np.diff(ends)
+    valid = np.asarray(values.is_valid())
+    starts = ends[:-1][valid]
+    if (sizes[valid] < _ID_BYTES).any() or np.frombuffer(data, np.uint8)[starts].any():
+        return None
+    slots = np.empty(2 * rows + 1, np.int32)
+    slots[0::2] = ends
+    slots[1::2] = ends[:-1] + np.where(valid, _ID_BYTES, 0)
+    seen = pa.Array.from_buffers(pa.binary(), 2 * rows, [None, pa.py_buffer(slots), data])
+    payloads = seen.take(pa.array(np.arange(1, 2 * rows, 2)))
+    return payloads if not values.null_count else pc.if_else(values.is_valid(), payloads, None)
 
 
 def _is_parsable(kind: pa.DataType) -> bool:
