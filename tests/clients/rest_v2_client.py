@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import base64
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
+import pytest
+
+from moldau.testing import Broker
 
 TIMEOUT_SECONDS = 90.0
 V2 = "application/vnd.kafka.v2+json"
+
+
+@contextmanager
+def cluster(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a broker for one module; with MOLDAU_TEST_BROKER that of the whole session's."""
+    if os.environ.get("MOLDAU_TEST_BROKER", "moldau") != "moldau" or "MOLDAU_TEST_BOOTSTRAP" in os.environ:
+        yield request.getfixturevalue("bootstrap")
+        return
+    with Broker() as running:
+        yield running.bootstrap_servers
 
 
 def embedded(format_name: str) -> str:

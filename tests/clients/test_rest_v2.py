@@ -10,29 +10,34 @@ from typing import Any
 import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from rest_v2_client import V2, V2Client, b64, embedded
+from confluent_kafka.admin import AdminClient, NewTopic
+from rest_v2_client import V2, V2Client, b64, cluster, embedded
 from rest_v3_client import rest_proxy
 
 from moldau.rest.v2.routes import ROUTES
-from moldau.testing import Broker
 
 pytestmark = pytest.mark.client
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(num_partitions=2) as running:
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    with cluster(request) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def client(broker: Broker) -> Iterator[V2Client]:
-    with rest_proxy(broker.bootstrap_servers, max_request_header_size="8192") as url:
+def client(address: str) -> Iterator[V2Client]:
+    admin = AdminClient({"bootstrap.servers": address})
+    for created in admin.create_topics(
+        [NewTopic(name, 2, 1) for name in ("described", "keyed", "whole")]
+    ).values():
+        created.result(60)
+    with rest_proxy(address) as url:
         yield V2Client(url)
 
 
-def written(broker: Broker, topic: str, partition: int, count: int) -> list[Any]:
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": f"checks-{topic}"})
+def written(address: str, topic: str, partition: int, count: int) -> list[Any]:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": f"checks-{topic}"})
     consumer.assign([TopicPartition(topic, partition, 0)])
     found = consumer.consume(count, 60)
     consumer.close()
@@ -45,14 +50,14 @@ def test_topics_partitions_offsets_and_brokers(client: V2Client):
     topic = client.get("/topics/described")
     assert topic["name"] == "described"
     assert topic["configs"]["cleanup.policy"] == "delete"
-    replicas = [{"broker": 1, "leader": True, "in_sync": True}]
-    partitions = [{"partition": each, "leader": 1, "replicas": replicas} for each in (0, 1)]
+    (broker_id,) = client.get("/brokers")["brokers"]
+    replicas = [{"broker": broker_id, "leader": True, "in_sync": True}]
+    partitions = [{"partition": each, "leader": broker_id, "replicas": replicas} for each in (0, 1)]
     assert topic["partitions"] == partitions
     assert client.get("/topics/described/partitions") == partitions
     assert client.get("/topics/described/partitions/1") == partitions[1]
     assert client.get("/topics/described/partitions/1/offsets") == {"beginning_offset": 0, "end_offset": 2}
     assert client.get("/topics/described/partitions/0/offsets") == {"beginning_offset": 0, "end_offset": 0}
-    assert client.get("/brokers") == {"brokers": [1]}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +88,7 @@ def test_internal_topics_are_not_listed(client: V2Client):
     assert "__consumer_offsets" not in client.get("/topics")
 
 
-def test_records_in_binary_and_json(client: V2Client, broker: Broker):
+def test_records_in_binary_and_json(client: V2Client, address: str):
     found = client.produce(
         "/topics/formats/partitions/0",
         [
@@ -110,7 +115,7 @@ def test_records_in_binary_and_json(client: V2Client, broker: Broker):
             {"key": 0, "value": False, "timestamp": "2026-01-01T00:00:00Z"},
         ],
     )
-    records = written(broker, "formats", 0, 5)
+    records = written(address, "formats", 0, 5)
     assert [(each.key(), each.value()) for each in records] == [
         (b"k\x00", b"\xff"),
         (None, None),
@@ -253,7 +258,7 @@ def test_the_table_of_paths_has_every_path_once():
     assert len({(method, path) for method, path, _ in ROUTES}) == len(ROUTES) == 21
 
 
-def test_both_versions_may_be_turned_off(broker: Broker):
-    with rest_proxy(broker.bootstrap_servers, api_v2_enable="false") as url:
+def test_both_versions_may_be_turned_off(address: str):
+    with rest_proxy(address, api_v2_enable="false") as url:
         assert httpx.get(f"{url}/topics", timeout=60).status_code == 404
         assert httpx.get(f"{url}/v3/clusters", timeout=60).status_code == 200

@@ -8,24 +8,23 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from rest_v2_client import V2, V2Client, V2Instance, b64, embedded
+from rest_v2_client import V2, V2Client, V2Instance, b64, cluster, embedded
 from rest_v3_client import rest_proxy
 
 from moldau.rest.v2 import instances as instances_module
-from moldau.testing import Broker
 
 pytestmark = pytest.mark.client
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    with cluster(request) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def client(broker: Broker) -> Iterator[V2Client]:
-    with pytest.MonkeyPatch.context() as patch, rest_proxy(broker.bootstrap_servers, id="p1") as url:
+def client(address: str) -> Iterator[V2Client]:
+    with pytest.MonkeyPatch.context() as patch, rest_proxy(address, id="p1") as url:
         patch.setattr(instances_module, "PATTERN_SECONDS", 0.1)
         yield V2Client(url)
 
@@ -91,7 +90,7 @@ def test_only_what_was_returned_is_committed(client: V2Client):
         assert [each["offset"] for each in instance.read_until(3)] == [7, 8, 9]
 
 
-def test_auto_commit_counts_what_the_client_has_surely_had(client: V2Client, broker: Broker):
+def test_auto_commit_counts_what_the_client_has_surely_had(client: V2Client, address: str):
     client.produce("/topics/auto", [{"value": n} for n in range(4)])
     with V2Instance(client, "autos") as instance:
         instance.assign(("auto", 0))
@@ -152,10 +151,10 @@ def test_partitions_that_stay_assigned_keep_their_place(client: V2Client):
         assert client.get(f"{instance.path}/subscription") == {"topics": []}
 
 
-def test_two_instances_share_a_group(client: V2Client, broker: Broker):
+def test_two_instances_share_a_group(client: V2Client, address: str):
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic("shared", 2, 1)])["shared"].result(60)
     with V2Instance(client, "share") as first:
         first.subscribe("shared")
@@ -320,14 +319,12 @@ def test_fetch_min_bytes_waits_for_more(client: V2Client):
         assert time.monotonic() - began >= 1.4
 
 
-def test_a_deleted_instance_leaves_its_group_at_once(client: V2Client, broker: Broker):
+def test_a_deleted_instance_leaves_its_group_at_once(client: V2Client, address: str):
     client.produce("/topics/leaves", [{"value": 1}])
     with V2Instance(client, "leave") as instance:
         instance.subscribe("leaves")
         assert len(instance.read_until(1)) == 1
-    own = Consumer(
-        {"bootstrap.servers": broker.bootstrap_servers, "group.id": "leave", "auto.offset.reset": "earliest"}
-    )
+    own = Consumer({"bootstrap.servers": address, "group.id": "leave", "auto.offset.reset": "earliest"})
     own.subscribe(["leaves"])
     while not own.assignment():
         own.poll(0.1)

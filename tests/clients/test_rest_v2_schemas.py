@@ -13,10 +13,10 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from rest_v2_client import V2Client, V2Instance, embedded
+from rest_v2_client import V2Client, V2Instance, cluster, embedded
 from rest_v3_client import rest_proxy
 
-from moldau.testing import Broker, SchemaRegistry
+from moldau.testing import SchemaRegistry
 
 pytestmark = pytest.mark.client
 
@@ -37,25 +37,25 @@ PROTOBUF = 'syntax = "proto3"; package shop; message Other { string x = 1; } mes
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    with cluster(request) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def registry(broker: Broker) -> Iterator[SchemaRegistry]:
-    with SchemaRegistry(broker) as running:
+def registry(address: str) -> Iterator[SchemaRegistry]:
+    with SchemaRegistry(address) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def client(broker: Broker, registry: SchemaRegistry) -> Iterator[V2Client]:
-    with rest_proxy(broker.bootstrap_servers, **{"schema.registry.url": registry.url}) as url:
+def client(address: str, registry: SchemaRegistry) -> Iterator[V2Client]:
+    with rest_proxy(address, **{"schema.registry.url": registry.url}) as url:
         yield V2Client(url)
 
 
-def read_all(broker: Broker, topic: str, count: int) -> list[Any]:
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reads"})
+def read_all(address: str, topic: str, count: int) -> list[Any]:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "reads"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found = consumer.consume(count, 60)
     consumer.close()
@@ -63,7 +63,7 @@ def read_all(broker: Broker, topic: str, count: int) -> list[Any]:
     return found
 
 
-def test_avro_both_ways(client: V2Client, broker: Broker, registry: SchemaRegistry):
+def test_avro_both_ways(client: V2Client, address: str, registry: SchemaRegistry):
     found = client.produce(
         "/topics/avro",
         [{"key": "k", "value": {"id": 1, "note": {"string": "n"}}}, {"key": None, "value": None}],
@@ -79,14 +79,14 @@ def test_avro_both_ways(client: V2Client, broker: Broker, registry: SchemaRegist
     theirs = SchemaRegistryClient({"url": registry.url})
     assert theirs.get_latest_version("avro-value").schema_id == value_id
     assert theirs.get_latest_version("avro-key").schema_id == key_id
-    first, tombstone, second = read_all(broker, "avro", 3)
+    first, tombstone, second = read_all(address, "avro", 3)
     decode = AvroDeserializer(theirs)
     value = SerializationContext("avro", MessageField.VALUE)
     assert decode(first.value(), value) == {"id": 1, "note": "n"}
     assert decode(first.key(), SerializationContext("avro", MessageField.KEY)) == "k"
     assert (tombstone.key(), tombstone.value()) == (None, None)
     assert decode(second.value(), value) == {"id": 2, "note": None}
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": address})
     producer.produce("avro", AvroSerializer(theirs, AVRO_2)({"id": 3, "more": 8, "note": None}, value))
     producer.flush()
     with V2Instance(client, "reads-avro", "avro") as instance:
@@ -99,13 +99,13 @@ def test_avro_both_ways(client: V2Client, broker: Broker, registry: SchemaRegist
         ]
 
 
-def test_json_schema_both_ways(client: V2Client, broker: Broker, registry: SchemaRegistry):
+def test_json_schema_both_ways(client: V2Client, address: str, registry: SchemaRegistry):
     client.produce("/topics/json-schema", [{"value": {"id": 1}}], "jsonschema", value_schema=JSON)
     theirs = SchemaRegistryClient({"url": registry.url})
     value = SerializationContext("json-schema", MessageField.VALUE)
-    (first,) = read_all(broker, "json-schema", 1)
+    (first,) = read_all(address, "json-schema", 1)
     assert JSONDeserializer(JSON, schema_registry_client=theirs)(first.value(), value) == {"id": 1}
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": address})
     producer.produce("json-schema", JSONSerializer(JSON, theirs)({"id": 2}, value))
     producer.flush()
     with V2Instance(client, "reads-json-schema", "jsonschema") as instance:
@@ -113,12 +113,12 @@ def test_json_schema_both_ways(client: V2Client, broker: Broker, registry: Schem
         assert [each["value"] for each in instance.read_until(2)] == [{"id": 1}, {"id": 2}]
 
 
-def test_protobuf_both_ways(client: V2Client, broker: Broker):
+def test_protobuf_both_ways(client: V2Client, address: str):
     found = client.produce("/topics/protobuf", [{"value": {"x": "one"}}], "protobuf", value_schema=PROTOBUF)
-    (first,) = read_all(broker, "protobuf", 1)
+    (first,) = read_all(address, "protobuf", 1)
     schema_id = found["value_schema_id"]
     assert first.value() == b"\0" + schema_id.to_bytes(4, "big") + b"\0" + b"\x0a\x03one"
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": address})
     # The second message of the file: one index, 1, as a zigzag varint.
     producer.produce("protobuf", b"\0" + schema_id.to_bytes(4, "big") + b"\x02\x02" + b"\x08\x05")
     producer.flush()
