@@ -90,7 +90,7 @@ def test_internal_topics_are_not_listed(client: V2Client):
 
 def test_records_in_binary_and_json(client: V2Client, address: str):
     found = client.produce(
-        "/topics/formats/partitions/0",
+        "/topics/v2-formats/partitions/0",
         [
             {"key": b64(b"k\x00"), "value": b64(b"\xff")},
             {"value": None},
@@ -104,7 +104,7 @@ def test_records_in_binary_and_json(client: V2Client, address: str):
         "value_schema_id": None,
     }
     client.produce(
-        "/topics/formats/partitions/0",
+        "/topics/v2-formats/partitions/0",
         [
             {
                 "key": {"a": [1, None]},
@@ -115,7 +115,7 @@ def test_records_in_binary_and_json(client: V2Client, address: str):
             {"key": 0, "value": False, "timestamp": "2026-01-01T00:00:00Z"},
         ],
     )
-    records = written(address, "formats", 0, 5)
+    records = written(address, "v2-formats", 0, 5)
     assert [(each.key(), each.value()) for each in records] == [
         (b"k\x00", b"\xff"),
         (None, None),

@@ -46,6 +46,13 @@ NOT_SUBSCRIBED = "Consumer is not subscribed to any topics or assigned any parti
 _REQUEST_SECONDS = 10.0
 _SEEK_SECONDS = 10.0
 _SEEK_PAUSE_SECONDS = 0.02
+_COORDINATOR_PAUSE_SECONDS = 0.1
+_COORDINATOR_STARTS = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError._WAIT_COORD,
+)
 
 ResultT = TypeVar("ResultT")
 
@@ -284,6 +291,19 @@ class Instance:
             await self.call(lambda: self.consumer.commit(offsets=offsets, asynchronous=True))
 
     def _commit(self, offsets: list[TopicPartition]) -> None:
+        """Again while the group's coordinator is only starting, which librdkafka does not do."""
+        ends = time.monotonic() + _REQUEST_SECONDS
+        while True:
+            try:
+                self._commit_once(offsets)
+            except KafkaException as refused:
+                if refused.args[0].code() not in _COORDINATOR_STARTS or time.monotonic() > ends:
+                    raise
+                time.sleep(_COORDINATOR_PAUSE_SECONDS)
+            else:
+                return
+
+    def _commit_once(self, offsets: list[TopicPartition]) -> None:
         for each in self.consumer.commit(offsets=offsets, asynchronous=False) or ():
             if each.error is not None:
                 raise KafkaException(each.error)
