@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import time
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ import pytest
 from rest_v2_client import V2Client, V2Instance, embedded
 from rest_v3_client import rest_proxy
 
+from moldau.rest.v2 import instances as instances_module
 from moldau.testing import Broker
 
 pytestmark = pytest.mark.client
@@ -30,24 +32,45 @@ def metric(client: V2Client, name: str) -> float:
     return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
 
 
-def test_an_instance_that_is_not_used_ends(broker: Broker):
-    with rest_proxy(broker.bootstrap_servers, consumer_instance_timeout_ms="300") as url:
+class Clock:
+    """The time of the expiry of instances; `later_seconds` may be set forward."""
+
+    later_seconds = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.later_seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(instances_module, "time", made)
+    return made
+
+
+def test_an_instance_that_is_not_used_ends(broker: Broker, clock: Clock):
+    with rest_proxy(broker.bootstrap_servers) as url:
         client = V2Client(url)
         instance = V2Instance(client, "idle")
         instance.subscribe("idle-topic")
+        clock.later_seconds = 600
         while metric(client, "moldau_rest_consumer_instances"):
             time.sleep(0.05)
         assert client.refused("GET", f"{instance.path}/records")[:2] == (404, 40403)
 
 
-def test_a_read_that_lasts_longer_than_the_timeout_of_instances(broker: Broker):
-    with rest_proxy(
-        broker.bootstrap_servers, consumer_instance_timeout_ms="300", consumer_request_timeout_ms="2500"
-    ) as url:
+def test_an_instance_does_not_end_during_a_read(broker: Broker, clock: Clock):
+    with rest_proxy(broker.bootstrap_servers, consumer_request_timeout_ms="2500") as url:
         client = V2Client(url)
-        with V2Instance(client, "patient") as instance:
-            instance.subscribe("nothing-there")
-            assert instance.read() == []
+        instance = V2Instance(client, "patient")
+        instance.subscribe("nothing-there")
+        found: list[object] = []
+        reading = threading.Thread(target=lambda: found.append(instance.read()))
+        reading.start()
+        time.sleep(0.5)
+        clock.later_seconds = 600
+        reading.join()
+        assert found == [[]]
 
 
 def test_the_number_of_instances_is_limited(broker: Broker):
@@ -155,3 +178,28 @@ def test_the_end_of_the_proxy_ends_its_instances(broker: Broker):
         instance.read(timeout=10)
     with rest_proxy(broker.bootstrap_servers) as url:
         assert V2Client(url).refused("GET", f"{instance.path}/records")[:2] == (404, 40403)
+
+
+def test_a_broker_that_dies_and_comes_back():
+    """Records posted meanwhile are written once, in order; an instance goes on where it was."""
+    with Broker(process=True) as broker, rest_proxy(broker.bootstrap_servers) as url:
+        client = V2Client(url)
+        client.produce("/topics/survives", [{"value": 0}])
+        with V2Instance(client, "survivors") as instance:
+            instance.subscribe("survives")
+            assert len(instance.read_until(1)) == 1
+            broker.kill()
+            posted: list[dict[str, object]] = []
+            posting = threading.Thread(
+                target=lambda: posted.append(
+                    client.produce("/topics/survives", [{"value": n} for n in range(1, 500)])
+                )
+            )
+            posting.start()
+            assert instance.read(timeout=50) == []
+            broker.restart()
+            posting.join()
+            assert [each["offset"] for each in posted[0]["offsets"]] == list(range(1, 500))  # type: ignore[index,attr-defined]
+            assert [each["value"] for each in instance.read_until(499)] == list(range(1, 500))
+            instance.post("offsets", status=200)
+            assert instance.committed("survives") == 500
