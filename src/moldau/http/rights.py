@@ -1,9 +1,9 @@
 """Who may do what: a file of lines `WHO OPERATIONS KIND:NAME`.
 
-    alice          read,write   subject:orders-*      a name that ends in * is a prefix
-    role:platform  all          *                     everything
-    *              read         subject:*             whoever is let in
-    User:bob       configure    cluster:registry      `User:` may be written or left out
+    alice          read,write   subject:orders-*      # a name that ends in * is a prefix
+    role:platform  all          *                     # everything
+    *              read         subject:*             # whoever is let in
+    User:bob       configure    cluster:registry      # `User:` may be written or left out
 
 Operations: read, write, delete, configure (levels, modes, settings), all. Kinds: subject, topic, group,
 cluster. Without the file, whoever is let in may do everything; with it, only what a line allows.
@@ -11,6 +11,7 @@ cluster. Without the file, whoever is let in may do everything; with it, only wh
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from itertools import takewhile
 from typing import NamedTuple
 
 from moldau.core.settings.rows import SettingError
@@ -119,7 +120,7 @@ def parse_rights(text: str, path: str) -> list[Right]:
     """The lines of a file. SettingError names the line that is wrong."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.split("#", 1)[0].split() if line.lstrip().startswith("#") else line.split()
+        words = list(takewhile(lambda word: not word.startswith("#"), line.split()))
         if words:
             try:
                 found.append(_right(words))
