@@ -187,6 +187,9 @@ def _group(given: Given) -> dict[str, Any]:
 def _consume(settings: dict[str, Any], wanted: Wanted, form: Format) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
+    from moldau.cli.shared.closing import close
+
+    commits = str(settings.get("enable.auto.commit", True)).lower() == "true"
     consumer = Consumer(settings)
     try:
         if wanted.partition is not None and wanted.offset is not None:
@@ -195,7 +198,7 @@ def _consume(settings: dict[str, Any], wanted: Wanted, form: Format) -> None:
             consumer.subscribe([wanted.topic])
         _print_all(consumer, wanted, form, stores=not settings.get("enable.auto.offset.store", True))
     finally:
-        consumer.close()
+        close(consumer, commits=commits)
 
 
 def _print_all(consumer: Any, wanted: Wanted, form: Format, *, stores: bool) -> None:

@@ -116,6 +116,7 @@ def consume(
 ) -> None:
     """Print the records of one or several topics (see HELP)."""
     from moldau.cli.records.render import compile_renderer, render_json
+    from moldau.cli.shared.closing import close
     from moldau.cli.shared.connection import Connection
     from moldau.cli.shared.offset_range import parse_offset_range
 
@@ -146,7 +147,7 @@ def consume(
             reader.assign(names, partitions, wanted, connection)
         reader.run()
     finally:
-        consumer.close()
+        close(consumer, commits=bool(group))
 
 
 def _with_registry(
