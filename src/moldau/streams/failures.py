@@ -23,6 +23,9 @@ NAMES_WORTH_SAYING = re.compile(
     r"ZeroDivisionError|KeyError|ValueError|TypeError|AttributeError|IndexError|RuntimeError|NameError|ImportError"
     r"|ModuleNotFoundError|AssertionError"
 )
+WORKER_TOO_SLOW = re.compile(r"(?i)Python worker (failed )?to connect back")
+"""Spark gives a worker ten seconds to start, and no setting changes that. One that cannot start at all is
+told in the same words, so that attempts end some time."""
 PROXY = "An exception was raised by the Python Proxy"
 """Java's words for an error of Python code that it called; the error itself comes further down."""
 
@@ -32,6 +35,8 @@ class Cure(Enum):
 
     AGAIN = "again"
     """Another attempt, a few times."""
+    PATIENCE = "patience"
+    """Another attempt, many times: the machine is too busy."""
     WAIT = "wait"
     """Nothing but the broker's return."""
     NONE = "none"
@@ -82,4 +87,6 @@ def cure_of(failure: BaseException | str) -> Cure:
         return Cure.NONE
     if "ClusterTimeout" in text:
         return Cure.WAIT
+    if WORKER_TOO_SLOW.search(text):
+        return Cure.PATIENCE
     return Cure.AGAIN

@@ -7,9 +7,10 @@
                        -> fenced                    another driver has taken over
 
 The policy: a flow that fails is started again from its checkpoint, after 1, 2, 4 ... 30 seconds, because
-most of what goes wrong passes; while no broker answers that goes on for ever, else three times. What then
-still fails is left stopped, with its name and reason, and the app's other flows go on: they have nothing to
-do with it. The app ends with that failure in its exit code.
+most of what goes wrong passes; while no broker answers that goes on for ever, on a machine that is too busy
+to start a Python worker twenty times, else three times. What then still fails is left stopped, with its name
+and reason, and the app's other flows go on: they have nothing to do with it. The app ends with that failure
+in its exit code.
 
 A query is stopped between two micro-batches. Spark's own stop() interrupts whatever runs; so each
 micro-batch of a flow that is to stop waits in `_gate`, before it writes anything, for the interruption: the
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from moldau.streams.places import Place
 
 RESTARTS_MAX = 3
+PATIENT_RESTARTS_MAX = 20
+_ATTEMPTS_MAX = {Cure.AGAIN: RESTARTS_MAX, Cure.PATIENCE: PATIENT_RESTARTS_MAX}
 PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 PARKED_MS = 3_600_000
 
@@ -152,7 +155,7 @@ class RunningFlow:
             return
         self._attempts = 0 if self.numbers.batches > self._batches_at_start else self._attempts
         self._attempts += 1
-        if self._stopping or (cure is Cure.AGAIN and self._attempts > RESTARTS_MAX):
+        if self._stopping or self._attempts > _ATTEMPTS_MAX.get(cure, self._attempts):
             self.state = "failed"
             return
         self.state = "restarting"

@@ -84,3 +84,8 @@ def test_what_may_help() -> None:
     assert cure_of("FencedError: another driver has taken over") is Cure.NONE
     assert cure_of("ClusterTimeout: x") is Cure.WAIT
     assert cure_of("OptionError: x") is Cure.AGAIN
+    for spark_says in (
+        "org.apache.spark.SparkException: Python worker failed to connect back.",
+        "java.net.SocketTimeoutException: Timed out while waiting for the Python worker to connect back",
+    ):
+        assert cure_of(spark_says) is Cure.PATIENCE

@@ -1,7 +1,7 @@
 """Ends a consumer within bounded time: a command that was told to stop must not stand there.
 
 librdkafka's `close` leaves the group and waits for whatever it waits for: it was seen to hang for more than
-a minute after Ctrl-C (once in thousands of runs, on a loaded machine). So offsets are committed first, and the
+a minute after Ctrl-C (once in thousands of runs, on a busy machine). So offsets are committed first, and the
 rest gets a few seconds.
 """
 
