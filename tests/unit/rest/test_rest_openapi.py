@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 
 from moldau.rest.openapi.document import document
 from moldau.rest.openapi.pages import page_routes
+from moldau.rest.v2.routes import ROUTES
 from moldau.rest.v3.resource_names import resource_name
 from moldau.rest.v3.routes import operations
 
@@ -52,6 +53,12 @@ def test_every_schema_is_there_and_used() -> None:
 def test_operation_ids_are_different() -> None:
     ids = Counter(each["operationId"] for path in document()["paths"].values() for each in path.values())
     assert [name for name, count in ids.items() if count > 1] == []
+
+
+def test_version_2_is_described_as_it_is_served() -> None:
+    paths = document()["paths"]
+    described = {(m.upper(), path) for path in paths if not path.startswith("/v3/") for m in paths[path]}
+    assert described == {(method, path) for method, path, _ in ROUTES}
 
 
 def test_all_operations_can_be_switched_off_by_a_name() -> None:

@@ -20,7 +20,8 @@ from moldau.rest.v3.read_records import READ_FORMATS
 
 _RELATED = ref("Relationship")
 _MOMENT: Schema = {"type": "string", "format": "date-time"}
-_BYTES: Schema = {"type": "string", "format": "byte"}
+_BYTES: Schema = {"type": "string", "description": "Base64."}
+"""No `format: byte`: clients that are generated with it send no JSON."""
 _OPERATIONS = (
     "UNKNOWN",
     "ANY",
@@ -37,9 +38,6 @@ _OPERATIONS = (
     "IDEMPOTENT_WRITE",
 )
 _FORMATS = ("BINARY", "JSON", "STRING", "AVRO", "JSONSCHEMA", "PROTOBUF")
-_CHANGE = obj(
-    name=TEXT, value=optional(nullable(TEXT)), operation=optional(nullable(one_of("SET", "DELETE")))
-)
 
 
 def _resource(**properties: Schema) -> Schema:
@@ -55,7 +53,7 @@ def _config(**properties: Schema) -> Schema:
         is_read_only=FLAG,
         is_sensitive=FLAG,
         source=TEXT,
-        synonyms=list_of(obj(name=TEXT, value=nullable(TEXT), source=TEXT)),
+        synonyms=list_of(ref("ConfigSynonymData")),
     )
 
 
@@ -171,15 +169,15 @@ _REQUESTS: dict[str, Schema] = {
         topic_name=TEXT,
         partitions_count=optional(INTEGER),
         replication_factor=optional(INTEGER),
-        replicas_assignments=optional(list_of(obj(partition_id=INTEGER, broker_ids=list_of(INTEGER)))),
-        configs=optional(list_of(obj(name=TEXT, value=optional(nullable(TEXT))))),
+        replicas_assignments=optional(list_of(ref("ReplicasAssignmentData"))),
+        configs=optional(list_of(ref("ConfigValueData"))),
         validate_only=optional(FLAG),
     ),
     "UpdatePartitionCountRequestData": obj(partitions_count=INTEGER),
     "UpdateConfigRequestData": obj(value=optional(nullable(TEXT))),
-    "AlterConfigBatchRequestData": obj(data=list_of(_CHANGE), validate_only=optional(FLAG)),
+    "AlterConfigBatchRequestData": obj(data=list_of(ref("ConfigChangeData")), validate_only=optional(FLAG)),
     "AlterMultipleTopicsConfigBatchRequestData": obj(
-        data=list_of(obj(topic_name=TEXT, configs=list_of(_CHANGE))), validate_only=optional(FLAG)
+        data=list_of(ref("TopicConfigChangesData")), validate_only=optional(FLAG)
     ),
     "CreateAclRequestData": obj(
         resource_type=ref("AclResourceType"),
@@ -204,7 +202,7 @@ _REPORT = {
 }
 _RECORD = {
     "partition_id": optional(nullable(INTEGER)),
-    "headers": optional(list_of(obj(name=TEXT, value=optional(nullable(_BYTES))))),
+    "headers": optional(list_of(ref("ProduceRequestHeader"))),
     "key": optional(nullable(ref("ProduceRequestData"))),
     "value": optional(nullable(ref("ProduceRequestData"))),
     "timestamp": optional(nullable(_MOMENT)),
@@ -232,11 +230,16 @@ _RECORDS: dict[str, Schema] = {
         schema_version=optional(INTEGER),
         size=INTEGER,
     ),
-    "ProduceBatchRequest": obj(entries=list_of(obj(id=TEXT, **_RECORD))),
+    "ProduceBatchRequest": obj(entries=list_of(ref("ProduceBatchRequestEntry"))),
+    "ProduceBatchRequestEntry": obj(id=TEXT, **_RECORD),
     "ProduceBatchResponse": obj(
-        successes=list_of(obj(id=TEXT, **_REPORT)),
-        failures=list_of(obj(id=TEXT, error_code=INTEGER, message=TEXT)),
+        successes=list_of(ref("ProduceBatchResponseSuccessEntry")),
+        failures=list_of(ref("ProduceBatchResponseFailureEntry")),
     ),
+    "ProduceBatchResponseSuccessEntry": obj(id=TEXT, **_REPORT),
+    "ProduceBatchResponseFailureEntry": obj(id=TEXT, error_code=INTEGER, message=TEXT),
+    "ProduceRequestHeader": obj(name=TEXT, value=optional(nullable(_BYTES))),
+    "RecordHeader": obj(name=TEXT, value=nullable(_BYTES)),
     "ReadFormat": {"type": "string", "enum": READ_FORMATS},
     "RecordPart": obj(
         type=one_of(*_FORMATS),
@@ -250,7 +253,7 @@ _RECORDS: dict[str, Schema] = {
         offset=LONG,
         timestamp=optional(_MOMENT),
         timestamp_type=optional(one_of("CREATE_TIME", "LOG_APPEND_TIME")),
-        headers=list_of(obj(name=TEXT, value=nullable(_BYTES))),
+        headers=list_of(ref("RecordHeader")),
         key=nullable(ref("RecordPart")),
         value=nullable(ref("RecordPart")),
     ),
@@ -271,6 +274,16 @@ _OTHERS: dict[str, Schema] = {
     "PartitionWithOffsetsData": _resource(
         topic_name=TEXT, partition_id=INTEGER, earliest_offset=LONG, latest_offset=LONG
     ),
+    "ConfigSynonymData": obj(name=TEXT, value=nullable(TEXT), source=TEXT),
+    "ConfigValueData": obj(name=TEXT, value=optional(nullable(TEXT))),
+    "ConfigChangeData": obj(
+        name=TEXT,
+        value=optional(nullable(TEXT)),
+        operation=optional(nullable(one_of("SET", "DELETE"))),
+    ),
+    "TopicConfigChangesData": obj(topic_name=TEXT, configs=list_of(ref("ConfigChangeData"))),
+    "TopicConfigFailure": obj(topic_name=TEXT, error_code=INTEGER, message=optional(TEXT)),
+    "ReplicasAssignmentData": obj(partition_id=INTEGER, broker_ids=list_of(INTEGER)),
     "DeletedAcls": obj(data=list_of(ref("AclData"))),
     "ConsumerGroupLagSummaryData": _resource(
         consumer_group_id=TEXT,
@@ -284,9 +297,7 @@ _OTHERS: dict[str, Schema] = {
         max_lag_consumer=_RELATED,
         max_lag_partition=_RELATED,
     ),
-    "AlterMultipleTopicsConfigsResponse": obj(
-        failures=list_of(obj(topic_name=TEXT, error_code=INTEGER, message=optional(TEXT)))
-    ),
+    "AlterMultipleTopicsConfigsResponse": obj(failures=list_of(ref("TopicConfigFailure"))),
 }
 
 SCHEMAS: dict[str, Schema] = {**RESOURCES, **_LISTS, **_REQUESTS, **_RECORDS, **_OTHERS}
