@@ -1,9 +1,12 @@
-"""A schema in Avro, as others see it. See `moldau.schemas.schema.ParsedSchema`."""
+"""A schema in Avro, as others see it. See `moldau.schemas.schema.ParsedSchema`.
+
+The text is kept, the tree only for a while.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from typing import NamedTuple
 
 from moldau.schemas.avro.comparing import compare
 from moldau.schemas.avro.normalizing import normalize
@@ -11,6 +14,7 @@ from moldau.schemas.avro.parsing import parse_avro
 from moldau.schemas.avro.printing import print_avro
 from moldau.schemas.avro.rules_new import check_new
 from moldau.schemas.avro.tree import AvroType, all_types
+from moldau.schemas.recent import Recent
 from moldau.schemas.schema import (
     Difference,
     InvalidSchema,
@@ -22,6 +26,15 @@ from moldau.schemas.schema import (
 )
 
 
+class _Tree(NamedTuple):
+    root: AvroType
+    referenced: list[AvroType]
+    """All types that are defined by references."""
+
+
+_TREES: Recent[_Tree] = Recent(weight_max=1_000_000)
+
+
 class AvroSchema:
     """Understood on construction; InvalidSchema if it cannot be."""
 
@@ -30,39 +43,45 @@ class AvroSchema:
     def __init__(self, source: SchemaText, dependencies: Mapping[str, str]) -> None:
         self.references: tuple[Reference, ...] = source.references
         self.dependencies = dependencies
-        self.root: AvroType
+        self._text = source.text
+        self._weight = len(source.text) + sum(map(len, dependencies.values()))
+        tree = self._parse()
+        _TREES.put(self, self._weight, tree)
+        self.name = tree.root.full_name if tree.root.is_record else None
+        self.canonical = print_avro(*tree)
+
+    def _parse(self) -> _Tree:
         try:
-            self.root, referenced = parse_avro(source.text, dependencies)
+            root, referenced = parse_avro(self._text, self.dependencies)
         except RecursionError:
             raise InvalidSchema("the schema nests too deep") from None
         # Avro's library prints by name only the types that references are themselves, and defines those
         # within them again: a text that it then refuses to read, as defined twice.
-        self._referenced = [each for root in referenced for each in all_types(root) if each.name is not None]
+        return _Tree(
+            root, [each for every in referenced for each in all_types(every) if each.name is not None]
+        )
 
     @property
-    def name(self) -> str | None:
-        return self.root.full_name if self.root.is_record else None
-
-    @cached_property
-    def canonical(self) -> str:
-        return print_avro(self.root, self._referenced)
+    def _tree(self) -> _Tree:
+        return _TREES.get(self, self._weight, self._parse)
 
     def normalized(self) -> str:
-        return print_avro(normalize(self.root, self._referenced), self._referenced)
+        root, referenced = self._tree
+        return print_avro(normalize(root, referenced), referenced)
 
     def formatted(self, wanted: str) -> str:
         """ "resolved": with the definitions of the references in it; TooComplex if that nests too deep."""
         if wanted.lower() != "resolved":
             return self.canonical
         try:
-            return print_avro(self.root)
+            return print_avro(self._tree.root)
         except RecursionError:
             raise TooComplex("with its references in it, the schema nests too deep") from None
 
     def differences(self, writer: ParsedSchema) -> list[Difference]:
         assert isinstance(writer, AvroSchema)
-        return compare(self.root, writer.root)
+        return compare(self._tree.root, writer._tree.root)
 
     def validate_new(self) -> None:
         """InvalidSchema for what only schemas of earlier times may have (`languages.parse_new`)."""
-        check_new(self.root)
+        check_new(self._tree.root)

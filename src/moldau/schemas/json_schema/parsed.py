@@ -1,14 +1,14 @@
 """A JSON Schema, as others see it. See `moldau.schemas.schema.ParsedSchema`.
 
 The canonical text is the text without spaces, in its own order; the normalised one has all members sorted.
-Numbers keep their digits (1.0 stays 1.0), as in Confluent's registry.
+Numbers keep their digits (1.0 stays 1.0), as in Confluent's registry. The text is kept, the nodes only for a
+while.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import cached_property
 from typing import Any
 
 from moldau.schemas.json_schema.changes import Change, Nested
@@ -17,7 +17,10 @@ from moldau.schemas.json_schema.kinds import COMPATIBLE, LENIENT, difference
 from moldau.schemas.json_schema.loading import load
 from moldau.schemas.json_schema.nodes import Node
 from moldau.schemas.json_text import read, write
+from moldau.schemas.recent import Recent
 from moldau.schemas.schema import Difference, InvalidSchema, ParsedSchema, Reference, SchemaText, SchemaType
+
+_NODES: Recent[Node] = Recent(weight_max=500_000)
 
 
 class JsonSchema:
@@ -28,23 +31,24 @@ class JsonSchema:
     def __init__(self, source: SchemaText, dependencies: Mapping[str, str]) -> None:
         self.references: tuple[Reference, ...] = source.references
         self.dependencies = dependencies
-        self._value: Any = read(source.text, number=Decimal)
-        self.root: Node
+        value = read(source.text, number=Decimal)
+        self.name: str | None = value.get("title") if isinstance(value, dict) else None
+        self.canonical = write(value)
+        self._weight = len(self.canonical) + sum(map(len, dependencies.values()))
+        _NODES.put(self, self._weight, self._load(value))
+
+    def _load(self, value: Any) -> Node:
         try:
-            self.root = load(self._value, dependencies)
+            return load(value, self.dependencies)
         except RecursionError:
             raise InvalidSchema("the schema nests too deep") from None
 
     @property
-    def name(self) -> str | None:
-        return self._value.get("title") if isinstance(self._value, dict) else None
-
-    @cached_property
-    def canonical(self) -> str:
-        return write(self._value)
+    def _root(self) -> Node:
+        return _NODES.get(self, self._weight, lambda: self._load(read(self.canonical, number=Decimal)))
 
     def normalized(self) -> str:
-        return write(_sorted(self._value))
+        return write(_sorted(read(self.canonical, number=Decimal)))
 
     def formatted(self, wanted: str) -> str:
         return self.canonical
@@ -60,7 +64,7 @@ class JsonSchema:
         assert isinstance(writer, JsonSchema)
         if self.canonical == writer.canonical and dict(self.dependencies) == dict(writer.dependencies):
             return []
-        found = compare(writer.root, self.root, compatible)
+        found = compare(writer._root, self._root, compatible)
 
         def is_wanted(each: Change | Nested) -> bool:
             return each.kind not in compatible if isinstance(each, Change) else not each.found.compatible
@@ -70,7 +74,7 @@ class JsonSchema:
     def changes(self, writer: ParsedSchema) -> list[Difference]:
         """All differences to what was written with `writer`, also those that are compatible."""
         assert isinstance(writer, JsonSchema)
-        found = compare(writer.root, self.root, COMPATIBLE)
+        found = compare(writer._root, self._root, COMPATIBLE)
         return [difference(each.kind, each.path) for each in flat(found)]
 
 

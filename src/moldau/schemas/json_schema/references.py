@@ -140,8 +140,10 @@ def _walk(place: Place, pointer: str, reference: str) -> Place:
 @lru_cache(maxsize=32)
 def _published(uri: str) -> Any:
     """A schema of the drafts themselves, as the package jsonschema-specifications carries them."""
-    from jsonschema_specifications import REGISTRY
-
+    try:
+        from jsonschema_specifications import REGISTRY
+    except ImportError:  # without the extra
+        return None
     for name in (uri, f"{uri}#", uri.rstrip("/")):
         if name in REGISTRY:
             return json.loads(json.dumps(dict(REGISTRY[name].contents)))
