@@ -248,3 +248,14 @@ def test_another_instance_reads_the_same_state(registry: MemoryRegistry) -> None
             for each, there in zip(registry.state.versions(subject), other.versions(subject), strict=True)
         ]
     assert other.max_id(".") == registry.state.max_id(".")
+
+
+def test_a_default_that_does_not_fit_is_refused_where_a_schema_is_new(registry: MemoryRegistry) -> None:
+    field = '{"name":"f","type":"int","default":"x"}'
+    request = {"schema": f'{{"type":"record","name":"r","fields":[{field}]}}'}
+    for refused in (
+        registry.refusal(registry.register, "a", request),
+        registry.refusal(registry.compatibility, "a", None, request),
+    ):
+        assert refused[0] == Code.INVALID_SCHEMA
+        assert "Invalid default for field f" in refused[1]

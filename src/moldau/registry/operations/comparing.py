@@ -34,7 +34,7 @@ def compatibility(
 ) -> dict[str, Any]:
     """Whether a request's schema fits a version, or (None) those that the level names. RegistryProblem."""
     request = parse_request(raw)
-    parsed = parse_schema(core, subject, request, is_new=False)
+    parsed = parse_schema(core, subject, request, is_new=True)
     if normalizes(core, subject, normalize):
         text = parsed.schema.normalized()
         parsed = core.parser.parse(subject, request.schema_type, text, request.references)
