@@ -43,13 +43,20 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def test_the_demo_finds_no_fault(
     spark: SparkSession, secured: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from moldau.cli.demo.command import run_demo
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    from moldau.cli.demo.command import registry_for, run_demo
     from moldau.cli.demo.screen import Screen
 
     assert secured.security is not None
     at, client = secured.address("SASL_SSL"), secured.security.login("SASL_SSL", SUPER_USER, SCRAM_512).java()
     plot = tmp_path / "delays.png"
-    assert run_demo(at, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot, client) == []
+    # A registry as `moldau demo -b` starts it, which logs in to the broker too.
+    with registry_for(at, client, "") as url:
+        schemas = {"schema.registry.url": url}
+        assert run_demo(at, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot, schemas, client) == []
+        versions = SchemaRegistryClient({"url": url}).get_versions("departures-value")
+        assert versions == [1, 2]
     assert plot.read_bytes().startswith(b"\x89PNG")
     output = capsys.readouterr().out
     assert f"{DEPARTURES:,} departures as pandas has it" in output
@@ -60,7 +67,7 @@ def test_the_demo_finds_no_fault(
     with pytest.raises(
         CommandError, match=r"topic departures at .* is not empty \(4,001 records\).*topics delete"
     ):
-        run_demo(at, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot, client)
+        run_demo(at, tmp_path / "work", Screen(), DEPARTURES, 4_000.0, plot, schemas, client)
     password = secured.security.users[SUPER_USER].encode()
     files = [each for each in tmp_path.rglob("*") if each.is_file()]  # checkpoints among them
     assert not [each for each in files if password in each.read_bytes()]

@@ -1,20 +1,24 @@
-"""Records with a schema through a real broker: the format "moldau" both ways, tables, apps that restart."""
+"""Records with a schema through a real broker and registry: the format "moldau" both ways, tables, apps that
+restart, and Confluent's own serializers on the other side.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
-from moldau.schemas.folder_registry import FolderRegistry
 from moldau.schemas.schema import SchemaText, SchemaType
 from moldau.streams import App, StreamsError
 from moldau.testing import Broker
-from pyspark_moldau.registries import opened
+from pyspark_moldau.registries import Registry, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,25 +28,41 @@ DELAY = {"name": "dep_delay", "type": ["null", "double"], "default": None}
 GATE = {"name": "gate", "type": "string", "default": "?"}
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"folder:{tmp_path / 'registry'}"
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """A broker with a registry in its process."""
+    with Broker(process=True, services=("registry",)) as running:
+        yield running
 
 
 @pytest.fixture
-def registry(url: str) -> FolderRegistry:
-    found = opened({"schema.registry.url": url})
-    assert isinstance(found, FolderRegistry)
-    return found
+def url(broker: Broker) -> str:
+    return broker.registry_url
+
+
+@pytest.fixture
+def registry(url: str) -> Registry:
+    return opened({"schema.registry.url": url})
 
 
 def flight(*fields: dict[str, Any]) -> SchemaText:
     return SchemaText(SchemaType.AVRO, json.dumps({"type": "record", "name": "Flight", "fields": fields}))
 
 
-def send(broker: Broker, topic: str, records: list[tuple[bytes | None, bytes | None]]) -> None:
+Value = bytes | dict[str, Any] | None
+
+
+def send(broker: Broker, topic: str, *records: tuple[str, Value], schema: SchemaText | None = None) -> None:
+    """Bytes as they are, dicts by Confluent's serializer, which registers the schema."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    serialize = None
+    if schema is not None:
+        client = SchemaRegistryClient({"url": broker.registry_url})
+        serialize = AvroSerializer(client, schema.text)
     for key, value in records:
+        if isinstance(value, dict):
+            assert serialize is not None
+            value = serialize(value, SerializationContext(topic, MessageField.VALUE))
         producer.produce(topic, value, key)
     assert producer.flush(60) == 0
 
@@ -54,7 +74,7 @@ def read(spark: SparkSession, broker: Broker, topic: str, **options: str) -> Dat
 
 
 def test_rows_are_written_and_read_by_their_schema(
-    spark: SparkSession, broker: Broker, topic: str, url: str, registry: FolderRegistry
+    spark: SparkSession, broker: Broker, topic: str, url: str, registry: Registry
 ) -> None:
     rows = spark.sql(
         "SELECT id, named_struct('at', timestamp'2013-01-01 05:00:00Z', 'tags', array('a', NULL),"
@@ -81,11 +101,10 @@ def test_rows_are_written_and_read_by_their_schema(
 
 
 def test_bad_records_fail_are_dropped_or_shown(
-    spark: SparkSession, broker: Broker, topic: str, url: str, registry: FolderRegistry
+    spark: SparkSession, broker: Broker, topic: str, url: str, registry: Registry
 ) -> None:
-    registry.register(f"{topic}-value", flight(CARRIER))
     broker.create_topic(topic, 1)
-    send(broker, topic, [(b"1", b"\0\0\0\0\1\4AA"), (b"2", b"AA"), (b"3", None)])
+    send(broker, topic, ("1", {"carrier": "AA"}), ("2", b"AA"), ("3", None), schema=flight(CARRIER))
     options = {"schema.registry.url": url, "value.format": "avro"}
     with pytest.raises(Exception, match=rf"bad record at {topic}-0 offset 1: the value has no schema"):
         read(spark, broker, topic, **options).collect()
@@ -111,11 +130,10 @@ def run(broker: Broker, folder: Path, url: str, make: Callable[[App], None], **s
 
 
 def test_an_app_goes_on_with_the_newest_schema(
-    spark: SparkSession, broker: Broker, topic: str, url: str, registry: FolderRegistry, tmp_path: Path
+    spark: SparkSession, broker: Broker, topic: str, url: str, registry: Registry, tmp_path: Path
 ) -> None:
     late, letters, by_carrier = f"{topic}-late", f"{topic}-letters", f"{topic}-by-carrier"
     broker.create_topic(topic, 2)
-    registry.register(f"{topic}-value", flight(CARRIER, DELAY))
 
     def flows(app: App) -> None:
         flights = app.topic(topic, key="carrier", value="avro", dead_letters=letters)
@@ -140,8 +158,9 @@ def test_an_app_goes_on_with_the_newest_schema(
         options = {"schema.registry.url": url, "value.format": "avro"}
         return [row.value.asDict() for row in read(spark, broker, name, **options).sort("offset").collect()]
 
-    first = b"\0\0\0\0\1\4AA\2" + bytes.fromhex("0000000000c05640")  # 91.0
-    send(broker, topic, [(b"AA", first), (b"UA", b"\0\0\0\0\1\4UA\0"), (b"XX", b"{}")])
+    first = ("AA", {"carrier": "AA", "dep_delay": 91.0})
+    on_time = ("UA", {"carrier": "UA", "dep_delay": None})
+    send(broker, topic, first, on_time, ("XX", b"{}"), schema=flight(CARRIER, DELAY))
     run(broker, tmp_path, url, flows)
     assert [(row["carrier"], row["dep_delay"]) for row in rows(late)] == [("AA", 91.0)]
     assert sorted((row["carrier"], row["n"]) for row in rows(by_carrier)) == [("AA", 1), ("UA", 1)]
@@ -151,10 +170,9 @@ def test_an_app_goes_on_with_the_newest_schema(
     assert headers["moldau.error"].startswith(b"the value has no schema: it begins with byte 123")
     assert headers["moldau.offset"].isdigit()
 
-    registry.register(f"{topic}-value", flight(CARRIER, DELAY, GATE))
-    second_id = registry.latest(f"{topic}-value").id
-    second = bytes([0, 0, 0, 0, second_id]) + b"\4DL\2" + bytes.fromhex("0000000000c05640") + b"\4C4"
-    send(broker, topic, [(b"AA", first), (b"DL", second)])
+    second = ("DL", {"carrier": "DL", "dep_delay": 91.0, "gate": "C4"})
+    send(broker, topic, first, schema=flight(CARRIER, DELAY))
+    send(broker, topic, second, schema=flight(CARRIER, DELAY, GATE))
     run(broker, tmp_path, url, flows)
     assert [(row["carrier"], row.get("gate")) for row in rows(late)[1:]] in (
         [("AA", "?"), ("DL", "C4")],
@@ -164,7 +182,15 @@ def test_an_app_goes_on_with_the_newest_schema(
     # What was written with the older schema is read with the newer one.
     assert rows(late)[0]["gate"] is None
 
-    registry.register("other", flight(CARRIER))
+    deserialize = AvroDeserializer(SchemaRegistryClient({"url": url}))
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([late])
+    (message, *_) = consumer.consume(1, timeout=60)
+    consumer.close()
+    context = SerializationContext(late, MessageField.VALUE)
+    assert deserialize(message.value(), context) == {"carrier": "AA", "dep_delay": 91.0, "n": 1}
 
     def breaking(app: App) -> None:
         flights = app.topic(topic, key="carrier", value="avro")
@@ -173,7 +199,7 @@ def test_an_app_goes_on_with_the_newest_schema(
         def late_flights() -> DataFrame:
             return flights.stream().selectExpr("carrier", "cast(dep_delay AS string) AS dep_delay")
 
-    with pytest.raises(StreamsError, match=rf"{late}: the schema cannot read the newest of '{late}-value'"):
+    with pytest.raises(StreamsError, match=rf"{late}: the schema registry .* refused: .*incompatible"):
         run(broker, tmp_path, url, breaking)
 
 
@@ -187,7 +213,7 @@ def test_a_missing_schema_is_said_before_java_starts(
         def copy() -> DataFrame:
             return flights.stream()
 
-    with pytest.raises(StreamsError, match=rf"topic {topic}: .*no subject '{topic}-value'"):
+    with pytest.raises(StreamsError, match=rf"topic {topic}: .* refused: Subject '{topic}-value' not found"):
         run(broker, tmp_path, url, flows)
     with pytest.raises(StreamsError, match=rf"topic {topic}: .*cannot be reached"):
         run(broker, tmp_path, "http://127.0.0.1:1", flows, options={"schema.registry.max.retries": "0"})

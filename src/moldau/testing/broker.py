@@ -50,6 +50,8 @@ class Addresses(NamedTuple):
 
     bootstrap_servers: str
     http_address: str
+    registry_url: str = ""
+    """Of a schema registry in the same process."""
 
 
 class Host(Protocol):
@@ -77,7 +79,8 @@ class Broker:
     """A broker for the length of the `with` block; start() and stop() do the same explicitly.
 
     Settings have Kafka's names, in `settings` or as keywords with underscores for dots. May be started again
-    after `stop`. `log`: a file that the log of a broker in a process of its own is added to.
+    after `stop`. `log`: a file that the log of a broker in a process of its own is added to. `services`:
+    what runs in that process beside it (`moldau serve --with`), on free ports: registry, rest.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Broker:
         data: Path | str | None = None,
         log: Path | None = None,
         program: Sequence[str] = (),
+        services: Sequence[str] = (),
         security: Security | None = None,
         **named_settings: object,
     ) -> None:
@@ -97,18 +101,21 @@ class Broker:
             self.settings[name] = as_text(value)
         self.bootstrap_servers = ""
         self.http_address = ""
+        self.registry_url = ""
         self._given_data = Path(data) if data is not None else None
         self._data: Path | None = None
         self._ports: tuple[ReservedPort, ReservedPort] | None = None  # for clients and for HTTP
         self._secured_ports: dict[str, ReservedPort] = {}  # by listener, of a secured broker
-        self._host = self._make_host(process, log, program)
+        self._host = self._make_host(process, log, program, services)
 
     @staticmethod
-    def _make_host(process: bool, log: Path | None, program: Sequence[str]) -> Host:
+    def _make_host(process: bool, log: Path | None, program: Sequence[str], services: Sequence[str]) -> Host:
         if process:
             from moldau.testing.in_process import ProcessHost
 
-            return ProcessHost(log, program)
+            return ProcessHost(log, program, services)
+        if services:
+            raise ValueError("services run beside a broker in a process of its own: process=True")
         from moldau.testing.in_thread import ThreadHost
 
         return ThreadHost()
@@ -132,7 +139,7 @@ class Broker:
         if self._ports is None:
             self._ports = reserve_port(), reserve_port()
         addresses = self._host.start(self._effective_settings(*self._ports))
-        self.bootstrap_servers, self.http_address = addresses
+        self.bootstrap_servers, self.http_address, self.registry_url = addresses
         return self
 
     def _effective_settings(self, clients: ReservedPort, http: ReservedPort) -> dict[str, str]:
@@ -185,7 +192,7 @@ class Broker:
     def stop(self) -> None:
         """Stop the broker cleanly and remove its temporary folder."""
         self._host.stop()
-        self.bootstrap_servers = self.http_address = ""
+        self.bootstrap_servers = self.http_address = self.registry_url = ""
         for port in (*(self._ports or ()), *self._secured_ports.values()):
             port.release()
         self._ports, self._secured_ports = None, {}

@@ -30,12 +30,16 @@ class ProcessHost:
 
     Secret settings reach it in a file that nobody else can read, for a command line can be read by everybody.
     Its standard error goes to `log`, or to a temporary file; the end is shown when it does not start.
-    `program`: the words before `serve`, by default this Python's `moldau`.
+    `program`: the words before `serve`, by default this Python's `moldau`. `services`: names for its --with.
     """
 
-    def __init__(self, log: Path | None = None, program: Sequence[str] = ()) -> None:
+    def __init__(
+        self, log: Path | None = None, program: Sequence[str] = (), services: Sequence[str] = ()
+    ) -> None:
         self._log_path = log
         self._program = [*(program or (sys.executable, "-m", "moldau"))]
+        beside = ",".join(f"{name}=127.0.0.1:0" for name in services)
+        self._with_services = ["--with", beside] if services else []
         self._child: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._secrets: IO[str] | None = None
@@ -58,13 +62,15 @@ class ProcessHost:
         # Lives as long as the child, which no block here does.
         self._log = self._log_path.open("a+b") if self._log_path else tempfile.TemporaryFile()  # noqa: SIM115
         self._child = subprocess.Popen(
-            [*self._program, "serve", "--json", *words],
+            [*self._program, "serve", "--json", *self._with_services, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._log,
         )
         ready = json.loads(self._ready_line(self._child))
-        return Addresses(ready["bootstrap_servers"], ready.get("http_address") or "")
+        return Addresses(
+            ready["bootstrap_servers"], ready.get("http_address") or "", ready.get("registry_url", "")
+        )
 
     def _with_secrets(self, settings: Mapping[str, str]) -> list[str]:
         """The command line's words for the settings."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import importlib.util
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from moldau.cli.demo.check import Expected, Written, computed_by_pandas, faults, same
+from moldau.cli.demo.departures import Departure
 
 HOURS = (
     ("EWR", "2013-01-01T10:00:00Z", 5, 2.4, 39.0),
@@ -164,9 +166,20 @@ def test_pandas_and_the_records_have_the_same_departures() -> None:
     from moldau.cli.demo.flights import read_days
 
     count = 3_000
-    days = read_days(count)
-    sent = [json.loads(value) for day in days for _, value in day.departures]
+
+    def write(departures: Sequence[Departure], *, newer: bool) -> list[bytes]:
+        return [json.dumps({**each._asdict(), "newer": newer}).encode() for each in departures]
+
     expected = computed_by_pandas(count)
+    days = read_days(count, write)
+    sent = [json.loads(value) for day in days for _, value in day.departures]
+    for row in sent:
+        row["time_hour"] = f"{datetime.fromtimestamp(row['time_hour'] / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    assert [row["newer"] for row in sent] == [False] * (count // 2) + [True] * (count // 2)
+    miles: dict[str, int] = {}
+    for row in sent:
+        miles[row["carrier"]] = miles.get(row["carrier"], 0) + (row["distance"] if row["newer"] else 0)
+    assert miles == {carrier: row["miles"] for (carrier,), row in expected.carriers.items()}
     hours = {(row["origin"], row["time_hour"]) for row in sent}
     assert len(sent) == expected.flight_count == count
     assert hours == expected.hours.keys()

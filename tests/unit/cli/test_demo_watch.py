@@ -218,6 +218,7 @@ def test_rows_too_many_or_too_late_are_a_fault(
 class FakeBroker:
     def __init__(self, **arguments: Any) -> None:
         self.bootstrap_servers, self.http_address, self.pid = "127.0.0.1:1", "127.0.0.1:2", 3
+        self.registry_url = "http://127.0.0.1:4"
         self.data = Path("data")
         self.runs = False
         FakeBroker.last = self
@@ -255,7 +256,7 @@ def test_a_broker_that_runs_is_left_alone(
     monkeypatch.setattr("moldau.testing.Broker", None)
     monkeypatch.setattr("moldau.cli.demo.flights.find_table", lambda name: tmp_path)
     monkeypatch.setattr(demo, "run_demo", lambda at, *arguments: asked.append(at) or [])
-    demo.demo(bootstrap="127.0.0.1:7")
+    demo.demo(bootstrap="127.0.0.1:7", registry="http://127.0.0.1:8")
     assert asked == ["127.0.0.1:7"]
     assert "topics delete departures weather delays-by-hour delays-by-carrier -b 127.0.0.1:7" in " ".join(
         capsys.readouterr().out.split()
@@ -302,12 +303,12 @@ def test_the_first_reason_is_told_and_not_what_came_of_it(
     monkeypatch.setattr(demo, "Watcher", make)
     monkeypatch.setattr("moldau.streams.runner.run_app", run_app)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    screen = Screen()
+    where: Any = ("127.0.0.1:1", tmp_path / "work", Screen(), FakeFeed(), {})
     if not trouble:
         with pytest.raises(StreamsError, match=r"flow by_hour failed.*; Spark's messages are in /.*\.log$"):
-            demo.stream("127.0.0.1:1", tmp_path / "work", screen, FakeFeed())  # type: ignore[arg-type]
+            demo.stream(*where)
     else:
-        found, has_results = demo.stream("127.0.0.1:1", tmp_path / "work", screen, FakeFeed())  # type: ignore[arg-type]
+        found, has_results = demo.stream(*where)
         assert found[0] == trouble
         assert found[1].startswith("flow by_hour failed")
         assert not has_results

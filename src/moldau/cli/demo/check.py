@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from moldau.cli.demo.flights import FLIGHTS_FILE, WEATHER_FILE, find_table
+from moldau.cli.demo.flights import FLIGHTS_FILE, WEATHER_FILE, find_table, older_count
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -56,6 +56,10 @@ def computed_by_pandas(flight_count: int) -> Expected:
     scheduled = pandas.to_datetime(flights["time_hour"]) + pandas.to_timedelta(flights["minute"], unit="min")
     left = scheduled + pandas.to_timedelta(flights["dep_delay"].fillna(0), unit="min")
     flights = flights.loc[left.sort_values(kind="stable").index[:flight_count]]
+    # The first half is written with a schema that has no distance, for which the newer one says 0.
+    flights["miles"] = flights["distance"].where(
+        pandas.Series(range(len(flights)), flights.index) >= older_count(len(flights)), 0
+    )
     weather = pandas.read_csv(
         find_table(WEATHER_FILE),
         usecols=["origin", "time_hour", *WEATHER_COLUMNS],
@@ -69,10 +73,12 @@ def computed_by_pandas(flight_count: int) -> Expected:
     carriers = flights.groupby("carrier", as_index=False)["dep_delay"].agg(
         flights="size", departed="count", delay="mean", longest="max"
     )
+    miles = flights.groupby("carrier", as_index=False)["miles"].sum()
+    carriers = carriers.merge(miles, on="carrier", validate="one_to_one")
     return Expected(_by_key(hours, "origin", "time_hour"), _by_key(carriers, "carrier"), len(flights))
 
 
-_COLUMNS_READ = ["carrier", "origin", "time_hour", "minute", "dep_delay"]
+_COLUMNS_READ = ["carrier", "origin", "time_hour", "minute", "dep_delay", "distance"]
 
 
 def _by_key(table: DataFrame, *key: str) -> dict[Key, Row]:

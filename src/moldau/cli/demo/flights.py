@@ -2,7 +2,7 @@
 the weather there, hour by hour.
 
 Departures come in the order of departure (cancelled ones by schedule), a day at a time; each day comes with
-the weather that was measured until its end.
+the weather that was measured until its end. Weather is JSON, departures are Avro (departures.py).
 
 The package is located but not imported: importing it loads all tables through pandas. The csv module reads
 the two that are needed.
@@ -16,11 +16,13 @@ import io
 import json
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 
+from moldau.cli.demo.departures import Departure
 from moldau.cli.shared.errors import CommandError
 
 FLIGHT_COUNT = 336_776
@@ -34,6 +36,12 @@ AFTER_ALL_DAYS = 30
 """How many days after the last departure the closing record lies."""
 
 Record = tuple[bytes | None, bytes]
+
+
+class Write(Protocol):
+    """Makes records' values of departures (departures.py)."""
+
+    def __call__(self, departures: Sequence[Departure], *, newer: bool) -> list[bytes]: ...
 
 
 @dataclass(slots=True)
@@ -56,13 +64,21 @@ def find_table(name: str) -> Path:
     return path
 
 
-def read_days(flight_count: int = FLIGHT_COUNT) -> list[Day]:
+def older_count(flight_count: int) -> int:
+    """How many of the departures are written with the older version of their schema."""
+    return flight_count // 2
+
+
+def read_days(flight_count: int, write: Write) -> list[Day]:
     """The first `flight_count` departures, day by day, and the weather until then."""
-    departures = sorted(_departures(), key=lambda each: each[0])[:flight_count]
+    minutes_and_departures = sorted(_departures(), key=lambda each: each[0])[:flight_count]
+    departures = [departure for _, departure in minutes_and_departures]
+    older = older_count(len(departures))
+    values = write(departures[:older], newer=False) + write(departures[older:], newer=True)
     by_day: dict[int, list[Record]] = defaultdict(list)
-    for minute, record in departures:
-        by_day[minute // DAY_MINUTES].append(record)
-    last = departures[-1][0] // DAY_MINUTES if departures else 0
+    for (minute, departure), value in zip(minutes_and_departures, values, strict=True):
+        by_day[minute // DAY_MINUTES].append(((departure.carrier or "").encode(), value))
+    last = minutes_and_departures[-1][0] // DAY_MINUTES if departures else 0
     days = {
         number: Day(f"{START + timedelta(days=number):%Y-%m-%d}", [], by_day[number])
         for number in range(last + 1)
@@ -75,30 +91,44 @@ def read_days(flight_count: int = FLIGHT_COUNT) -> list[Day]:
     return list(days.values())
 
 
-def closing_record(days: list[Day]) -> Record:
+def closing_record(days: list[Day], write: Write) -> Record:
     """A record without an airline, long after the last departure.
 
     It advances the watermark; without it the windows of the last three days would stay open.
     """
     last = datetime.fromisoformat(f"{days[-1].name}T00:00:00+00:00")
     later = last + timedelta(days=AFTER_ALL_DAYS)
-    return None, json.dumps({"carrier": None, "time_hour": f"{later:%Y-%m-%dT%H:%M:%SZ}"}).encode()
+    nobody = Departure(None, None, None, None, None, int(later.timestamp()) * 1000, None)
+    return None, write([nobody], newer=True)[0]
 
 
-def _departures() -> Iterator[tuple[int, Record]]:
-    """The minute (since 2013 began) of every departure, and its record."""
+def _departures() -> Iterator[tuple[int, Departure]]:
+    """The minute (since 2013 began) of every departure, and the departure."""
     hours = _Hours()
     with zipfile.ZipFile(find_table(FLIGHTS_FILE)) as archive, archive.open(archive.namelist()[0]) as packed:
         rows = csv.reader(io.TextIOWrapper(packed, "utf-8", newline=""))
         names = next(rows)
-        write = JsonRows(names)
-        carrier, time_hour = names.index("carrier"), names.index("time_hour")
-        minute, delay = names.index("minute"), names.index("dep_delay")
+        carrier, flight, tailnum, origin, dest, time_hour, dep_delay, distance, minute = (
+            names.index(name) for name in (*Departure._fields, "minute")
+        )
+        start_ms = int(START.timestamp()) * 1000
         for row in rows:
-            late = row[delay]
-            scheduled = hours[row[time_hour]] * 60 + int(float(row[minute]))
-            left = scheduled + (int(float(late)) if late not in NULLS else 0)
-            yield left, (row[carrier].encode(), write.row(row))
+            hour = hours[row[time_hour]]
+            late = None if row[dep_delay] in NULLS else float(row[dep_delay])
+            left = hour * 60 + int(float(row[minute])) + int(late or 0)
+            yield (
+                left,
+                Departure(
+                    row[carrier],
+                    int(row[flight]),
+                    None if row[tailnum] in NULLS else row[tailnum],
+                    row[origin],
+                    row[dest],
+                    start_ms + hour * 3_600_000,
+                    late,
+                    int(float(row[distance])),
+                ),
+            )
 
 
 def _weather() -> Iterator[tuple[int, Record]]:

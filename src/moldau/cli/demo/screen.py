@@ -56,9 +56,18 @@ class Screen:
         if not faults:
             self._console.print(f"OK: {otherwise}", style="bold green", markup=False, soft_wrap=True)
 
-    def finish(self, at: str, broker: Broker | None, app_file: Path, folder: Path, *, kept: bool) -> None:
-        """Print what to try next; `at` names a broker that was not started by the demo, where its
-        topics stay.
+    def finish(
+        self,
+        at: str,
+        broker: Broker | None,
+        registry: str | None,
+        app_file: Path,
+        folder: Path,
+        *,
+        kept: bool,
+    ) -> None:
+        """Print what to try next; `at` names a broker that was not started by the demo, where its topics
+        stay; `registry` is the schema registry, unless it ended with the demo.
         """
         sys.stdout.flush()
         program = _program()
@@ -72,10 +81,15 @@ class Screen:
             health = f"http://{broker.http_address}/health"
             self.say(f"the broker goes on at {at}; health: {health}; data: {broker.data}")
         self.say("try next:")
+        start_registry = () if registry else (f"{program} registry -b {at} &",)
+        registry = registry or "http://127.0.0.1:8081"
         for command in (
+            *start_registry,
             f"{program} consume delays-by-carrier -b {at} -e -f '%k %v{{json}}\\n'",
             f"{program} streams describe delays -b {at} --checkpoints {folder}",
-            f"{program} streams run {shown(app_file)} -b {at} --checkpoints {folder}",
+            f"{program} schemas show departures-value --schema-registry {registry}",
+            f"{program} streams run {shown(app_file)} -b {at} --schema-registry {registry} "
+            f"--checkpoints {folder}",
             f"{program} topics list -b {at}",
         ):
             self.say(f"  {command}")

@@ -8,21 +8,18 @@
 `make demo` fills the two topics on the left, runs this file, and compares the topics on the right with what
 pandas makes of the same data. On a broker of your own that has the topics:
 
-    moldau streams run flights.py --bootstrap-server 127.0.0.1:9092
+    moldau streams run flights.py --bootstrap-server 127.0.0.1:9092 --schema-registry http://127.0.0.1:8081
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import avg, col, count, max, window
+from pyspark.sql.functions import avg, col, count, max, sum, window
 
 from moldau.streams import App
 
 app = App("delays")
 
-departures = app.topic(
-    "departures",
-    key="carrier",
-    schema="carrier string, flight int, origin string, dest string, time_hour timestamp, dep_delay double",
-)
+# Avro: the schema registry says which columns there are. Half-way the producer begins to say the distance.
+departures = app.topic("departures", key="carrier", value="avro")
 weather = app.topic(
     "weather",
     key=["origin", "time_hour"],
@@ -63,5 +60,6 @@ def by_carrier() -> DataFrame:
             count("dep_delay").alias("departed"),
             avg("dep_delay").alias("delay"),
             max("dep_delay").alias("longest"),
+            sum("distance").alias("miles"),  # 0 in departures that were written with the older schema
         )
     )
