@@ -1,6 +1,6 @@
 """The registry's operations: plain calls, whose results are the bodies of the HTTP responses.
 
-    routes (routes/)  ->  RegistryService  ->  state (state/), records (topic/)
+    routes (routes/)  ->  RegistryService  ->  operations/ on the state; writes: instance.py
 
 Every method may be called from any thread. Results are what `json.dumps` takes, in Confluent's order of
 fields; refusals are RegistryProblem with Confluent's code. Subjects are names with their context
@@ -14,17 +14,12 @@ forwards the request as it came (forwarding.py), then calls `catch_up`, so that 
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Mapping
-from threading import Lock
+from collections.abc import Mapping
 from typing import Any
 
-from moldau.client.cluster import Cluster
-from moldau.client.errors import ClientError
-from moldau.client.options import parse_options
 from moldau.registry.election.identity import Identity
-from moldau.registry.election.member import SESSION_TIMEOUT_MS, ElectionMember
+from moldau.registry.election.member import SESSION_TIMEOUT_MS
+from moldau.registry.instance import Instance
 from moldau.registry.names import check_subject
 from moldau.registry.operations import (
     comparing,
@@ -39,22 +34,14 @@ from moldau.registry.operations.core import Core, page
 from moldau.registry.operations.scope import resolve_alias
 from moldau.registry.operations.views import schema_view
 from moldau.registry.parsing import Parser
-from moldau.registry.problems import Code, NotPrimary, RegistryProblem
 from moldau.registry.settings import RegistrySettings
 from moldau.registry.state.body import Version
 from moldau.registry.state.state import State
-from moldau.registry.topic.creation import prepare_topic
-from moldau.registry.topic.reader import TopicReader
 from moldau.registry.topic.rounds import Decision
-from moldau.registry.topic.writer import Deposed, TopicWriter
 
-log = logging.getLogger(__name__)
 Json = Any
 """What `json.dumps` takes."""
 _TYPES = ["JSON", "PROTOBUF", "AVRO"]
-_WAIT_SECONDS = 0.05
-_FETCH_WAIT_MS = 500
-_MISS_SECONDS = 5.0
 
 
 class RegistryService:
@@ -75,154 +62,51 @@ class RegistryService:
         """
         self.settings = settings
         self.identity = identity
-        self._client = dict(client)
-        self._read_only = read_only
-        self._session_timeout_ms = session_timeout_ms
-        self._timeout_seconds = settings.kafkastore_timeout_ms / 1000
         self.state = State()
         self._core = Core(self.state, Parser(self.state, settings.schema_cache_size), settings)
-        self._cluster_id = ""
-        self._is_replayed = False
-        self._miss_lock, self._misses_begun = Lock(), 0
-        self._reader: TopicReader | None = None
-        self._writer: TopicWriter | None = None
-        self._member: ElectionMember | None = None
+        self._instance = Instance(
+            settings,
+            client,
+            identity,
+            self.state,
+            read_only=read_only,
+            session_timeout_ms=session_timeout_ms,
+        )
 
     # Life
 
     def start(self) -> None:
         """Create or check the topic, replay it, join the election. Takes long; RegistryProblem."""
-        settings, topic = self.settings, self.settings.kafkastore_topic
-        started = time.monotonic()
-        init_seconds = settings.kafkastore_init_timeout_ms / 1000
-        with self._connect(settings.kafkastore_init_timeout_ms) as cluster:
-            replicas = settings.kafkastore_topic_replication_factor
-            facts = prepare_topic(cluster, topic, replicas, create=not self._read_only)
-        self._cluster_id = facts.cluster_id
-        try:
-            self._reader = TopicReader(self._connect, topic, self.state)
-            self._reader.start()
-            self._reader.wait_for(self._reader.end(), init_seconds)
-        except ClientError as error:
-            raise RegistryProblem(Code.STORE, f"The topic {topic} cannot be read: {error}") from error
-        self._is_replayed = True
-        log.info("the registry has read topic %s in %.2f s", topic, time.monotonic() - started)
-        if self._read_only:
-            return
-        group = settings.schema_registry_group_id
-        self._writer = TopicWriter(
-            self._connect,
-            topic,
-            f"{group}-{topic}",
-            self.state,
-            self._reader,
-            facts.message_bytes_max,
-            self._deposed,
-        )
-        self._member = ElectionMember(
-            self._connect, group, self.identity, self._elected, session_timeout_ms=self._session_timeout_ms
-        )
-        self._writer.start()
-        self._member.start()
+        self._instance.start()
 
     def close(self) -> None:
         """Leave the election and close all connections. Takes up to a few seconds."""
-        for part in (self._writer, self._member, self._reader):
-            if part is not None:
-                part.close()
-
-    def _connect(self, patience_ms: int | None = None) -> Cluster:
-        patience = self.settings.kafkastore_timeout_ms if patience_ms is None else patience_ms
-        given = {
-            "client.id": f"schema-registry-{self.identity.host}-{self.identity.port}",
-            "request.timeout.ms": str(min(patience, 30_000)),
-            "default.api.timeout.ms": str(patience),
-            "fetch.max.wait.ms": str(_FETCH_WAIT_MS),
-            **self._client,
-        }
-        servers = ",".join(self.settings.kafkastore_bootstrap_servers)
-        try:
-            return Cluster(servers, parse_options(given))
-        except ClientError as error:
-            raise RegistryProblem(Code.STORE, f"The brokers cannot be reached: {error}") from error
-
-    def _elected(self, is_primary: bool) -> None:
-        assert self._writer is not None
-        self._writer.elect(is_primary)
-
-    def _deposed(self) -> None:
-        assert self._member is not None
-        self._member.join_again()
+        self._instance.close()
 
     @property
     def is_ready(self) -> bool:
         """Whether the topic is replayed (and is still read), and the first election is over."""
-        if not self._is_replayed or self._reader is None or self._reader.failure is not None:
-            return False
-        return self._read_only or (self._member is not None and self._member.has_assignment)
+        return self._instance.is_ready
 
     @property
     def is_primary(self) -> bool:
         """Whether this instance writes."""
-        return self._writer is not None and self._writer.is_open
+        return self._instance.is_primary
 
     @property
     def primary_url(self) -> str | None:
         """Where the primary is (http://host:port); None while there is none."""
-        primary = None if self._member is None else self._member.primary
-        return None if primary is None else primary.url
+        return self._instance.primary_url
 
     def catch_up(self) -> None:
         """Wait until all that is in the topic now has been read. Takes long; RegistryProblem."""
-        reader = self._replayed()
-        reader.wait_for(reader.end(), self._timeout_seconds)
+        self._instance.catch_up()
 
     def catch_up_after_miss(self) -> bool:
         """Whether it is worth looking again for what was not found: another instance may have written it a
-        moment ago. Takes long; those who miss something at the same time wait for one catching up.
+        moment ago. Takes long.
         """
-        reader = self._reader
-        if self.is_primary or not self._is_replayed or reader is None or not reader.is_following:
-            return False
-        begun = self._misses_begun
-        with self._miss_lock:
-            # Higher: one began after this call did, and has ended.
-            if self._misses_begun == begun:
-                self._misses_begun += 1
-                try:
-                    reader.wait_for(reader.end(), _MISS_SECONDS)
-                except RegistryProblem as problem:
-                    log.warning("what was not found was not looked for again: %s", problem)
-                    return False
-        return True
-
-    def _replayed(self) -> TopicReader:
-        if self._reader is None or not self._is_replayed:
-            raise RegistryProblem(Code.STORE, "The registry has not read its topic yet")
-        return self._reader
-
-    def _write(
-        self, decide: Callable[[], Decision], keys: frozenset[str] | None, *, repeatable: bool = True
-    ) -> Any:
-        """Decide and commit here, or say who can. NotPrimary, RegistryProblem."""
-        self._replayed()
-        writer, member = self._writer, self._member
-        if writer is None or member is None:
-            raise RegistryProblem(Code.NOT_PERMITTED, "This registry is read-only")
-        deadline = time.monotonic() + self._timeout_seconds
-        while True:
-            if member.is_primary:
-                try:
-                    return writer.run(decide, keys, self._timeout_seconds, repeatable=repeatable)
-                except Deposed:
-                    pass
-            elif (url := self.primary_url) is not None and url != self.identity.url:
-                raise NotPrimary(url)
-            if time.monotonic() >= deadline:
-                raise RegistryProblem(
-                    Code.NO_PRIMARY, "The request failed since no primary is elected at the moment"
-                )
-            time.sleep(_WAIT_SECONDS)
+        return self._instance.catch_up_after_miss()
 
     def _subject(self, subject: str) -> str:
         return resolve_alias(self._core, subject)
@@ -240,7 +124,7 @@ class RegistryService:
             "scope": {
                 "path": [],
                 "clusters": {
-                    "kafka-cluster": self._cluster_id,
+                    "kafka-cluster": self._instance.cluster_id,
                     "schema-registry-cluster": self.settings.schema_registry_group_id,
                 },
             },
@@ -442,19 +326,16 @@ class RegistryService:
         if self.is_primary:
             # Refused here, or parsed and compared for the writer's thread, which finds it in the cache.
             decide(lambda context, body: 0)
-        writer = self._writer
 
-        def decide_with_id() -> Decision:
-            assert writer is not None
-            return decide(writer.id_for)
-
-        answer: dict[str, Json] = self._write(decide_with_id, registering.depends_on(subject, request))
+        answer: dict[str, Json] = self._instance.write(
+            lambda: decide(self._instance.id_for), registering.depends_on(subject, request)
+        )
         return answer
 
     def delete_version(self, subject: str, version: str, *, permanent: bool = False) -> int:
         """DELETE /subjects/{s}/versions/{v}: the version deleted."""
         core, subject = self._core, self._subject(subject)
-        answer: int = self._write(
+        answer: int = self._instance.write(
             lambda: deleting.decide_version_deletion(core, subject, version, permanent=permanent),
             None,
             repeatable=False,
@@ -464,7 +345,7 @@ class RegistryService:
     def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """DELETE /subjects/{s}: the versions deleted."""
         core, subject = self._core, self._subject(subject)
-        answer: list[int] = self._write(
+        answer: list[int] = self._instance.write(
             lambda: deleting.decide_subject_deletion(core, subject, permanent=permanent),
             None,
             repeatable=False,
@@ -474,13 +355,15 @@ class RegistryService:
     def set_config(self, subject: str | None, request: Mapping[str, Json]) -> dict[str, Json]:
         """PUT /config[/{s}]: fields that are absent stay, those that are null are removed."""
         core, place = self._core, self._place(subject)
-        answer: dict[str, Json] = self._write(lambda: configuring.decide_config(core, place, request), None)
+        answer: dict[str, Json] = self._instance.write(
+            lambda: configuring.decide_config(core, place, request), None
+        )
         return answer
 
     def delete_config(self, subject: str | None) -> dict[str, Json]:
         """DELETE /config[/{s}]: what was set."""
         core, place = self._core, self._place(subject)
-        answer: dict[str, Json] = self._write(
+        answer: dict[str, Json] = self._instance.write(
             lambda: configuring.decide_config_deletion(core, place), None, repeatable=False
         )
         return answer
@@ -490,7 +373,7 @@ class RegistryService:
     ) -> dict[str, Json]:
         """PUT /mode[/{s}]."""
         core, place = self._core, self._place(subject)
-        answer: dict[str, Json] = self._write(
+        answer: dict[str, Json] = self._instance.write(
             lambda: configuring.decide_mode(core, place, request, force=force), None
         )
         return answer
@@ -498,7 +381,7 @@ class RegistryService:
     def delete_mode(self, subject: str | None, *, recursive: bool = False) -> dict[str, Json]:
         """DELETE /mode[/{s}]: what was set; `recursive` (a context) also those of its subjects."""
         core, place = self._core, self._place(subject)
-        answer: dict[str, Json] = self._write(
+        answer: dict[str, Json] = self._instance.write(
             lambda: configuring.decide_mode_deletion(core, place, recursive=recursive), None, repeatable=False
         )
         return answer
@@ -506,7 +389,7 @@ class RegistryService:
     def delete_context(self, context: str) -> None:
         """DELETE /contexts/{c}: CONTEXT_NOT_EMPTY while it has subjects."""
         core = self._core
-        self._write(lambda: deleting.decide_context_deletion(core, context), None, repeatable=False)
+        self._instance.write(lambda: deleting.decide_context_deletion(core, context), None, repeatable=False)
 
     def _places(
         self, schema_id: int, subject: str | None, deleted: bool, offset: int, limit: int

@@ -16,30 +16,46 @@ from moldau.registry.state.state import State
 from moldau.registry.topic.rounds import Decision
 
 
+class MemoryInstance:
+    """A list for a topic; writes at once."""
+
+    is_primary = True
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.log: list[tuple[bytes, bytes | None]] = []
+
+    def id_for(self, context: str, body: Body) -> int:
+        """As the writer's."""
+        return self._state.id_of(context, body) or self._state.max_id(context) + 1
+
+    def write(
+        self, decide: Callable[[], Decision], keys: frozenset[str] | None, *, repeatable: bool = True
+    ) -> Any:
+        """Decide, replay, answer."""
+        decision = decide()
+        for key, value in self._state.encode(decision.records):
+            self._state.replay(key, value, 1_000 + len(self.log), len(self.log))
+            self.log.append((key, value))
+        return decision.answer
+
+
 class MemoryRegistry(RegistryService):
-    """The service, with a list for a topic."""
+    """The service without brokers."""
 
     def __init__(self, texts: dict[str, str] | None = None) -> None:
         super().__init__(parse_registry_settings(texts or {}).settings, {}, Identity("localhost", 8081))
-        self.log: list[tuple[bytes, bytes | None]] = []
-        self._writer = self  # type: ignore[assignment]
+        self._memory = MemoryInstance(self.state)
+        self._instance = self._memory  # type: ignore[assignment]
 
     @property
-    def is_open(self) -> bool:
-        """As the writer's: it writes."""
-        return True
+    def log(self) -> list[tuple[bytes, bytes | None]]:
+        """What was written."""
+        return self._memory.log
 
-    def id_for(self, context: str, body: Body) -> int:
-        return self.state.id_of(context, body) or self.state.max_id(context) + 1
-
-    def _write(
-        self, decide: Callable[[], Decision], keys: frozenset[str] | None, *, repeatable: bool = True
-    ) -> Any:
-        decision = decide()
-        for key, value in self.state.encode(decision.records):
-            self.state.replay(key, value, 1_000 + len(self.log), len(self.log))
-            self.log.append((key, value))
-        return decision.answer
+    @log.setter
+    def log(self, log: list[tuple[bytes, bytes | None]]) -> None:
+        self._memory.log = log
 
     def replayed(self) -> State:
         """The state that another instance reads from the log."""
