@@ -3,6 +3,7 @@
 import pytest
 
 from moldau.schemas.languages import parse
+from moldau.schemas.protobuf.known_imports import KNOWN_IMPORTS, known_file
 from moldau.schemas.schema import Reference, SchemaText, SchemaType
 from moldau.schemas.serde import SerdeError, serde_for
 from moldau.schemas.serde.protobuf import message_indexes
@@ -119,3 +120,12 @@ def test_a_schema_that_no_library_can_use_says_so():
     text = 'syntax = "proto3"; message A { string a = 1; int32 b = 1; }'
     with pytest.raises(SerdeError, match="no values can be coded"):
         serde_for(parse(SchemaText(SchemaType.PROTOBUF, text)))
+
+
+@pytest.mark.parametrize("location", sorted(KNOWN_IMPORTS))
+def test_known_files_need_no_reference(location):
+    file = known_file(location)
+    used = next((each.name for each in file.messages), None) or file.types[0].name
+    text = f'syntax = "proto3"; import "{location}"; message A {{ {file.package}.{used} a = 1; }}'
+    serde = serde_for(parse(SchemaText(SchemaType.PROTOBUF, text)))
+    assert serde.to_json(b"") in ({}, {"a": None}) or isinstance(serde.to_json(b"")["a"], str)

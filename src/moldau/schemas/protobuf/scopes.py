@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from moldau.schemas.protobuf.elements import Enum, Extend, Field, File, Message
 from moldau.schemas.protobuf.known_imports import known_file, known_names_of
@@ -114,9 +115,19 @@ class Types:
         for location in known_names_of(name.lstrip("."), self.package):
             if location not in self._known:
                 self._known.add(location)
-                self.add(known_file(location), None, False)
+                known = _known_types(location)
+                self.by_name.update(known.by_name)
+                self.extensions.update(known.extensions)
                 added = True
         return added
+
+
+@lru_cache(maxsize=64)
+def _known_types(location: str) -> Types:
+    file = known_file(location)
+    types = Types(file.package or "")
+    types.add(file, None, False)
+    return types
 
 
 def types_of(file: File, references: Sequence[Reference], dependencies: Mapping[str, File]) -> Types:
