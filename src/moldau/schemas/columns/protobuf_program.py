@@ -4,7 +4,7 @@ The reader's message reads what any version of it wrote, because fields are foun
 writer's schema only says which message was written, by the record's indexes; another message than the
 reader's is not read.
 
-    MESSAGE  column | fields, in the order of their numbers | a: number of oneofs
+    MESSAGE  column | fields, in the order of their numbers | a: number of oneofs | b: no gaps in the numbers
     PB_...   column | for messages: MESSAGE; for enums: prefix, number, name, ... | a: field number
              b: presence, repeated, closed | c: default | d: oneof
 """
@@ -61,8 +61,10 @@ class _Compiler:
         for index, (field, _) in enumerate(types.fields_of(message, inside)):
             node = self._field(field, self._layout.child(column, index), inside, oneofs)
             nodes.append((field.number, node))
-        children = [node for _, node in sorted(nodes)]
-        return self.program.add(Op.MESSAGE, column, children, a=len(oneofs))
+        nodes.sort()
+        without_gaps = bool(nodes) and nodes[-1][0] - nodes[0][0] == len(nodes) - 1
+        children = [node for _, node in nodes]
+        return self.program.add(Op.MESSAGE, column, children, a=len(oneofs), b=int(without_gaps))
 
     def _field(self, field: Any, column: int, inside: tuple[str, ...], oneofs: dict[str, int]) -> int:
         if types.is_map(field):

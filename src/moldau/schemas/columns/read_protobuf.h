@@ -95,8 +95,13 @@ static int read_content(Cursor *in, uint32_t number, int wire, Occurrence *found
     }
 }
 
-/* Which child has this field number; -1: none. Most fields come in the order of their numbers. */
+/* Which child has this field number; -1: none. Numbers without gaps are counted, as the node says (b); else most
+ * fields come in the order of their numbers. */
 static inline int32_t find_field(Run *run, const Node *node, uint32_t number, int32_t guess) {
+    if (node->b) {
+        uint32_t index = node->count ? number - (uint32_t)CHILD(run, node, 0)->a : 0;
+        return index < (uint32_t)node->count ? (int32_t)index : -1;
+    }
     if (guess < node->count && (uint32_t)CHILD(run, node, guess)->a == number)
         return guess;
     int32_t low = 0, high = node->count - 1;
@@ -265,29 +270,39 @@ static int append_packed(Run *run, const Node *field, Column *items, const Occur
     return OK;
 }
 
-/* google.protobuf.Timestamp and Duration: seconds (1) and nanoseconds (2) -> microseconds. `only`: no others
- * are part of it. */
-static int append_timestamp(Run *run, Column *column, int64_t place, int only) {
-    int64_t seconds = 0, us;
-    int32_t nanoseconds = 0;
-    for (; place >= 0; place = only ? -1 : run->seen[place].next) {
-        Cursor in = {run->seen[place].start, run->seen[place].start + run->seen[place].size};
-        while (in.at < in.end) {
-            uint32_t number;
-            int wire;
-            Occurrence found;
-            TRY(read_tag(&in, &number, &wire));
-            TRY(read_content(&in, number, wire, &found, 0));
-            if (number == 1 && wire == WIRE_VARINT)
-                seconds = (int64_t)found.value;
-            else if (number == 2 && wire == WIRE_VARINT)
-                nanoseconds = (int32_t)found.value;
-        }
+/* google.protobuf.Timestamp and Duration: seconds (1) and nanoseconds (2), where they come. */
+static int read_time(Cursor in, int64_t *seconds, int32_t *nanoseconds) {
+    while (in.at < in.end) {
+        uint32_t number;
+        int wire;
+        Occurrence found;
+        TRY(read_tag(&in, &number, &wire));
+        TRY(read_content(&in, number, wire, &found, 0));
+        if (number == 1 && wire == WIRE_VARINT)
+            *seconds = (int64_t)found.value;
+        else if (number == 2 && wire == WIRE_VARINT)
+            *nanoseconds = (int32_t)found.value;
     }
+    return OK;
+}
+
+static int append_us(Column *column, int64_t seconds, int32_t nanoseconds) {
+    int64_t us;
     if (__builtin_mul_overflow(seconds, (int64_t)1000000, &us) ||
         __builtin_add_overflow(us, (int64_t)(nanoseconds / 1000), &us))
         return MALFORMED;
     return append_8(column, (uint64_t)us);
+}
+
+/* `only`: the later pieces are not part of it. */
+static int append_timestamp(Run *run, Column *column, int64_t place, int only) {
+    int64_t seconds = 0;
+    int32_t nanoseconds = 0;
+    for (; place >= 0; place = only ? -1 : run->seen[place].next) {
+        Cursor in = {run->seen[place].start, run->seen[place].start + run->seen[place].size};
+        TRY(read_time(in, &seconds, &nanoseconds));
+    }
+    return append_us(column, seconds, nanoseconds);
 }
 
 static int read_message(Run *run, const Node *node, int64_t place, int only, int depth);
@@ -367,12 +382,146 @@ static int read_message(Run *run, const Node *node, int64_t place, int only, int
     return append_struct(&run->columns[node->column]);
 }
 
+/* ---- In one go ----------------------------------------------------------------------------------------
+ *
+ * Nearly all programs write the fields of a message once, in the order of their numbers. Such a message needs no
+ * stack: a field is appended when it comes, and those in between are absent. Whatever is otherwise, or wrong
+ * (what is wrong may be overwritten later), is UNUSUAL: the row is taken back and read as above. */
+
+enum { UNUSUAL = 2 };
+
+static int stream_message(Run *run, const Node *node, Cursor in, int depth);
+
+static int stream_value(Run *run, const Node *field, Column *column, const Occurrence *found, int depth) {
+    Cursor in = {found->start, found->start + found->size};
+    int64_t seconds = 0;
+    int32_t nanoseconds = 0;
+    switch (field->op) {
+    case OP_PB_TIMESTAMP:
+        TRY(read_time(in, &seconds, &nanoseconds));
+        return append_us(column, seconds, nanoseconds);
+    case OP_PB_MESSAGE:
+        return stream_message(run, CHILD(run, field, 0), in, depth + 1);
+    default:
+        return append_scalar(run, field, column, found);
+    }
+}
+
+/* All items that follow each other; `found` is the first. */
+static int stream_items(Run *run, const Node *field, Cursor *in, Occurrence *found, uint32_t number, int depth) {
+    Column *column = &run->columns[field->column], *items = &run->columns[column->first];
+    for (;;) {
+        if (found->wire == WIRE_BYTES && wire_of(field->op) != WIRE_BYTES)
+            TRY(append_packed(run, field, items, found));
+        else
+            TRY(stream_value(run, field, items, found, depth));
+        const uint8_t *before = in->at;
+        uint32_t next_number = 0;
+        int wire = 0;
+        if (in->at < in->end)
+            TRY(read_tag(in, &next_number, &wire));
+        if (next_number != number || wire != found->wire) {
+            in->at = before;
+            return append_list(column, items);
+        }
+        TRY(read_content(in, number, wire, found, 0));
+    }
+}
+
+static int stream_absent(Run *run, const Node *field, int depth) {
+    Column *column = &run->columns[field->column];
+    if (IS_REPEATED(field))
+        return append_list(column, &run->columns[column->first]);
+    return append_absent(run, field, depth);
+}
+
+/* The most frequent scalars, without a detour; UNUSUAL, with nothing read: any other. */
+static inline int stream_scalar(Column *column, int32_t op, int wire, Cursor *in) {
+    uint64_t bits;
+    switch (op) {
+    case OP_PB_STRING:
+        if (wire != WIRE_BYTES)
+            return UNUSUAL;
+        TRY(read_bits(in, &bits));
+        if (bits > (uint64_t)(in->end - in->at) || !is_utf8(in->at, (Py_ssize_t)bits))
+            return MALFORMED;
+        TRY(append_bytes(column, in->at, (Py_ssize_t)bits));
+        in->at += bits;
+        return OK;
+    case OP_PB_INT64:
+        if (wire != WIRE_VARINT)
+            return UNUSUAL;
+        TRY(read_bits(in, &bits));
+        return append_8(column, bits);
+    case OP_PB_INT32:
+        if (wire != WIRE_VARINT)
+            return UNUSUAL;
+        TRY(read_bits(in, &bits));
+        return append_4(column, (uint32_t)bits);
+    case OP_PB_FIXED64:
+        if (wire != WIRE_64 || in->end - in->at < 8)
+            return UNUSUAL;
+        memcpy(&bits, in->at, 8);
+        in->at += 8;
+        return append_8(column, bits);
+    default:
+        return UNUSUAL;
+    }
+}
+
+static int stream_message(Run *run, const Node *node, Cursor in, int depth) {
+    int32_t next = 0; /* the first field that has not been appended */
+    if (depth > DEPTH_MAX)
+        return MALFORMED;
+    while (in.at < in.end) {
+        uint32_t number;
+        int wire;
+        Occurrence found;
+        TRY(read_tag(&in, &number, &wire));
+        int32_t index = find_field(run, node, number, next);
+        if (index == next && !CHILD(run, node, index)->d && !IS_REPEATED(CHILD(run, node, index))) {
+            const Node *field = CHILD(run, node, index);
+            int result = stream_scalar(&run->columns[field->column], field->op, wire, &in);
+            next += result == OK;
+            if (result == OK)
+                continue;
+            if (result != UNUSUAL)
+                return result;
+        }
+        TRY(read_content(&in, number, wire, &found, 0));
+        if (index < 0)
+            continue;
+        const Node *field = CHILD(run, node, index);
+        int expected = wire_of(field->op);
+        if (index < next || ONEOF(field) || IS_CLOSED(field) || expected == WIRE_GROUP ||
+            (wire != expected && !(IS_REPEATED(field) && wire == WIRE_BYTES)))
+            return UNUSUAL;
+        for (; next < index; next++)
+            TRY(stream_absent(run, CHILD(run, node, next), depth));
+        if (IS_REPEATED(field))
+            TRY(stream_items(run, field, &in, &found, number, depth));
+        else
+            TRY(stream_value(run, field, &run->columns[field->column], &found, depth));
+        next = index + 1;
+    }
+    for (; next < node->count; next++)
+        TRY(stream_absent(run, CHILD(run, node, next), depth));
+    return append_struct(&run->columns[node->column]);
+}
+
 static int read_root_message(Run *run, Cursor *in, const Node *node) {
+    Column *rows = &run->columns[node->column];
+    Py_ssize_t row = rows->length;
+    Occurrence whole = {-1, 0, in->at, in->end - in->at, WIRE_BYTES};
+    run->seen_used = run->heads_used = 0;
+    int result = stream_message(run, node, *in, 0);
+    in->at = in->end;
+    if (result == OK || result == FAILED)
+        return result;
+    cut(run->columns, rows, row);
     run->seen_used = run->heads_used = 0;
     if (run->seen_capacity == 0)
         TRY(grow_seen(run));
-    Occurrence whole = {-1, 0, in->at, in->end - in->at, WIRE_BYTES};
     run->seen[run->seen_used++] = whole;
-    in->at = in->end;
     return read_message(run, node, 0, 1, 0);
 }
