@@ -40,7 +40,13 @@ def registry_application(
     is_read_only: bool = False,
 ) -> Application:
     """The application; `forward` sends a write to the primary."""
-    calls = Calls(service, forward, rights or Rights.all(), is_read_only)
+    calls = Calls(
+        service,
+        forward,
+        rights or Rights.all(),
+        is_read_only,
+        schema_bytes_max=settings.moldau_registry_schema_bytes_max,
+    )
     return Application(
         routes_of(calls),
         settings,

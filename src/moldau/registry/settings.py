@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from moldau.core.settings.checks import at_least, one_of_any_case
-from moldau.core.settings.table import boolean, integer, listing, table, text
+from moldau.core.settings.table import boolean, integer, listing, long, table, text
 from moldau.http.settings import HttpSettingsPart, settings_from
 
 _STORE = "kafkastore."
@@ -25,6 +25,15 @@ _OLD_NAMES = {
 class RegistrySettings(HttpSettingsPart):
     """The settings of `moldau registry`."""
 
+    moldau_http_body_bytes_max: int = long(
+        4 * 1024 * 1024, "The largest body of a request, in bytes, also after decompression.", at_least(1024)
+    )
+    moldau_registry_schema_bytes_max: int = integer(
+        1024 * 1024,
+        "The largest text of a schema, in bytes; a larger one is refused before it is parsed (42209). More "
+        "needs a larger max.message.bytes of the topic.",
+        at_least(1024),
+    )
     kafkastore_bootstrap_servers: tuple[str, ...] = listing(
         ("127.0.0.1:9092",), "The brokers: HOST:PORT, several with commas; PROTOCOL:// before is ignored."
     )

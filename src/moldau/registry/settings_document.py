@@ -24,8 +24,13 @@ def _table(rows: Iterable[tuple[str, Setting]]) -> str:
 
 def replaced(text: str) -> str:
     """A document with the tables as they are now."""
-    own = [(name, row) for name, row in RegistrySettings.ROWS.items() if name not in HttpSettings.ROWS]
-    for mark, rows in ((_OWN, own), (_HTTP, list(HttpSettings.ROWS.items()))):
+    http = HttpSettings.ROWS
+    own = [
+        (name, row)
+        for name, row in RegistrySettings.ROWS.items()
+        if name not in http or row.default != http[name].default
+    ]
+    for mark, rows in ((_OWN, own), (_HTTP, list(http.items()))):
         begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
         before, after = text[: text.index(begin) + len(begin)], text[text.index(end) :]
         text = f"{before}\n{_table(rows)}{after}"

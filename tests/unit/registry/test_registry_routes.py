@@ -263,11 +263,19 @@ def test_what_should_be_a_number_and_is_none_is_not_found(path: str) -> None:
         (b"{}", "application/vnd.schemaregistry.v1+json; charset=utf-8", 200),
         (b"{}", "application/octet-stream", 200),
         (b'{"schema":"' + b"x" * 200_000 + b'"}', "application/json", 200),
+        (b'{"schema":"' + b"x" * 1024 * 1024 + b'y"}', "application/json", 422),
+        (b'{"schema":"' + b"x" * 4 * 1024 * 1024 + b'"}', "application/json", 413),
     ],
 )
 def test_bodies(content: bytes, content_type: str, status: int) -> None:
     response, _ = ask("POST", "/subjects/s/versions", content=content, headers={"Content-Type": content_type})
     assert response.status_code == status
+
+
+def test_a_text_that_is_too_large_is_not_parsed() -> None:
+    for path in ("/subjects/s", "/subjects/s/versions", "/compatibility/subjects/s/versions"):
+        response, calls = ask("POST", path, {"schema": "x" * (1024 * 1024 + 1)})
+        assert (response.json()["error_code"], calls) == (42209, [])
 
 
 def test_refusals_have_confluents_form() -> None:

@@ -55,6 +55,7 @@ class Calls:
     is_read_only: bool = False
     election_seconds: float = 20.0
     """So long a write is sent again while a primary that is gone is replaced; none of this was written."""
+    schema_bytes_max: int = 1024 * 1024
     readers: Executor = field(default_factory=lambda: ThreadPoolExecutor(4, "registry-read"))
     writers: Executor = field(default_factory=lambda: ThreadPoolExecutor(16, "registry-write"))
 
@@ -94,6 +95,22 @@ class Calls:
         if response.status_code < 300:
             await loop.run_in_executor(self.readers, self.service.catch_up)
         return response
+
+    async def read_schema(self, request: Request) -> tuple[bytes, dict[str, Any]]:
+        """The body, and the request that it is. As `read_object`; RegistryProblem 42209.
+
+        A text that no record of the topic could hold is not parsed, because a parser's single steps over
+        megabytes would stop all other requests meanwhile.
+        """
+        body, found = await read_object(request)
+        text = found.get("schema")
+        if isinstance(text, str) and len(text) > self.schema_bytes_max:
+            raise RegistryProblem(
+                Code.SCHEMA_TOO_LARGE,
+                f"The schema has {len(text)} characters; the most is {self.schema_bytes_max} "
+                "(moldau.registry.schema.bytes.max)",
+            )
+        return body, found
 
     # -- rights ---------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from moldau.http.answers import json_answer
 from moldau.http.application import path_value
 from moldau.http.rights import Operation
-from moldau.registry.routes.calls import Calls, both, flag, read_object, subject_of
+from moldau.registry.routes.calls import Calls, both, flag, subject_of
 
 
 class CompatibilityRoutes:
@@ -27,7 +27,7 @@ class CompatibilityRoutes:
         """POST /compatibility/subjects/{s}/versions[/{v}] [normalize, verbose]."""
         subject = subject_of(request)
         self._calls.check(request, Operation.READ, subject)
-        _, schema = await read_object(request)
+        _, schema = await self._calls.read_schema(request)
         self._calls.check_references(request, subject, schema)
         version = path_value(request, "version") if "version" in request.path_params else None
         found = await self._calls.read(

@@ -16,7 +16,6 @@ from moldau.registry.routes.calls import (
     flag,
     paging,
     prefix_parameter,
-    read_object,
     subject_of,
 )
 
@@ -122,7 +121,7 @@ class SubjectRoutes:
         """POST /subjects/{s} [normalize, format, deleted]: the version that has this schema."""
         subject = subject_of(request)
         self._calls.check(request, Operation.READ, subject)
-        _, schema = await read_object(request)
+        _, schema = await self._calls.read_schema(request)
         self._calls.check_references(request, subject, schema)
         found = await self._calls.find(
             self._service.look_up,
@@ -138,7 +137,7 @@ class SubjectRoutes:
         """POST /subjects/{s}/versions [normalize, format]."""
         subject = subject_of(request)
         self._calls.check(request, Operation.WRITE, subject)
-        body, schema = await read_object(request)
+        body, schema = await self._calls.read_schema(request)
         self._calls.check_references(request, subject, schema)
         normalize, wanted = flag(request, "normalize"), request.query_params.get("format", "")
         return await self._calls.write(
