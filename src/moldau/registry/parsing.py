@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
@@ -33,6 +33,20 @@ class Parsed(NamedTuple):
 
     schema: ParsedSchema
     digest: bytes
+
+    def formatted(self, wanted: str) -> str:
+        """The text in a format ("" is canonical). RegistryProblem: some names are looked up only then."""
+        return self._printed(lambda: self.schema.formatted(wanted) if wanted else self.schema.canonical)
+
+    def normalized(self) -> str:
+        """The text without what has no meaning. RegistryProblem."""
+        return self._printed(self.schema.normalized)
+
+    def _printed(self, print_it: Callable[[], str]) -> str:
+        try:
+            return print_it()
+        except InvalidSchema as error:
+            raise invalid_schema(self.schema.schema_type, error) from None
 
 
 class Cache(Generic[ValueT]):

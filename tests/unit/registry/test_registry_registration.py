@@ -218,6 +218,25 @@ def test_fields_that_are_reserved_are_refused(registry: MemoryRegistry) -> None:
     )
 
 
+def test_reserved_fields_are_those_of_the_first_message(registry: MemoryRegistry) -> None:
+    registry.set_config("a", {"validateFields": True})
+    reserved = {"schemaType": "PROTOBUF", "metadata": {"properties": {"confluent:reserved": "x"}}}
+    text = 'syntax = "proto3"; message First { string FIELD = 1; } message Second { string x = 1; }'
+    refused = registry.refusal(registry.register, "a", {**reserved, "schema": text.replace("FIELD", "x")})
+    assert "conflicts with the reserved field x" in refused[1]
+    assert registry.register("a", {**reserved, "schema": text.replace("FIELD", "y")})["version"] == 1
+
+
+def test_a_type_that_is_not_there_makes_a_schema_invalid(registry: MemoryRegistry) -> None:
+    # As Confluent's ProtobufSchema.validate says.
+    request = {"schema": 'syntax = "proto3"; message M { Missing m = 1; }', "schemaType": "PROTOBUF"}
+    for normalize in (False, True):
+        for call in (registry.register, registry.look_up):
+            assert registry.refusal(call, "p", request, normalize=normalize)[0] == Code.INVALID_SCHEMA
+        refused = registry.refusal(registry.compatibility, "p", None, request, normalize=normalize)
+        assert refused[0] == Code.INVALID_SCHEMA
+
+
 def test_only_schemas_of_one_group_are_compared(registry: MemoryRegistry) -> None:
     registry.set_config("a", {"compatibilityGroup": "major"})
     one, two = {"metadata": {"properties": {"major": "1"}}}, {"metadata": {"properties": {"major": "2"}}}

@@ -36,7 +36,7 @@ def compatibility(
     request = parse_request(raw)
     parsed = parse_schema(core, subject, request, is_new=True)
     if normalizes(core, subject, normalize):
-        text = parsed.schema.normalized()
+        text = parsed.normalized()
         parsed = core.parser.parse(subject, request.schema_type, text, request.references)
     if version is None:
         previous = [each for each in core.state.versions(subject) if not each.deleted]
@@ -105,9 +105,13 @@ def _reserved(metadata: Document | None) -> set[str]:
 def _top_level_fields(schema: ParsedSchema) -> set[str]:
     """The names of the fields of a record, the properties of an object, the fields of a message."""
     if schema.schema_type is SchemaType.PROTOBUF:
-        # The first message's fields, as its text in the one-line form of the language has them.
-        fields = getattr(schema, "field_names", None)
-        return set(fields()) if callable(fields) else set()
+        from moldau.schemas.protobuf.parsed import ProtobufSchema
+
+        assert isinstance(schema, ProtobufSchema)
+        messages = schema.file.messages[:1]
+        choices = [one_of.fields for message in messages for one_of in message.one_ofs]
+        fields = [*(message.fields for message in messages), *choices]
+        return {field.name for part in fields for field in part}
     found = json.loads(schema.canonical)
     if not isinstance(found, dict):
         return set()

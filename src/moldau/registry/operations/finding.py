@@ -112,8 +112,8 @@ def same_schema(core: Core, subject: str, body: Body, parsed: Parsed) -> Callabl
             return True
         if body.references or not other.references:
             return False
-        resolved = core.parser.parse_version(version).schema.formatted(_RESOLVED)
-        return resolved == parsed.schema.formatted(_RESOLVED)
+        resolved = core.parser.parse_version(version).formatted(_RESOLVED)
+        return resolved == parsed.formatted(_RESOLVED)
 
     return same
 

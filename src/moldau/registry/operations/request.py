@@ -90,7 +90,7 @@ def body_of(core: Core, subject: str, request: SchemaRequest, parsed: Parsed, *,
         each._replace(version=core.parser.referenced(subject, each).version) if each.version < 1 else each
         for each in request.references
     )
-    text = parsed.schema.normalized() if normalize else parsed.schema.canonical
+    text = parsed.normalized() if normalize else parsed.formatted("")
     _check_unicode(text, "its text")
     return make_body(request.schema_type, text, references, request.metadata, request.rule_set)
 

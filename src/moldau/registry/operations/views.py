@@ -65,7 +65,7 @@ def _body(
     body = version.body
     text = body.text
     if wanted.strip():
-        text = core.parser.parse_version(version).schema.formatted(wanted)
+        text = core.parser.parse_version(version).formatted(wanted)
     fields: dict[str, Any] = {"schemaType": body.schema_type}
     if schema_first:
         fields["schema"] = text
