@@ -32,7 +32,7 @@ class Services:
 
     def __init__(self, texts: Mapping[str, Mapping[str, str]]) -> None:
         """`texts`: settings by service."""
-        self._texts = texts
+        self.texts = texts
         self._running: list[ServerThread] = []
 
     async def start(self, broker_address: str) -> dict[str, str]:
@@ -40,7 +40,7 @@ class Services:
         loop = asyncio.get_running_loop()
         urls: dict[str, str] = {}
         for name in SERVICES:  # the proxy uses the registry, so that comes first
-            if name not in self._texts:
+            if name not in self.texts:
                 continue
             thread = await loop.run_in_executor(None, self._started, name, broker_address, urls)
             urls[name] = thread.served.url
@@ -57,7 +57,7 @@ class Services:
         from moldau.registry.problems import RegistryProblem
 
         try:
-            thread = ServerThread(_serving(name, self._texts[name], broker_address, urls), f"moldau-{name}")
+            thread = ServerThread(_serving(name, self.texts[name], broker_address, urls), f"moldau-{name}")
             self._running.append(thread)
             thread.start()
         except SettingError as problem:
@@ -94,6 +94,7 @@ def services_of(names: str, assignments: Sequence[str]) -> Services:
             raise Mistake(f"--with {part.strip()} is not known: write {' or '.join(SERVICES)}", MISUSED)
         texts[name] = {}
         if equals:
+            address = f":{address}" if address.isdigit() else address
             host, port = split_address(address, _PORTS[name])
             texts[name]["listeners"] = f"http://{host or '127.0.0.1'}:{port}"
     for assignment in assignments:
