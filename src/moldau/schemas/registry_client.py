@@ -111,7 +111,8 @@ class RegistryClient:
             raise RegistryError(str(wrong)) from None
         except (ValueError, TypeError, OSError) as wrong:
             raise RegistryError(f"the settings of the schema registry are wrong: {wrong}") from None
-        self.url = str(settings["url"])
+        self.url = ",".join(map(_without_login, str(settings["url"]).split(",")))
+        """Where it is, for messages: without a login that stands in an address."""
         capacity = int(settings["cache.capacity"])
         self._latest_seconds = float(settings["cache.latest.ttl.sec"])
         self._parsed: _Cache[int | str, ParsedSchema | RegistryError] = _Cache(capacity, clock)
@@ -206,7 +207,10 @@ class RegistryClient:
 
     def _parse(self, schema: Schema, what: str) -> ParsedSchema:
         dependencies: dict[str, str] = {}
-        self._collect(schema, dependencies, set())
+        try:
+            self._collect(schema, dependencies, set())
+        except RecursionError:
+            raise RegistryError(f"{what} stands on references that lead too deeply into each other") from None
         references = tuple(_reference(each) for each in schema.references or ())
         try:
             schema_type = SchemaType((schema.schema_type or "AVRO").upper())
@@ -249,8 +253,6 @@ class RegistryClient:
             raise RegistryError(f"the schema registry {self.url} refused: {message}", code) from None
         except OAuthTokenError as problem:
             raise RegistryError(f"no token for the schema registry: {problem}") from None
-        except RecursionError:
-            raise RegistryError("the references of a schema lead in a circle") from None
         except Exception as problem:
             if type(problem).__module__.partition(".")[0] not in _TRANSPORT_MODULES:
                 raise
@@ -258,6 +260,12 @@ class RegistryClient:
 
 
 _TRANSPORT_MODULES = frozenset({"httpx", "httpx2", "httpcore", "httpcore2", "ssl", "socket", "json"})
+
+
+def _without_login(url: str) -> str:
+    scheme, separator, rest = url.strip().partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def _reference(given: Any) -> Reference:

@@ -56,6 +56,15 @@ def test_registered_references_are_found_and_others_never_fetched() -> None:
         serde.from_json({"at": "x"})
 
 
+def test_the_drafts_own_schemas_are_known() -> None:
+    serde = json_schema(
+        {"type": "object", "properties": {"s": {"$ref": "http://json-schema.org/draft-07/schema#"}}}
+    )
+    assert serde.from_json({"s": {"type": "object"}})
+    with pytest.raises(SerdeError, match=r"is not (valid|of type)"):
+        serde.from_json({"s": {"type": 5}})
+
+
 def test_items_are_unique_by_value() -> None:
     serde = json_schema({"type": "array", "uniqueItems": True})
     assert serde.from_json([1, True, "1", [1], {"a": 1}, 0, False])

@@ -126,6 +126,24 @@ def test_a_refusal_is_one_sentence(registry: FakeRegistry) -> None:
         client_of(registry).by_id(3)
 
 
+def test_a_login_in_an_address_is_not_shown(registry: FakeRegistry) -> None:
+    url = registry.url.replace("http://", "http://ann:se%40cret@")
+    client = RegistryClient({"schema.registry.url": url, "max.retries": "0"})
+    with pytest.raises(RegistryError, match="Schema not found") as told:
+        client.by_id(5)
+    assert "cret" not in str(told.value)
+    assert base64.b64decode(registry.headers[-1]["Authorization"].split()[1]) == b"ann:se@cret"
+
+
+def test_references_that_lead_far_are_refused(registry: FakeRegistry) -> None:
+    text = 'syntax = "proto3"; message A { int32 a = 1; }'
+    for number in range(600):
+        after = {"name": f"n{number + 1}", "subject": f"n{number + 1}", "version": 1}
+        registry.add(f"n{number}", f"{text} // {number}", "PROTOBUF", [after])
+    with pytest.raises(RegistryError):
+        client_of(registry).latest("n0")
+
+
 def test_a_registry_that_is_gone_is_told(registry: FakeRegistry) -> None:
     gone = FakeRegistry()
     gone.close()

@@ -58,11 +58,12 @@ def _refuse(name: str) -> Any:
 def make(parsed: ParsedSchema, indexes: Sequence[int] | None = None) -> JsonSchemaSerde:
     """Compile the coder of a schema."""
     import jsonschema
+    from jsonschema_specifications import REGISTRY as SPECIFICATIONS
     from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT7
 
     schema = json.loads(parsed.canonical)
-    registry: Registry[Any] = Registry()
+    registry: Registry[Any] = SPECIFICATIONS  # The drafts' own schemas; others are only those referenced.
     for name, text in parsed.dependencies.items():
         contents = json.loads(text)
         resource = Resource.from_contents(contents, default_specification=DRAFT7)
