@@ -24,7 +24,8 @@ class V3Client:
 
     def __init__(self, url: str, **options: Any) -> None:
         self.url = url
-        self.http = httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, **options)
+        headers = {"Content-Type": "application/json"}
+        self.http = httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, headers=headers, **options)
         self.cluster_id: str = self.http.get("/v3/clusters").json()["data"][0]["cluster_id"]
 
     @property

@@ -143,7 +143,8 @@ def test_a_group_has_members_and_lags(broker: Broker, admin: KafkaAdmin, protoco
         assert (member.client_id, member.assignment) == ("follower", ((topic, 0),))
         (lag,) = call(admin, groups.lags_of, group_id=group)
         assert (lag.topic, lag.partition, lag.lag, lag.member) == (topic, 0, 4, member)
-        assert group in call(admin, groups.list_groups)
+        assert group in [each.group_id for each in call(admin, groups.list_groups)]
+        assert found in call(admin, groups.describe_all_groups)
     finally:
         consumer.close()
 

@@ -138,6 +138,8 @@ def test_bodies_that_are_no_json(client: V3Client) -> None:
     assert client.refused("POST", "/topics", content=b'{"a":' * 2000) == 400
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert client.refused("POST", "/topics", content=b"{}", headers=form) == 415
+    untold = {"Content-Type": ""}
+    assert client.refused("POST", "/topics", content=b"{}", headers=untold) == 415
     assert client.refused("GET", "/topics", headers={"Accept": "image/png"}) == 406
 
 
@@ -269,6 +271,14 @@ def test_partitions_and_their_offsets(client: V3Client) -> None:
     assert client.get("/topics/numbered/partitions/-/reassignment")["data"] == []
     assert client.get("/topics/-/partitions/-/reassignment")["data"] == []
     assert client.refused("GET", "/topics/numbered/partitions/0/reassignment") == 404
+
+
+def test_long_lists_are_as_short_ones(client: V3Client) -> None:
+    client.create("wide", 150)
+    listed = client.get("/topics/wide/partitions")
+    assert [each["partition_id"] for each in listed["data"]] == list(range(150))
+    assert listed["kind"] == "KafkaPartitionList"
+    assert client.get("/topics/wide/partitions/149") == listed["data"][149]
 
 
 def test_a_group_whose_name_has_a_slash(broker: Broker, client: V3Client) -> None:

@@ -57,7 +57,7 @@ class Parts:
         schemas = _schemas(configuration.registry())
         try:
             admin = KafkaAdmin(settings.bootstrap_servers, configuration.client(Role.ADMIN))
-            readers = Readers(consumer)
+            readers = Readers(consumer, settings.moldau_rest_readers_max)
             producers = Producers(
                 configuration.client(Role.PRODUCER), bytes_max=settings.moldau_rest_producing_bytes_max
             )

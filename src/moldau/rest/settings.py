@@ -75,6 +75,11 @@ class RestSettings(HttpSettingsPart):
     moldau_rest_consumer_instances_max: int = integer(
         500, "The most consumer instances at a time; a further one is refused with 429.", at_least(1)
     )
+    moldau_rest_readers_max: int = integer(
+        100,
+        "The most reads without a session, live tails too, at a time; 429 for a further one.",
+        between(1, 1_000),
+    )
     moldau_rest_producing_bytes_max: int = long(
         64 * _MIB,
         "The most bytes of records that are on their way to Kafka, of all requests; further requests wait.",

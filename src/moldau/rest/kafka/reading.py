@@ -32,7 +32,7 @@ from moldau.rest.kafka.librdkafka_errors import problem_in, problem_of
 
 log = logging.getLogger("moldau.rest")
 
-READERS_MAX = 200
+READERS_MAX = 100
 IDLE_KEPT = 4
 _ERRORS_IGNORED = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.GROUP_AUTHORIZATION_FAILED)
 _DEFAULTS: Mapping[str, Any] = {
@@ -40,6 +40,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "group.id": "moldau-rest-readers",  # librdkafka wants one; nothing is committed
     "fetch.wait.max.ms": "500",
     "fetch.message.max.bytes": "262144",
+    "fetch.max.bytes": "2097152",
     "queued.min.messages": "1000",
     "queued.max.messages.kbytes": "1024",
     "fetch.queue.backoff.ms": "10",

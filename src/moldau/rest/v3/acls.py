@@ -24,7 +24,7 @@ from moldau.rest.v3 import fields
 from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import BAD_REQUEST
 from moldau.rest.v3.operations import Query, Right, operation
-from moldau.rest.v3.resources import collection, resource
+from moldau.rest.v3.resources import resource
 
 _TAG = "ACL (v3)"
 _PATH = "/clusters/{cluster_id}/acls"
@@ -55,9 +55,9 @@ _NOT_CREATED = ("UNKNOWN", "ANY", "MATCH")
 )
 async def search(call: Call) -> Response:
     wanted = _filter(call)
-    data = [_acl_data(call, each) for each in await call.ask(partial(find_acls, wanted=wanted))]
+    found = await call.ask(partial(find_acls, wanted=wanted))
     url = call.links.url("clusters", call.cluster_id, "acls", query=_shown(wanted))
-    return call.answer(collection("KafkaAclList", url, data))
+    return await call.answer_list("KafkaAclList", url, found, partial(_acl_data, call))
 
 
 @operation(

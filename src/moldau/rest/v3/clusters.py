@@ -103,14 +103,14 @@ async def get_broker(call: Call) -> Response:
 async def list_replicas_of_broker(call: Call) -> Response:
     broker_id = (await _broker(call)).broker_id
     topics = await call.ask(describe_topics)
-    data = [
-        replica_data(call, topic.name, part, broker_id)
-        for topic in topics
-        for part in topic.partitions
-        if broker_id in part.replicas
+    found = [
+        (topic.name, part) for topic in topics for part in topic.partitions if broker_id in part.replicas
     ]
     base = ("clusters", call.cluster_id, "brokers", broker_id)
-    return call.answer(collection("KafkaReplicaList", call.links.url(*base, "partition-replicas"), data))
+    url = call.links.url(*base, "partition-replicas")
+    return await call.answer_list(
+        "KafkaReplicaList", url, found, lambda row: replica_data(call, *row, broker_id)
+    )
 
 
 async def _broker(call: Call) -> Broker:

@@ -28,7 +28,7 @@ from moldau.rest.v3 import fields
 from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import http_problem, not_found
 from moldau.rest.v3.operations import Right, operation
-from moldau.rest.v3.resources import collection, resource
+from moldau.rest.v3.resources import resource
 
 _TAG = "Configs (v3)"
 
@@ -115,7 +115,7 @@ def _register(kind: _Kind) -> None:
     async def list_all(call: Call) -> Response:
         name = await kind.name_of(call)
         found = await _settings(call, kind, name)
-        return _listed(call, kind, [(name, each) for each in found], _url_parts(call, kind, name))
+        return await _listed(call, kind, [(name, each) for each in found], _url_parts(call, kind, name))
 
     @operation(
         "GET",
@@ -189,7 +189,7 @@ async def list_of_all_topics(call: Call) -> Response:
     names = [each.name for each in await call.ask(describe_topics) if call.may("read", "topic", each.name)]
     found = await call.ask(partial(describe_configs, kind=TOPIC, names=names)) if names else {}
     rows = [(name, each) for name in sorted(found) for each in found[name]]
-    return _listed(call, _TOPICS, rows, ("clusters", call.cluster_id, "topics", "-", "configs"))
+    return await _listed(call, _TOPICS, rows, ("clusters", call.cluster_id, "topics", "-", "configs"))
 
 
 @operation(
@@ -205,7 +205,7 @@ async def list_of_all_brokers(call: Call) -> Response:
     names = [str(each.broker_id) for each in (await call.ask(describe_cluster)).brokers]
     found = await call.ask(partial(describe_configs, kind=BROKER, names=names))
     rows = [(name, each) for name in names for each in found[name]]
-    return _listed(call, _BROKERS, rows, ("clusters", call.cluster_id, "brokers", "-", "configs"))
+    return await _listed(call, _BROKERS, rows, ("clusters", call.cluster_id, "brokers", "-", "configs"))
 
 
 @operation(
@@ -221,7 +221,7 @@ async def list_defaults(call: Call) -> Response:
     name = call.path["topic_name"]
     would_be = await call.ask(partial(create_topic, name=name, validate_only=True))
     url = ("clusters", call.cluster_id, "topics", name, "default-configs")
-    return _listed(call, _TOPICS, [(name, each) for each in would_be.configs], url)
+    return await _listed(call, _TOPICS, [(name, each) for each in would_be.configs], url)
 
 
 @operation(
@@ -292,11 +292,11 @@ async def _changed(call: Call, kind: _Kind, changes: Changes, validate_only: boo
     return call.done()
 
 
-def _listed(
+async def _listed(
     call: Call, kind: _Kind, rows: Sequence[tuple[str, Config]], url_parts: tuple[str, ...]
 ) -> Response:
-    data = [_config_data(call, kind, name, each) for name, each in rows]
-    return call.answer(collection(kind.kind + "List", call.links.url(*url_parts), data))
+    url = call.links.url(*url_parts)
+    return await call.answer_list(kind.kind + "List", url, rows, lambda row: _config_data(call, kind, *row))
 
 
 def _url_parts(call: Call, kind: _Kind, name: str) -> tuple[str, ...]:

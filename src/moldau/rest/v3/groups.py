@@ -12,7 +12,7 @@ from moldau.rest.kafka.admin.groups import Group, Member, describe_all_groups, d
 from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import not_found
 from moldau.rest.v3.operations import Right, operation
-from moldau.rest.v3.resources import collection, resource
+from moldau.rest.v3.resources import resource
 
 _TAG = "Consumer Group (v3)"
 _PATH = "/clusters/{cluster_id}/consumer-groups"
@@ -31,9 +31,9 @@ _SEE_GROUP = Right("read", "group", "consumer_group_id")
 )
 async def list_groups(call: Call) -> Response:
     found = await call.ask(describe_all_groups)
-    data = [_group_data(call, each) for each in found if call.may("read", "group", each.group_id)]
+    seen = [each for each in found if call.may("read", "group", each.group_id)]
     url = call.links.url("clusters", call.cluster_id, "consumer-groups")
-    return call.answer(collection("KafkaConsumerGroupList", url, data))
+    return await call.answer_list("KafkaConsumerGroupList", url, seen, partial(_group_data, call))
 
 
 @operation(
@@ -60,8 +60,8 @@ async def get_group(call: Call) -> Response:
 )
 async def list_consumers(call: Call) -> Response:
     group = await _group(call)
-    data = [_consumer_data(call, each) for each in group.members]
-    return call.answer(collection("KafkaConsumerList", call.links.url(*_base(call), "consumers"), data))
+    url = call.links.url(*_base(call), "consumers")
+    return await call.answer_list("KafkaConsumerList", url, group.members, partial(_consumer_data, call))
 
 
 @operation(
@@ -88,9 +88,13 @@ async def get_consumer(call: Call) -> Response:
 )
 async def list_assignments(call: Call) -> Response:
     member = await _member(call)
-    data = [_assignment_data(call, member, *place) for place in member.assignment]
     url = call.links.url(*_base(call), "consumers", member.member_id, "assignments")
-    return call.answer(collection("KafkaConsumerAssignmentList", url, data))
+    return await call.answer_list(
+        "KafkaConsumerAssignmentList",
+        url,
+        member.assignment,
+        lambda place: _assignment_data(call, member, *place),
+    )
 
 
 @operation(

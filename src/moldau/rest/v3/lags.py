@@ -11,7 +11,7 @@ from moldau.rest.kafka.admin.groups import Lag, lags_of
 from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import not_found
 from moldau.rest.v3.operations import Right, operation
-from moldau.rest.v3.resources import collection, resource
+from moldau.rest.v3.resources import resource
 
 _TAG = "Consumer Group (v3)"
 _GROUP = "/clusters/{cluster_id}/consumer-groups/{consumer_group_id}"
@@ -64,8 +64,8 @@ async def get_summary(call: Call) -> Response:
     answers={200: "ConsumerLagDataList"},
 )
 async def list_lags(call: Call) -> Response:
-    data = [_lag_data(call, each) for each in await _lags(call)]
-    return call.answer(collection("KafkaConsumerLagList", call.links.url(*_base(call), "lags"), data))
+    url = call.links.url(*_base(call), "lags")
+    return await call.answer_list("KafkaConsumerLagList", url, await _lags(call), partial(_lag_data, call))
 
 
 @operation(

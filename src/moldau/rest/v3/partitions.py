@@ -14,7 +14,7 @@ from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import not_found
 from moldau.rest.v3.operations import Query, Right, operation
 from moldau.rest.v3.partition_lookup import find_partition, find_topic
-from moldau.rest.v3.resources import collection, resource
+from moldau.rest.v3.resources import resource
 
 _SEE_TOPIC = Right("read", "topic", "topic_name")
 _TAG = "Partition (v3)"
@@ -34,8 +34,8 @@ _EARLIEST, _LATEST = -2, -1
 async def list_partitions(call: Call) -> Response:
     topic = await find_topic(call)
     url = call.links.url("clusters", call.cluster_id, "topics", topic.name, "partitions")
-    data = [_partition_data(call, topic.name, each) for each in topic.partitions]
-    return call.answer(collection("KafkaPartitionList", url, data))
+    made = partial(_partition_data, call, topic.name)
+    return await call.answer_list("KafkaPartitionList", url, topic.partitions, made)
 
 
 @operation(
@@ -106,7 +106,7 @@ async def get_offsets(call: Call) -> Response:
     answers={200: "ReassignmentDataList"},
 )
 async def list_reassignments(call: Call) -> Response:
-    return _reassignments(call, await call.ask(find_reassignments), "-")
+    return await _reassignments(call, await call.ask(find_reassignments), "-")
 
 
 @operation(
@@ -123,7 +123,7 @@ async def list_reassignments_of_topic(call: Call) -> Response:
     asked = partial(
         find_reassignments, topic=topic.name, partitions=tuple(each.partition_id for each in topic.partitions)
     )
-    return _reassignments(call, await call.ask(asked), topic.name)
+    return await _reassignments(call, await call.ask(asked), topic.name)
 
 
 @operation(
@@ -143,10 +143,9 @@ async def get_reassignment(call: Call) -> Response:
     return call.answer(_reassignment_data(call, found[0]))
 
 
-def _reassignments(call: Call, found: list[Reassignment], topic: str) -> Response:
+async def _reassignments(call: Call, found: list[Reassignment], topic: str) -> Response:
     url = call.links.url("clusters", call.cluster_id, "topics", topic, "partitions", "-", "reassignment")
-    data = [_reassignment_data(call, each) for each in found]
-    return call.answer(collection("KafkaReassignmentList", url, data))
+    return await call.answer_list("KafkaReassignmentList", url, found, partial(_reassignment_data, call))
 
 
 def _reassignment_data(call: Call, move: Reassignment) -> dict[str, Any]:

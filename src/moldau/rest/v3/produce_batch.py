@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from moldau.rest.v3.produced_record import ProducedRecord, read_record, report
 
 ENTRIES_MAX = 1_000
 """Confluent's proxy takes fewer; whoever keeps to its limit keeps to this one."""
+_SLICE_RECORDS = 100
 _ID = re.compile(r"[0-9a-zA-Z_-]{1,80}")
 
 
@@ -37,7 +39,9 @@ async def produce_batch(call: Call) -> Response:
     entries = _entries(await call.body())
     records: dict[str, ProducedRecord] = {}
     problems: dict[str, HttpProblem] = {}
-    for name, entry in entries.items():
+    for count, (name, entry) in enumerate(entries.items()):
+        if count % _SLICE_RECORDS == _SLICE_RECORDS - 1:
+            await asyncio.sleep(0)
         try:
             records[name] = await read_record(call.service.schemas, topic, entry)
         except HttpProblem as wrong:

@@ -131,7 +131,10 @@ class Service:
 
 
 def _check_media_type(request: Request) -> None:
-    """HttpProblem 415 for a body that is said to be no JSON."""
+    """HttpProblem 415 for a body that is not said to be JSON.
+
+    Also where nothing is said: a page of another site can have a browser send such a body, but no JSON, here.
+    """
     given = essence(request.headers.get("content-type", ""))
-    if given not in ("", "application/json") and not given.endswith("+json"):
+    if given != "application/json" and not given.endswith("+json"):
         raise HttpProblem(415, "HTTP 415 Unsupported Media Type: write Content-Type: application/json")

@@ -12,6 +12,7 @@ from moldau.http.problems import HttpProblem
 from moldau.rest.kafka.admin.acls import Operation as AclOperation
 from moldau.rest.kafka.admin.topics import (
     BROKER_DEFAULT,
+    Topic,
     add_partitions,
     create_topic,
     delete_topic,
@@ -21,7 +22,7 @@ from moldau.rest.v3 import fields
 from moldau.rest.v3.call import Call
 from moldau.rest.v3.operations import Query, Right, operation
 from moldau.rest.v3.partition_lookup import find_topic
-from moldau.rest.v3.resources import collection, resource
+from moldau.rest.v3.resources import resource
 
 _TAG = "Topic (v3)"
 _PATH = "/clusters/{cluster_id}/topics"
@@ -46,15 +47,8 @@ _OPERATIONS = Query(
 async def list_topics(call: Call) -> Response:
     asked = partial(describe_topics, operations=call.flag(_OPERATIONS.name))
     found = [each for each in await call.ask(asked) if call.may("read", "topic", each.name)]
-    data = [
-        _topic_data(
-            call, each.name, each.is_internal, each.replication_factor, len(each.partitions), each.operations
-        )
-        for each in found
-    ]
-    return call.answer(
-        collection("KafkaTopicList", call.links.url("clusters", call.cluster_id, "topics"), data)
-    )
+    url = call.links.url("clusters", call.cluster_id, "topics")
+    return await call.answer_list("KafkaTopicList", url, found, partial(_described_topic, call))
 
 
 @operation(
@@ -166,7 +160,10 @@ async def delete(call: Call) -> Response:
 
 
 async def _described(call: Call, *, operations: bool = False) -> dict[str, Any]:
-    topic = await find_topic(call, operations=operations)
+    return _described_topic(call, await find_topic(call, operations=operations))
+
+
+def _described_topic(call: Call, topic: Topic) -> dict[str, Any]:
     counts = (topic.replication_factor, len(topic.partitions))
     return _topic_data(call, topic.name, topic.is_internal, *counts, topic.operations)
 

@@ -7,8 +7,7 @@ committed offsets to the last stable offset, as Confluent's proxy computes it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from moldau.client.cluster import Cluster
@@ -25,6 +24,9 @@ from moldau.rest.kafka.problem import KafkaProblem, check
 
 CONSUMER = "consumer"
 _CLASSIC_MEMBER = 0
+_DESCRIBED_AT_ONCE = 500
+_GONE = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 _BY_NAME = 9
 """From version 10 on OffsetFetch names topics by id."""
 _OLD_VERSIONS_OF_OFFSET_FETCH = 8
@@ -51,8 +53,8 @@ class Group(NamedTuple):
     is_simple: bool
     coordinator_id: int
     members: tuple[Member, ...]
-    type: str = "CLASSIC"
-    is_mixed: bool = False
+    type: str
+    is_mixed: bool
     """A group of the new protocol that has members of the classic one."""
 
 
@@ -71,44 +73,76 @@ class Lag(NamedTuple):
         return max(0, self.end_offset - self.current_offset)
 
 
-def list_groups(cluster: Cluster) -> list[str]:
-    """The ids of all consumer groups, of every coordinator, in order."""
-    found: set[str] = set()
+class Listed(NamedTuple):
+    """A group as its coordinator lists it."""
+
+    group_id: str
+    coordinator_id: int
+    is_new: bool
+    """Of the new protocol, which is described by another request."""
+
+
+def list_groups(cluster: Cluster) -> list[Listed]:
+    """All consumer groups, of every coordinator, in order."""
+    found: dict[str, Listed] = {}
     for broker in refresh(cluster, topics=[]).brokers:
-        asked = partial(_ask_broker, cluster, broker.node_id)
-        answer = cluster.persist("list the groups", asked)
+        answer = _ask_broker(cluster, broker.node_id, "list the groups", ListGroupsRequest())
         check(answer.error_code)
         for each in answer.groups:
             kind = (each.group_type or "classic").lower()
             if each.protocol_type in ("", CONSUMER) and kind in ("classic", CONSUMER):
-                found.add(each.group_id)
-    return sorted(found)
-
-
-def _ask_broker(cluster: Cluster, broker_id: int) -> Any:
-    return cluster.broker(broker_id).ask(ListGroupsRequest())
+                found[each.group_id] = Listed(each.group_id, broker.node_id, kind == CONSUMER)
+    return [found[group_id] for group_id in sorted(found)]
 
 
 def describe_group(cluster: Cluster, group_id: str) -> Group:
     """One group. KafkaProblem GROUP_ID_NOT_FOUND if there is none of the name."""
     coordinator_id = _coordinator_id(cluster, group_id)
-    found = _describe_new(cluster, group_id, coordinator_id)
-    found = found or _describe_classic(cluster, group_id, coordinator_id)
-    if found is None:
-        raise KafkaProblem(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
-    return found
+    for request in (_new_request([group_id]), _classic_request([group_id])):
+        try:
+            answer = ask_coordinator(
+                cluster,
+                group_id,
+                f"describe group {group_id}",
+                request,
+                lambda got: int(got.groups[0].error_code),
+            )
+        except RequestRefused:
+            continue  # the brokers are older than KIP-848
+        (described,) = answer.groups
+        if described.error_code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+            check(described.error_code, described.error_message)
+            found = _group(described, coordinator_id)
+            if found is not None:
+                return found
+    raise KafkaProblem(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
 
 
 def describe_all_groups(cluster: Cluster) -> list[Group]:
-    """All groups; one that ends meanwhile is left out."""
+    """All groups, many in a request; one that ends meanwhile, or may not be seen, is left out."""
     found = []
-    for group_id in list_groups(cluster):
-        try:
-            found.append(describe_group(cluster, group_id))
-        except KafkaProblem as gone:
-            if gone.error_code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED):
-                raise
-    return found
+    listed = list_groups(cluster)
+    for coordinator_id, is_new in sorted({(each.coordinator_id, each.is_new) for each in listed}):
+        names = [
+            each.group_id for each in listed if (each.coordinator_id, each.is_new) == (coordinator_id, is_new)
+        ]
+        for start in range(0, len(names), _DESCRIBED_AT_ONCE):
+            part = names[start : start + _DESCRIBED_AT_ONCE]
+            request = _new_request(part) if is_new else _classic_request(part)
+            for each in _ask_broker(cluster, coordinator_id, "describe the groups", request).groups:
+                if each.error_code in _GONE:
+                    continue
+                if each.error_code in _MOVED:
+                    found.append(describe_group(cluster, each.group_id))
+                    continue
+                check(each.error_code, each.error_message)
+                group = _group(each, coordinator_id)
+                found += [group] if group is not None else []
+    return sorted(found, key=lambda each: each.group_id)
+
+
+def _ask_broker(cluster: Cluster, broker_id: int, wanted: str, request: Any) -> Any:
+    return cluster.persist(wanted, lambda: cluster.broker(broker_id).ask(request))
 
 
 def _coordinator_id(cluster: Cluster, group_id: str) -> int:
@@ -122,58 +156,42 @@ def _coordinator_id(cluster: Cluster, group_id: str) -> int:
     return cluster.persist(f"find the coordinator of group {group_id}", attempt)
 
 
-def _describe_new(cluster: Cluster, group_id: str, coordinator_id: int) -> Group | None:
-    request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[group_id])
-    try:
-        answer = _described(cluster, group_id, request)
-    except RequestRefused:
-        return None  # the brokers are older than KIP-848
-    (group,) = answer.groups
-    if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+def _new_request(group_ids: Sequence[str]) -> consumer_group_describe.ConsumerGroupDescribeRequest:
+    return consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=list(group_ids))
+
+
+def _classic_request(group_ids: Sequence[str]) -> describe_groups.DescribeGroupsRequest:
+    return describe_groups.DescribeGroupsRequest(groups=list(group_ids))
+
+
+def _group(described: Any, coordinator_id: int) -> Group | None:
+    """A group as either request describes it; None if it is no consumers' group, or has ended."""
+    if isinstance(described, consumer_group_describe.DescribedGroup):
+        members = (
+            Member(each.member_id, each.instance_id, each.client_id, _places(each.assignment))
+            for each in described.members
+        )
+        is_mixed = any(each.member_type == _CLASSIC_MEMBER for each in described.members)
+        assignor, is_simple, kind = described.assignor_name, False, "CONSUMER"
+    elif described.group_state == "Dead" or described.protocol_type not in ("", CONSUMER):
         return None
-    check(group.error_code, group.error_message)
-    members = (
-        Member(each.member_id, each.instance_id, each.client_id, _places(each.assignment))
-        for each in group.members
-    )
+    else:
+        members = (
+            Member(each.member_id, each.group_instance_id, each.client_id, _assigned(each.member_assignment))
+            for each in described.members
+        )
+        is_mixed, assignor = False, described.protocol_data
+        is_simple, kind = not described.protocol_type, "CLASSIC"
     return Group(
-        group_id,
-        group.group_state,
-        group.assignor_name,
-        False,
+        described.group_id,
+        described.group_state,
+        assignor,
+        is_simple,
         coordinator_id,
         tuple(sorted(members, key=lambda each: each.member_id)),
-        "CONSUMER",
-        any(each.member_type == _CLASSIC_MEMBER for each in group.members),
+        kind,
+        is_mixed,
     )
-
-
-def _describe_classic(cluster: Cluster, group_id: str, coordinator_id: int) -> Group | None:
-    request = describe_groups.DescribeGroupsRequest(groups=[group_id])
-    answer = _described(cluster, group_id, request)
-    (group,) = answer.groups
-    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return None
-    check(group.error_code, group.error_message)
-    if group.group_state == "Dead" or group.protocol_type not in ("", CONSUMER):
-        return None
-    members = (
-        Member(each.member_id, each.group_instance_id, each.client_id, _assigned(each.member_assignment))
-        for each in group.members
-    )
-    return Group(
-        group_id,
-        group.group_state,
-        group.protocol_data,
-        not group.protocol_type,
-        coordinator_id,
-        tuple(sorted(members, key=lambda each: each.member_id)),
-    )
-
-
-def _described(cluster: Cluster, group_id: str, request: Any) -> Any:
-    wanted = f"describe group {group_id}"
-    return ask_coordinator(cluster, group_id, wanted, request, lambda got: int(got.groups[0].error_code))
 
 
 def _places(assignment: Any) -> tuple[Place, ...]:
