@@ -18,7 +18,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -34,6 +34,7 @@ log = logging.getLogger("moldau.rest")
 RECORD_OVERHEAD_BYTES = 200
 """What a record costs beside its bytes until it is delivered, roughly."""
 _SLICE_RECORDS = 200
+_MEASURED_RECORDS = 2_000
 _POLL_SECONDS = 0.1
 _FULL_PAUSE_SECONDS = 0.01
 _CLOSE_SECONDS = 5.0
@@ -42,6 +43,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "enable.idempotence": "true",
     "linger.ms": "0",
     "delivery.timeout.ms": "60000",
+    "message.max.bytes": "1048576",
     "queue.buffering.max.messages": "10000000",
     "queue.buffering.max.kbytes": "2097151",
     "log.connection.close": "false",
@@ -85,6 +87,7 @@ class _Batch:
         self.outcomes: list[Outcome | None] = [None] * count
         self.all_done: asyncio.Future[None] = loop.create_future()
         self.fatal = False
+        self.failed_count = 0
         self._left = count
         self._loop = loop
         self._lock = threading.Lock()
@@ -105,6 +108,7 @@ class _Batch:
         """Note a record's outcome."""
         self.outcomes[index] = outcome
         with self._lock:
+            self.failed_count += isinstance(outcome, KafkaProblem)
             self._left -= 1
             last = self._left == 0
         if last:
@@ -151,9 +155,9 @@ class Producers:
             outcomes.set_result([])
             return outcomes
         partitions = await self.topics.partitions(topic)
-        if any(each.partition is not None and each.partition >= partitions for each in records):
+        size_bytes, highest = await _measured(records)
+        if highest >= partitions:
             partitions = await self.topics.partitions(topic, newer=True)
-        size_bytes = sum(record.size_bytes for record in records)
         try:
             await self.budget.take(size_bytes, self._wait_seconds)
         except TimeoutError:
@@ -177,11 +181,9 @@ class Producers:
         return outcomes
 
     def _counted(self, batch: _Batch) -> list[Outcome]:
-        outcomes = [each for each in batch.outcomes if each is not None]
-        failed = sum(isinstance(each, KafkaProblem) for each in outcomes)
-        self.records_failed += failed
-        self.records_delivered += len(outcomes) - failed
-        return outcomes
+        self.records_failed += batch.failed_count
+        self.records_delivered += len(batch.outcomes) - batch.failed_count
+        return cast("list[Outcome]", batch.outcomes)
 
     async def _send(
         self,
@@ -250,6 +252,18 @@ class Producers:
         self._producer.purge()
         self._producer.poll(0)
         self.topics.close()
+
+
+async def _measured(records: Sequence[OutgoingRecord]) -> tuple[int, int]:
+    """The bytes of records, and the highest partition that one names; -1 if none does."""
+    size_bytes, highest = 0, -1
+    for index, record in enumerate(records):
+        size_bytes += record.size_bytes
+        if record.partition is not None and record.partition > highest:
+            highest = record.partition
+        if index % _MEASURED_RECORDS == _MEASURED_RECORDS - 1:
+            await asyncio.sleep(0)
+    return size_bytes, highest
 
 
 def _no_partition(topic: str, partition: int, count: int) -> KafkaProblem:

@@ -250,7 +250,7 @@ class RecordsResponse(Response):
     """Records as they are sent; gives their memory back, and has them read again if nobody took them."""
 
     def __init__(self, instances: Instances, instance: Instance, found: Records, content_type: str) -> None:
-        size_bytes = sum(map(len, found.texts)) + max(0, len(found.texts) - 1) + 2
+        size_bytes = found.text_bytes + max(0, len(found.texts) - 1) + 2
         super().__init__(None, 200, {"Content-Length": str(size_bytes)}, content_type)
         self._instances = instances
         self._instance = instance
@@ -263,6 +263,7 @@ class RecordsResponse(Response):
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             for piece in _pieces(found.texts):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await asyncio.sleep(0)  # sending waits only for a client that is slower than this
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except BaseException:
             if found.first:
@@ -277,11 +278,12 @@ def _pieces(texts: list[bytes]) -> Iterator[bytes]:
     for index, text in enumerate(texts):
         if index:
             piece += b","
-        piece += text
         texts[index] = b""
-        if len(piece) >= _PIECE_BYTES:
-            yield bytes(piece)
-            piece.clear()
+        for start in range(0, len(text), _PIECE_BYTES):
+            piece += text[start : start + _PIECE_BYTES]
+            if len(piece) >= _PIECE_BYTES:
+                yield bytes(piece)
+                piece.clear()
     piece += b"]"
     yield bytes(piece)
 

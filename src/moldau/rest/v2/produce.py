@@ -128,7 +128,10 @@ async def _sliced(given: list[Any], partition: int | None, key: Coder, value: Co
         return _records(given, partition, key, value)
     records: list[OutgoingRecord] = []
     for start in range(0, len(given), _SLICE_RECORDS):
-        records += _records(given[start : start + _SLICE_RECORDS], partition, key, value)
+        some = given[start : start + _SLICE_RECORDS]
+        given[start : start + _SLICE_RECORDS] = [None] * len(some)  # to be freed a slice at a time, too
+        records += _records(some, partition, key, value)
+        del some
         await asyncio.sleep(0)
     return records
 

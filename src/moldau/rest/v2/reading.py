@@ -71,6 +71,7 @@ class Records:
     """What was read: JSON text of each record; the budget's bytes that it holds; where it began."""
 
     texts: list[bytes] = field(default_factory=list)
+    text_bytes: int = 0
     size_bytes: int = 0
     held_bytes: int = 0
     first: dict[Place, int] = field(default_factory=dict)
@@ -163,6 +164,7 @@ async def _take(instances: Instances, instance: Instance, wanted: ReadRequest, f
         found.last[place] = offset_of(message)
         found.size_bytes += len(message.key() or b"") + len(message.value() or b"")
         found.texts.append(text)
+        found.text_bytes += len(text)
     if problem is not None:
         if not found.texts:
             raise problem
