@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from moldau.schemas.schema import SchemaText, SchemaType
 from moldau.streams import App, AppError, StreamsError
 from moldau.streams.testing import Harness, HarnessPlace
 
@@ -102,6 +103,37 @@ def test_bad_records_are_treated_as_the_topic_says(spark: SparkSession) -> None:
             pytest.raises(Exception, match=r"bad record at flights-0 offset 1: the value has no schema"),
         ):
             failing.read().collect()
+
+
+def test_keys_may_have_a_schema_too(spark: SparkSession) -> None:
+    app = App("keys")
+    by_id = app.topic("orders", key="id", key_format="avro", value="avro", bad_records="drop")
+    by_place = app.topic("shelves", key=["row", "shelf"], key_format="avro", schema="n int", record=True)
+    wrong = app.topic("shelves", key=["row", "box"], key_format="avro", schema="n int")
+    state = {"name": "state", "type": "string"}
+
+    def key_schema(schema: Any) -> SchemaText:
+        return SchemaText(SchemaType.AVRO, json.dumps(schema))
+
+    with Harness(app, spark) as harness, app.at(HarnessPlace(harness)):
+        registry = harness.schemas.registry
+        registry.register("orders-key", key_schema("long"))
+        harness.register("orders", avro(state, name="Order"))
+        harness.send("orders", {"state": "new"}, {"state": "sent"}, key=b"\0\0\0\0\1\x0e")
+        harness.send("orders", {"state": "lost"}, key="7")
+        harness.send("orders", None, key=b"\0\0\0\0\1\x10")
+        assert by_id.read().collect() == [(7, "new"), (7, "sent"), (8, None)]
+        assert by_id.table().collect() == [(7, "sent")]
+        fields = [{"name": name, "type": "int"} for name in ("row", "shelf")]
+        place = key_schema({"type": "record", "name": "Place", "fields": fields})
+        assert registry.register("shelves-key", place).id == 3
+        harness.send("shelves", {"n": 5}, "no JSON", key=b"\0\0\0\0\3\2\4")
+        harness.send("shelves", {"n": 6}, key=b"x")
+        rows = by_place.read().collect()
+        assert [row[:3] for row in rows] == [(1, 2, 5), (1, 2, None), (None, None, 6)]
+        assert rows[0].record.key == (1, 2)
+        with pytest.raises(AppError, match="the key's schema has no field box; it has row, shelf"):
+            wrong.read()
 
 
 def test_tables_have_tombstones_and_schemas_on_both_sides(spark: SparkSession) -> None:
@@ -213,6 +245,19 @@ def test_sql_and_subjects_by_record_and_by_topic_and_record(spark: SparkSession)
         (lambda app: app.to("t", value="avro", schema="newest"), "number of a version"),
         (lambda app: app.to("t", record_name="A"), "written without a schema"),
         (lambda app: app.table("t", key="k", value="arvo"), "value='arvo' is no format"),
+        (lambda app: app.topic("t", key_format="avro", value="avro"), "needs key=, the names of fields"),
+        (
+            lambda app: app.topic("t", key="k int", key_format="avro", value="raw"),
+            "their types are the schema",
+        ),
+        (
+            lambda app: app.topic("t", key="k", key_format="json", value="raw"),
+            "key_format='json' is no format",
+        ),
+        (
+            lambda app: app.topic("t", key="k", key_format="avro", value="raw", dead_letters="d"),
+            "dead letters keep the bytes of keys",
+        ),
         (lambda app: app.sql("CREATE STREAM s (a int) WITH (value = 'avro')"), "leave the list out"),
     ],
 )

@@ -38,6 +38,7 @@ from moldau.streams.errors import AppError
 from moldau.streams.flow import OUTPUT_MODES, BatchFunction, Flow, Output, OutputMode, Query
 from moldau.streams.names import checked_name, name_from_topic
 from moldau.streams.topic import (
+    SCHEMA_FORMATS,
     BadRecords,
     RegisteredSchema,
     Topic,
@@ -100,6 +101,7 @@ class App:
         name: str,
         *,
         key: str | Sequence[str] | None = None,
+        key_format: str = "text",
         value: ValueFormat = "json",
         schema: str | int | StructType | None = None,
         registry: str | None = None,
@@ -113,7 +115,8 @@ class App:
     ) -> Topic:
         """A topic to read.
 
-        `key`: the column (or columns) that the record key holds. `value`: json, string, raw, or with a schema
+        `key`: the column (or columns) that the record key holds; `key_format`: text, or avro, json-schema or
+        protobuf for keys with a schema of the registry. `value`: json, string, raw, or with a schema
         of the registry avro, json-schema or protobuf. `schema`: of JSON values, as Spark writes one
         ("carrier string, delay double"); of the registry, "latest" (the default) or a version. `registry`:
         its address, if it is not the app's. `subject`: the schema's, if it is not `<name>-value`.
@@ -133,11 +136,17 @@ class App:
             bad_records = "dead-letter"
         elif bad_records == "dead-letter":
             dead_letters = f"{name}-dead-letters"
+        if dead_letters is not None and key_format != "text" and value not in SCHEMA_FORMATS:
+            raise AppError(
+                f"topic {name}: dead letters keep the bytes of keys, which with key_format={key_format!r} "
+                "are at hand only where values have a schema too"
+            )
         if watermark is not None:
             checked_duration(watermark[1], f"topic {name}: watermark")
         form = topic_format(
             name,
             key=key,
+            key_format=key_format,
             value=value,
             schema=schema,
             bad_records=bad_records,

@@ -12,10 +12,12 @@ Key, value and headers are the original bytes. Added headers:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moldau.streams.decoding import (
     PARSED,
+    UNDECODED_KEY,
     UNDECODED_REASON,
     UNDECODED_VALUE,
     is_bad,
@@ -44,9 +46,10 @@ def dead_letters_of(topic: Topic) -> DataFrame:
         _header("moldau.partition", F.col("partition")),
         _header("moldau.offset", F.col("offset")),
     )
+    key = F.col(UNDECODED_KEY if form.key_format is not None else "key").alias("key")
     value = F.col(UNDECODED_VALUE if form.value in SCHEMA_FORMATS else "value").alias("value")
     headers = F.concat(F.coalesce(F.col("headers"), F.array().cast(added_type())), added.cast(added_type()))
-    return records.filter(is_bad(form)).select("key", value, headers.alias("headers"))
+    return records.filter(is_bad(form)).select(key, value, headers.alias("headers"))
 
 
 def added_type() -> str:
@@ -58,6 +61,8 @@ def reason(form: TopicFormat) -> Column:
     """The reason as text."""
     from pyspark.sql import functions as F
 
+    if form.key_format is not None and form.value not in SCHEMA_FORMATS:
+        return F.coalesce(F.col(UNDECODED_REASON), reason(replace(form, key_format=None)))
     if form.value in SCHEMA_FORMATS:
         return F.col(UNDECODED_REASON)
     if form.value == "string":

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from moldau.streams.topic import TopicFormat
 
-UNDECODED_VALUE, UNDECODED_REASON = "undecodedValue", "undecodedReason"
+UNDECODED_KEY, UNDECODED_VALUE, UNDECODED_REASON = "undecodedKey", "undecodedValue", "undecodedReason"
 """Columns of the source with what it could not decode."""
 BAD = "__moldau_bad"
 PARSED = "__moldau_parsed"
@@ -43,8 +43,8 @@ def decoded(records: DataFrame, form: TopicFormat) -> DataFrame:
     from pyspark.sql import functions as F
 
     form = with_columns(records, form)
-    columns = [*_key_columns(form), *_value_columns(form), *_record_column(records, form)]
-    judging = form.bad_records != "null" and form.value != "raw"
+    columns = [*_key_columns(records, form), *_value_columns(form), *_record_column(records, form)]
+    judging = form.bad_records != "null" and (form.value != "raw" or form.key_format is not None)
     rows = records.withColumn(PARSED, parsed(form)) if form.value not in ("string", "raw") else records
     if judging:
         if form.bad_records == "fail":
@@ -99,6 +99,9 @@ def is_bad(form: TopicFormat) -> Column:
     from pyspark.sql import functions as F
 
     value = F.col("value")
+    if form.key_format is not None and form.value not in SCHEMA_FORMATS:
+        bad_value = is_bad(replace(form, key_format=None))
+        return F.col(UNDECODED_REASON).isNotNull() | bad_value
     if form.value in SCHEMA_FORMATS:
         return F.col(UNDECODED_REASON).isNotNull()
     if form.value == "string":
@@ -153,12 +156,16 @@ def key_fields(form: TopicFormat) -> list[StructField]:
     return fields
 
 
-def _key_columns(form: TopicFormat) -> list[Column]:
+def _key_columns(records: DataFrame, form: TopicFormat) -> list[Column]:
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, StringType, StructType
 
     fields = key_fields(form)
     key = F.col("key")
+    if form.key_format is not None:
+        kind = records.schema["key"].dataType
+        assert isinstance(kind, StructType)
+        return _fields_of_key(key, kind.fieldNames(), form)
     if len(fields) > 1:
         several = F.from_json(key.cast("string"), StructType(fields), {"mode": "PERMISSIVE"})
         return [several[each.name].alias(each.name) for each in fields]
@@ -171,6 +178,16 @@ def _key_columns(form: TopicFormat) -> list[Column]:
         else:
             columns.append(key.cast("string").try_cast(each.dataType).alias(each.name))
     return columns
+
+
+def _fields_of_key(key: Column, there: list[str], form: TopicFormat) -> list[Column]:
+    """The columns of a decoded key. A key that is no record has one field, whatever its column's name."""
+    if len(there) == len(form.key) == 1:
+        return [key[there[0]].alias(form.key[0])]
+    missing = [name for name in form.key if name not in there]
+    if missing:
+        raise AppError(f"the key's schema has no field {missing[0]}; it has {', '.join(there)}")
+    return [key[name].alias(name) for name in form.key]
 
 
 def _value_columns(form: TopicFormat) -> list[Column]:
@@ -199,5 +216,7 @@ def _complaint(form: TopicFormat) -> Column:
     from pyspark.sql import functions as F
 
     where = F.concat_ws("-", "topic", "partition")
-    reason = [F.lit(": "), F.col(UNDECODED_REASON)] if form.value in SCHEMA_FORMATS else []
-    return F.concat(F.lit("bad record at "), where, F.lit(" offset "), F.col("offset"), *reason)
+    told = F.concat(F.lit("bad record at "), where, F.lit(" offset "), F.col("offset"))
+    if not form.has_schemas:
+        return told
+    return F.concat(told, F.coalesce(F.concat(F.lit(": "), F.col(UNDECODED_REASON)), F.lit("")))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from moldau.streams.app import App
     from moldau.streams.flow import Flow, Output
-    from moldau.streams.topic import RegisteredSchema, Topic
+    from moldau.streams.topic import Topic
 
 WriteBatch = Callable[["DataFrame", int], None]
 """Writes the records of a micro-batch, of which it is given the number."""
@@ -51,7 +51,7 @@ class ClusterPlace:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._read_with: dict[tuple[str, RegisteredSchema], str] = {}
+        self._read_with: dict[tuple[object, ...], dict[str, str]] = {}
         self._written_with: dict[str, str] = {}
 
     def begin(self) -> None:
@@ -76,15 +76,15 @@ class ClusterPlace:
     def _options(self, topic: Topic, headers: bool, *, batch: bool = False) -> dict[str, str]:
         """The options for reading a topic, with its schema as of the begin of the run."""
         options = source_options(self._app, topic, headers, batch=batch)
-        registered = topic.format.registered
-        if registered is None:
+        form = topic.format
+        if not form.has_schemas:
             return options
         from moldau.streams.registered import pinned_for_reading
 
-        key = (topic.name, registered)
+        key = (topic.name, form.value, form.registered, form.key_format, form.registry)
         if key not in self._read_with:
             self._read_with[key] = pinned_for_reading(options, topic.name)
-        return {**options, "value.schema.pinned": self._read_with[key]}
+        return {**options, **self._read_with[key]}
 
     def read_stream(self, topic: Topic, flow: Flow | None, *, headers: bool = False) -> DataFrame:
         """Read a topic as a stream; offsets are committed to the flow's consumer group, so that tools

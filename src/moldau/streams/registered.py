@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from moldau.streams.errors import AppError, SchemaMissing, StreamsError
+from moldau.streams.topic import RegisteredSchema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from moldau.streams.app import App
     from moldau.streams.flow import Output
-    from moldau.streams.topic import RegisteredSchema, Topic
+    from moldau.streams.topic import Topic
     from pyspark_moldau.schema_options import RecordFormats
 
 NO_REGISTRY = (
@@ -33,14 +34,19 @@ def reading_options(app: App, topic: Topic, at: str | None = None) -> dict[str, 
     """The options of the format "moldau" for a topic's schema; none if it has none in the registry. `at`: the
     registry, whatever the app says.
     """
-    registered = topic.format.registered
-    if registered is None:
+    form = topic.format
+    if not form.has_schemas:
         return {}
-    return {
-        **_common(app, f"topic {topic.name}", topic.format.value, registered, topic.options, at),
-        **({"value.schema": registered.version} if registered.version else {}),
-        "includeUndecoded": "true",
-    }
+    what = f"topic {topic.name}"
+    options = {"includeUndecoded": "true"}
+    if form.key_format is not None:
+        registry = RegisteredSchema(registry=form.registry)
+        wanted = f"key_format={form.key_format!r}"
+        options |= {"key.format": form.key_format} | _registry(app, what, wanted, registry, topic.options, at)
+    if form.registered is not None:
+        options |= _common(app, what, form.value, form.registered, topic.options, at)
+        options |= {"value.schema": form.registered.version} if form.registered.version else {}
+    return options
 
 
 def writing_options(app: App, output: Output, at: str | None = None) -> dict[str, str]:
@@ -59,19 +65,27 @@ def writing_options(app: App, output: Output, at: str | None = None) -> dict[str
 def _common(
     app: App, what: str, value: str, registered: RegisteredSchema, options: Mapping[str, str], at: str | None
 ) -> dict[str, str]:
-    named = {name.lower() for name in (*app.options, *options)}
-    registry = at or registered.registry or app.registry
-    if not registry and "schema.registry.url" not in named:
-        raise AppError(f"{what}: value={value!r} {NO_REGISTRY}")
     return {
         "value.format": value,
-        **({"schema.registry.url": registry} if registry else {}),
+        **_registry(app, what, f"value={value!r}", registered, options, at),
         **({"value.subject": registered.subject} if registered.subject else {}),
     }
 
 
-def pinned_for_reading(options: Mapping[str, str], topic: str) -> str:
-    """The schema to read with, as an option. StreamsError; SchemaMissing if the registry has none."""
+def _registry(
+    app: App, what: str, wanted: str, registered: RegisteredSchema, options: Mapping[str, str], at: str | None
+) -> dict[str, str]:
+    """Where the registry is. AppError if nobody says."""
+    registry = at or registered.registry or app.registry
+    if registry:
+        return {"schema.registry.url": registry}
+    if "schema.registry.url" not in {name.lower() for name in (*app.options, *options)}:
+        raise AppError(f"{what}: {wanted} {NO_REGISTRY}")
+    return {}
+
+
+def pinned_for_reading(options: Mapping[str, str], topic: str) -> dict[str, str]:
+    """The schemas to read with, as options. StreamsError; SchemaMissing if the registry has none."""
     from moldau.client.errors import OptionError
     from pyspark_moldau.options import stripped
     from pyspark_moldau.pinned_schemas import pinned_for_reading as find
@@ -79,15 +93,17 @@ def pinned_for_reading(options: Mapping[str, str], topic: str) -> str:
     from pyspark_moldau.schema_options import parse_formats
 
     try:
-        choice = find(parse_formats(_of_schemas(stripped(options)), writing=False), topic).value
+        formats = find(parse_formats(_of_schemas(stripped(options)), writing=False), topic)
     except RegistryError as failure:
         kind = SchemaMissing if failure.is_not_found else StreamsError
         raise kind(f"topic {topic}: {failure}") from None
     except OptionError as failure:
         raise AppError(f"topic {topic}: {failure}") from None
-    assert choice is not None
-    assert choice.pinned is not None
-    return choice.pinned.as_option()
+    return {
+        f"{each.side}.schema.pinned": each.pinned.as_option()
+        for each in formats.choices
+        if each.pinned is not None
+    }
 
 
 def pinned_for_writing(options: Mapping[str, str], topic: str, records: StructType) -> str:

@@ -47,7 +47,17 @@ HEAD = re.compile(
 OPTION = re.compile(r"\s*([\w.]+)\s*=\s*(?:'((?:[^']|'')*)'|(\w+))\s*(?:,|$)", re.S)
 SCHEMA_OPTIONS = ("schema", "registry", "subject")
 TOPIC_OPTIONS = (
-    *("topic", "key", "value", "watermark", "starting", "bad_records", "dead_letters", "record"),
+    *(
+        "topic",
+        "key",
+        "key_format",
+        "value",
+        "watermark",
+        "starting",
+        "bad_records",
+        "dead_letters",
+        "record",
+    ),
     *SCHEMA_OPTIONS,
 )
 FLOW_OPTIONS = (

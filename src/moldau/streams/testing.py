@@ -319,7 +319,7 @@ class HarnessPlace:
         with_headers = headers or topic.format.record
         schema = reading_options(self._harness.app, topic, self._harness.schemas.url)
         if schema:
-            schema["value.schema.pinned"] = pinned_for_reading(schema, topic.name)
+            schema |= pinned_for_reading(schema, topic.name)
         return {
             **schema,
             "path": str(self._harness.folder_of(topic.name)),

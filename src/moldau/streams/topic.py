@@ -66,6 +66,15 @@ class TopicFormat:
     """
     registered: RegisteredSchema | None = None
     """Which schema of the registry it is, for formats that have theirs there."""
+    key_format: str | None = None
+    """The format of keys with a schema of the registry; None: text."""
+    registry: str | None = None
+    """Where the registry is, if it is not the app's."""
+
+    @property
+    def has_schemas(self) -> bool:
+        """Whether keys or values have a schema of the registry, and the source decodes them."""
+        return self.registered is not None or self.key_format is not None
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,7 @@ def topic_format(
     record: bool,
     registry: str | None = None,
     subject: str | None = None,
+    key_format: str = "text",
 ) -> TopicFormat:
     """Check what a topic is said to look like; raises AppError with the sentence that says what is wrong."""
     check_value(f"topic {name}", value)
@@ -131,14 +141,39 @@ def topic_format(
         raise AppError(
             f"topic {name}: schema={schema} is a version of the registry's, and JSON has none there"
         )
-    registered = registered_schema(f"topic {name}", value, schema, registry, subject)
+    columns = key_columns(key)
+    check_key_format(f"topic {name}", key_format, columns)
+    keys_alone = value not in SCHEMA_FORMATS and key_format != "text"
+    registered = registered_schema(f"topic {name}", value, schema, None if keys_alone else registry, subject)
     if value in SCHEMA_FORMATS:
         schema = None
     elif value != "json" and schema is not None:
         raise AppError(
             f"topic {name}: a schema is for value='json'; value={value!r} has the one column value"
         )
-    return TopicFormat(value, schema, key_columns(key), bad_records, record, registered)  # type: ignore[arg-type]
+    return TopicFormat(
+        value,  # type: ignore[arg-type]
+        schema,  # type: ignore[arg-type]
+        columns,
+        bad_records,  # type: ignore[arg-type]
+        record,
+        registered,
+        None if key_format == "text" else key_format,
+        registry,
+    )
+
+
+def check_key_format(what: str, key_format: str, columns: Sequence[str]) -> None:
+    """AppError if keys cannot have this format."""
+    if key_format == "text":
+        return
+    if key_format not in SCHEMA_FORMATS:
+        formats = ", ".join(SCHEMA_FORMATS)
+        raise AppError(f"{what}: key_format={key_format!r} is no format; there are text, {formats}")
+    if not columns or any(" " in column for column in columns):
+        raise AppError(
+            f"{what}: key_format={key_format!r} needs key=, the names of fields; their types are the schema's"
+        )
 
 
 def check_value(what: str, value: str) -> None:
