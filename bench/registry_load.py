@@ -44,11 +44,16 @@ class Registry:
             [sys.executable, "-m", "moldau", "registry", *words], stdout=subprocess.PIPE, stderr=log
         )
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError("the registry did not start")
-        self.url: str = json.loads(line)["addresses"][0]
-        self.get("/subjects?limit=1")
+        try:
+            line = self._process.stdout.readline()
+            if not line:
+                raise RuntimeError("the registry did not start")
+            self.url: str = json.loads(line)["addresses"][0]
+            self.get("/subjects?limit=1")
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
         self.ready_s = time.monotonic() - began
 
     @property
