@@ -20,7 +20,7 @@ from typing import Any
 
 from moldau.schemas.schema import InvalidSchema
 
-TEXT_CHARACTERS_MAX = 4 * 1024 * 1024
+TEXT_CHARACTERS_MAX = 2 * 1024 * 1024
 """A record of `_schemas` has 1 MB by default; longer texts are refused before they are looked at."""
 NESTING_MAX = 240
 """Objects and arrays in one another. A record in a record is four of them."""
