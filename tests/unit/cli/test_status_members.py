@@ -60,8 +60,9 @@ def test_what_a_broker_of_another_cluster_says_is_left_out(capsys: pytest.Captur
     here = Cluster(cluster_id="here")
     theirs, ours, young = {"cluster_id": "elsewhere"}, {"cluster_id": "here"}, {"cluster_id": ""}
     assert same_clusters_health(theirs, here, "127.0.0.1:9640") is None
-    assert "127.0.0.1:9640 says: its broker is of cluster elsewhere" in capsys.readouterr().err.replace(
-        "\n", " "
+    assert (
+        "127.0.0.1:9640/health says: its broker is of cluster elsewhere"
+        in capsys.readouterr().err.replace("\n", " ")
     )
     for health in (ours, young, None):
         assert same_clusters_health(health, here, "127.0.0.1:9640") is health
