@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -39,6 +40,8 @@ def run_proxy(texts: Mapping[str, str], *, as_json: bool) -> int:
 @asynccontextmanager
 async def _served(configuration: RestConfiguration, as_json: bool) -> AsyncIterator[HttpServer]:
     async with serve_rest(configuration) as server:
+        gc.collect()
+        gc.freeze()  # what is loaded by now stays: collections look at the garbage of requests only
         _say_ready(server, configuration, as_json)
         yield server
 

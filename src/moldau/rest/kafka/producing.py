@@ -16,9 +16,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -31,10 +31,14 @@ from moldau.rest.kafka.topic_sizes import TopicSizes
 
 log = logging.getLogger("moldau.rest")
 
+ShapeT = TypeVar("ShapeT")
+
 RECORD_OVERHEAD_BYTES = 200
 """What a record costs beside its bytes until it is delivered, roughly."""
 _SLICE_RECORDS = 200
 _MEASURED_RECORDS = 2_000
+_UNDER_WAY_MAX = 5_000
+"""Of one call: each has a callback, and Python's garbage collector looks at all of them on the event loop."""
 _POLL_SECONDS = 0.1
 _FULL_PAUSE_SECONDS = 0.01
 _CLOSE_SECONDS = 5.0
@@ -60,13 +64,11 @@ class OutgoingRecord(NamedTuple):
     timestamp_ms: int | None = None
     headers: Sequence[tuple[str, bytes | None]] = ()
 
-    @property
-    def size_bytes(self) -> int:
-        """What the record holds of memory while it is on its way."""
-        size = RECORD_OVERHEAD_BYTES + len(self.key or b"") + len(self.value or b"")
-        if self.headers:
-            size += sum(len(name) + len(value or b"") for name, value in self.headers)
-        return size
+
+Headers = Sequence[tuple[str, bytes | None]]
+Record = tuple[bytes | None, bytes | None, int | None, int | None, Headers]
+"""An OutgoingRecord, or a plain tuple of its fields: of very many, Python's garbage collector soon leaves
+plain tuples alone, but looks at named ones again and again."""
 
 
 class Delivered(NamedTuple):
@@ -83,12 +85,16 @@ Outcome = Delivered | KafkaProblem
 class _Batch:
     """The records of one call; `done` runs in the client's thread, once for each."""
 
-    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
-        self.outcomes: list[Outcome | None] = [None] * count
+    def __init__(
+        self, count: int, loop: asyncio.AbstractEventLoop, shape: Callable[[int, int, int | None], Any]
+    ) -> None:
+        self.outcomes: list[Any] = [None] * count
+        self._shape = shape
         self.all_done: asyncio.Future[None] = loop.create_future()
         self.fatal = False
         self.failed_count = 0
         self._left = count
+        self._count = count
         self._loop = loop
         self._lock = threading.Lock()
 
@@ -102,9 +108,14 @@ class _Batch:
         partition, offset = message.partition(), message.offset()
         assert partition is not None
         assert offset is not None
-        self.settle(index, Delivered(partition, offset, timestamp_ms if kind else None))
+        self.settle(index, self._shape(partition, offset, timestamp_ms if kind else None))
 
-    def settle(self, index: int, outcome: Outcome) -> None:
+    @property
+    def settled_count(self) -> int:
+        """How many records have an outcome."""
+        return self._count - self._left
+
+    def settle(self, index: int, outcome: Any) -> None:
         """Note a record's outcome."""
         self.outcomes[index] = outcome
         with self._lock:
@@ -139,18 +150,25 @@ class Producers:
         self.records_delivered = 0
         self.records_failed = 0
 
-    async def produce(self, topic: str, records: Sequence[OutgoingRecord]) -> list[Outcome]:
+    async def produce(self, topic: str, records: Sequence[Record]) -> list[Outcome]:
         """Write records; returns when each has an outcome, in their order. KafkaProblem as `begin`."""
         return await (await self.begin(topic, records))
 
-    async def begin(self, topic: str, records: Sequence[OutgoingRecord]) -> asyncio.Future[list[Outcome]]:
-        """Write records; returns when all are queued for Kafka, with the future of their outcomes.
+    async def begin(self, topic: str, records: Sequence[Record]) -> asyncio.Future[list[Outcome]]:
+        """As `begin_shaped`, with Delivered for each record that was written."""
+        return await self.begin_shaped(topic, records, Delivered)
+
+    async def begin_shaped(
+        self, topic: str, records: Sequence[Record], shape: Callable[[int, int, int | None], ShapeT]
+    ) -> asyncio.Future[list[ShapeT | KafkaProblem]]:
+        """Write records; returns when all are queued for Kafka, with the future of their outcomes. `shape`
+        makes one of partition, offset and timestamp, in another thread.
 
         Whoever begins one call after the other has returned writes in that order. KafkaProblem if none could
         even be tried: an unknown topic (UNKNOWN_TOPIC_OR_PARTITION), no room in time (REQUEST_TIMED_OUT).
         """
         loop = asyncio.get_running_loop()
-        outcomes: asyncio.Future[list[Outcome]] = loop.create_future()
+        outcomes: asyncio.Future[list[ShapeT | KafkaProblem]] = loop.create_future()
         if not records:
             outcomes.set_result([])
             return outcomes
@@ -166,57 +184,53 @@ class Producers:
                 f"The proxy's {self.budget.bytes_max} bytes for records on their way to Kafka were in use "
                 f"for {self._wait_seconds:g} seconds.",
             ) from None
-        batch, producer = _Batch(len(records), loop), self._producer
+        batch, producer = _Batch(len(records), loop, shape), self._producer
 
         def done(_: asyncio.Future[None]) -> None:
             self.budget.give_back(size_bytes)
             if batch.fatal:
                 self._replace(producer)
-            found = self._counted(batch)
+            self.records_failed += batch.failed_count
+            self.records_delivered += len(batch.outcomes) - batch.failed_count
             if not outcomes.done():
-                outcomes.set_result(found)
+                outcomes.set_result(batch.outcomes)
 
         batch.all_done.add_done_callback(done)
         await asyncio.shield(asyncio.ensure_future(self._send(producer, topic, records, batch, partitions)))
         return outcomes
 
-    def _counted(self, batch: _Batch) -> list[Outcome]:
-        self.records_failed += batch.failed_count
-        self.records_delivered += len(batch.outcomes) - batch.failed_count
-        return cast("list[Outcome]", batch.outcomes)
-
     async def _send(
         self,
         producer: Producer,
         topic: str,
-        records: Sequence[OutgoingRecord],
+        records: Sequence[Record],
         batch: _Batch,
         partitions: int,
     ) -> None:
         for index, record in enumerate(records):
-            if record.partition is not None and not 0 <= record.partition < partitions:
-                batch.settle(index, _no_partition(topic, record.partition, partitions))
+            partition = record[2]
+            if partition is not None and not 0 <= partition < partitions:
+                batch.settle(index, _no_partition(topic, partition, partitions))
                 continue
             while not self._enqueue(producer, topic, index, record, batch):  # noqa: ASYNC110
                 await asyncio.sleep(_FULL_PAUSE_SECONDS)
             if index % _SLICE_RECORDS == _SLICE_RECORDS - 1:
                 await asyncio.sleep(0)
+                while index - batch.settled_count > _UNDER_WAY_MAX:  # noqa: ASYNC110
+                    await asyncio.sleep(_FULL_PAUSE_SECONDS)
 
-    def _enqueue(
-        self, producer: Producer, topic: str, index: int, record: OutgoingRecord, batch: _Batch
-    ) -> bool:
+    def _enqueue(self, producer: Producer, topic: str, index: int, record: Record, batch: _Batch) -> bool:
         """Hand a record to librdkafka; False if its queue is full."""
+        key, value, partition, timestamp_ms, headers = record
         optional: dict[str, Any] = {}
-        if record.partition is not None:
-            optional["partition"] = record.partition
-        if record.timestamp_ms is not None:
-            optional["timestamp"] = record.timestamp_ms
-        if record.headers:
-            optional["headers"] = list(record.headers)
+        if partition is not None:
+            optional["partition"] = partition
+        if timestamp_ms is not None:
+            optional["timestamp"] = timestamp_ms
+        if headers:
+            optional["headers"] = list(headers)
         try:
-            producer.produce(
-                topic, record.value, record.key, on_delivery=partial(batch.delivered, index), **optional
-            )
+            producer.produce(topic, value, key, on_delivery=partial(batch.delivered, index), **optional)
         except BufferError:
             return False
         except KafkaException as refused:
@@ -254,13 +268,15 @@ class Producers:
         self.topics.close()
 
 
-async def _measured(records: Sequence[OutgoingRecord]) -> tuple[int, int]:
-    """The bytes of records, and the highest partition that one names; -1 if none does."""
-    size_bytes, highest = 0, -1
-    for index, record in enumerate(records):
-        size_bytes += record.size_bytes
-        if record.partition is not None and record.partition > highest:
-            highest = record.partition
+async def _measured(records: Sequence[Record]) -> tuple[int, int]:
+    """The bytes that records hold on their way, and the highest partition that one names; -1 if none does."""
+    size_bytes, highest = RECORD_OVERHEAD_BYTES * len(records), -1
+    for index, (key, value, partition, _, headers) in enumerate(records):
+        size_bytes += len(key or b"") + len(value or b"")
+        if headers:
+            size_bytes += sum(len(name) + len(each or b"") for name, each in headers)
+        if partition is not None and partition > highest:
+            highest = partition
         if index % _MEASURED_RECORDS == _MEASURED_RECORDS - 1:
             await asyncio.sleep(0)
     return size_bytes, highest

@@ -22,7 +22,7 @@ from moldau.http.problems import HttpProblem
 from moldau.http.rights import Kind, Operation
 from moldau.rest.embedded import BadData, Format, to_bytes
 from moldau.rest.kafka.problem import KafkaProblem
-from moldau.rest.kafka.producing import Delivered, Outcome, OutgoingRecord
+from moldau.rest.kafka.producing import Record
 from moldau.rest.schema_choice import SchemaChoice, SchemaCoder
 from moldau.rest.v2 import fields
 from moldau.rest.v2.errors import (
@@ -75,7 +75,7 @@ async def _produce(service: V2Service, request: Request, partition: int | None) 
     try:
         if partition is not None and partition >= await service.producers.topics.partitions(topic):
             raise partition_not_found()
-        outcomes = await service.producers.produce(topic, records)
+        outcomes = await (await service.producers.begin_shaped(topic, records, _delivered))
     except KafkaProblem as problem:
         raise request_problem(problem) from None
     context_of(request).release()
@@ -122,11 +122,11 @@ def _schema_writer(coder: SchemaCoder | None, code_if_missing: int, plural: str,
     return code
 
 
-async def _sliced(given: list[Any], partition: int | None, key: Coder, value: Coder) -> list[OutgoingRecord]:
+async def _sliced(given: list[Any], partition: int | None, key: Coder, value: Coder) -> list[Record]:
     """The records; the event loop has its turn between slices of them."""
     if len(given) <= _SLICE_RECORDS:
         return _records(given, partition, key, value)
-    records: list[OutgoingRecord] = []
+    records: list[Record] = []
     for start in range(0, len(given), _SLICE_RECORDS):
         some = given[start : start + _SLICE_RECORDS]
         given[start : start + _SLICE_RECORDS] = [None] * len(some)  # to be freed a slice at a time, too
@@ -136,15 +136,15 @@ async def _sliced(given: list[Any], partition: int | None, key: Coder, value: Co
     return records
 
 
-def _records(given: list[Any], partition: int | None, key: Coder, value: Coder) -> list[OutgoingRecord]:
+def _records(given: list[Any], partition: int | None, key: Coder, value: Coder) -> list[Record]:
     """Called for every record: what most records do not have is looked at only where it is."""
-    made = []
+    made: list[Record] = []
     for each in given:
         if type(each) is not dict or not each.keys() <= _RECORD_FIELDS:
             fields.fields(each, sorted(_RECORD_FIELDS), "A record")
         own, timestamp, headers = each.get("partition"), each.get("timestamp"), each.get("headers")
         made.append(
-            OutgoingRecord(
+            (
                 key(each.get("key")),
                 value(each.get("value")),
                 partition if own is None else fields.number(each, "partition"),
@@ -156,16 +156,16 @@ def _records(given: list[Any], partition: int | None, key: Coder, value: Coder) 
 
 
 async def _answer(
-    request: Request, outcomes: Sequence[Outcome], key: SchemaCoder | None, value: SchemaCoder | None
+    request: Request,
+    outcomes: Sequence[bytes | KafkaProblem],
+    key: SchemaCoder | None,
+    value: SchemaCoder | None,
 ) -> Response:
     status = 200
     parts: list[bytes] = []
     for index, outcome in enumerate(outcomes):
-        if isinstance(outcome, Delivered):
-            parts.append(
-                b'{"partition":%d,"offset":%d,"error_code":null,"error":null}'
-                % (outcome.partition, outcome.offset)
-            )
+        if isinstance(outcome, bytes):
+            parts.append(outcome)
         else:
             code = record_error_code(outcome)
             if status == 200 and code in (NOT_AUTHENTICATED, NOT_AUTHORIZED):
@@ -177,6 +177,10 @@ async def _answer(
     ids = b'"key_schema_id":%b,"value_schema_id":%b' % (_id(key), _id(value))
     body = b'{"offsets":[' + b",".join(parts) + b"]," + ids + b"}"
     return bytes_answer(body, media_type(request), status)
+
+
+def _delivered(partition: int, offset: int, timestamp_ms: int | None) -> bytes:
+    return b'{"partition":%d,"offset":%d,"error_code":null,"error":null}' % (partition, offset)
 
 
 def _id(coder: SchemaCoder | None) -> bytes:
