@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,6 +97,37 @@ def test_services_beside_a_broker(tmp_path: Path) -> None:
         assert answer.json().get("offset") == 0, answer.text
     finally:
         assert ended(process) == 0
+
+
+def test_a_service_that_cannot_start_ends_the_broker(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        words = [
+            "serve",
+            "--data",
+            str(tmp_path),
+            "--port",
+            "0",
+            "--http",
+            "off",
+            "--with",
+            f"registry={port}",
+        ]
+        done = subprocess.run(
+            [sys.executable, "-m", "moldau", *words], check=False, capture_output=True, text=True, timeout=110
+        )
+    last = done.stderr.strip().splitlines()[-1]
+    assert (done.returncode, done.stdout) == (1, "")
+    assert last.startswith(
+        f"moldau: the schema registry cannot start: 127.0.0.1:{port} cannot be listened on"
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_the_fixture_of_other_projects(moldau_schema_registry: SchemaRegistry) -> None:
+    assert httpx.get(f"{moldau_schema_registry.url}/subjects").json() == []
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,11 +12,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from moldau.http.application import Application
+from moldau.http.assembly import server_of
 from moldau.http.server import HttpServer, serving
 from moldau.http.settings import Listener
 from moldau.registry.forwarding import Forwarder
 from moldau.registry.problems import RegistryProblem
 from moldau.registry.settings import RegistrySettings
+from moldau.testing.authority import Authority
 
 HERE = Listener("http", "127.0.0.1", 0)
 
@@ -74,6 +77,28 @@ def test_a_request_arrives_as_it_came() -> None:
         assert response.headers["content-type"].startswith("text/plain")
 
     through(talk)
+
+
+def test_instances_speak_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    own = authority.issue("localhost")
+    settings = RegistrySettings(
+        listeners=("https://localhost:0",),
+        ssl_keystore_type="PEM",
+        ssl_keystore_location=str(own.store),
+        ssl_truststore_type="PEM",
+        ssl_truststore_location=str(authority.certificate),
+    )
+
+    async def run(forwarder: Forwarder) -> Response:
+        routes = [Route("/{all:path}", _tell, methods=["POST", "DELETE"])]
+        async with serving(server_of(Application(routes, settings), settings, 8081)) as primary:
+            scope = {"type": "http", "method": "DELETE", "path": "/s", "query_string": b"", "headers": []}
+            return await forwarder(primary.url, Request(scope), b"")
+
+    assert asyncio.run(run(Forwarder(settings))).status_code == 409
+    with pytest.raises(RegistryProblem, match="certificate"):  # who trusts others only
+        asyncio.run(run(Forwarder(RegistrySettings())))
 
 
 def test_a_forwarded_request_is_not_forwarded_again() -> None:
