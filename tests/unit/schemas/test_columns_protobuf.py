@@ -285,6 +285,16 @@ def test_damaged_records_are_the_same_to_kernel_and_twin(seed: int, monkeypatch:
 
 
 @pytest.mark.usefixtures("any_kernel")
+def test_empty_messages_with_many_fields_cost_no_memory() -> None:
+    fields = " ".join(f"int32 f{number} = {number};" for number in range(1, 2000))
+    schema = protobuf(f'syntax = "proto3"; message A {{ repeated B b = 1; }} message B {{ {fields} }}')
+    bomb, fine = b"\x0a\x00" * 600, b"\x0a\x00" * 20
+    rows, bad = decode(schema, [bomb, fine])
+    assert bad == [True, False]
+    assert len(rows[1]["b"]) == 20
+
+
+@pytest.mark.usefixtures("any_kernel")
 def test_groups_within_groups_end() -> None:
     schema = protobuf('syntax = "proto3"; message A { int32 n = 1; }')
     fine = b"\x13" * 50 + b"\x14" * 50 + b"\x08\x01"

@@ -23,6 +23,8 @@ enum {
 #include "read_protobuf.h"
 
 #define SPARE_ITEMS 1000
+#define VALUES_PER_BYTE 64
+#define SPARE_VALUES 1000000
 #define INDEXES_MAX 32
 #define ID_BYTES 5    /* with the magic byte 0 */
 #define GUID_BYTES 17 /* with the magic byte 1 */
@@ -101,6 +103,12 @@ static int kernel_init(Kernel *self, PyObject *arguments, PyObject *keywords) {
         valid = words[0] >= 0 && words[0] <= KIND_STRUCT && words[1] > index && words[2] >= 0 &&
                 words[1] + (int64_t)words[2] <= self->column_count;
         column->width = valid ? WIDTHS[column->kind] : 0;
+    }
+    for (Py_ssize_t index = self->column_count - 1; valid && index >= 0; index--) {
+        Column *column = &self->columns[index]; /* its children are behind it */
+        column->weight = 1;
+        for (int32_t child = 0; column->kind == KIND_STRUCT && child < column->count; child++)
+            column->weight += self->columns[column->first + child].weight;
     }
     PyBuffer_Release(&layout);
     self->bad.kind = KIND_BOOLEAN;
@@ -245,6 +253,7 @@ static int read_row(Kernel *self, const uint8_t *value, Py_ssize_t size, PyObjec
             Cursor in = {value + header, value + size};
             self->run.program = program;
             self->run.items_left = size + SPARE_ITEMS;
+            self->run.values_left = VALUES_PER_BYTE * (int64_t)size + SPARE_VALUES;
             result = run_node(&self->run, &in, &program->nodes[program->root], 0);
             if (result == OK && in.at != in.end)
                 result = MALFORMED;

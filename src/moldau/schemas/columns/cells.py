@@ -15,6 +15,8 @@ class Cells:
     def __init__(self, kind: Kind, first: int, count: int) -> None:
         self.kind, self.first, self.count = kind, first, count
         self.children: list[Cells] = []
+        self.weight = 1
+        """The values that one of this column makes, without those of lists in it."""
         self._clear()
 
     def _clear(self) -> None:

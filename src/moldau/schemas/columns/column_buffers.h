@@ -17,6 +17,7 @@ enum { OK = 0, MALFORMED = 1, FAILED = -1 }; /* FAILED: a Python exception is se
 typedef struct {
     int32_t kind, first, count;
     int32_t width; /* bytes a value; 0 where there is no fixed width */
+    int32_t weight; /* values that one of this column makes, without those of lists in it */
     int has_nulls; /* else there are no validity bits yet */
     Py_ssize_t length, capacity;
     uint8_t *validity, *data; /* into the bytes objects below */

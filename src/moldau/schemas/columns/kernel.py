@@ -18,7 +18,16 @@ from typing import Any, Protocol, TypeAlias
 
 from moldau.core.kernels import kernel
 from moldau.schemas.columns.cells import Cells
-from moldau.schemas.columns.program import DEPTH_MAX, SPARE_ITEMS, Kind, Layout, Node, Op
+from moldau.schemas.columns.program import (
+    DEPTH_MAX,
+    SPARE_ITEMS,
+    SPARE_VALUES,
+    VALUES_PER_BYTE,
+    Kind,
+    Layout,
+    Node,
+    Op,
+)
 from moldau.schemas.columns.wire_values import Malformed, read_bits, read_int, read_long, text_of
 
 compiled = kernel(
@@ -87,8 +96,10 @@ class PythonKernel:
         self.columns = [
             Cells(Kind(words[at]), words[at + 1], words[at + 2]) for at in range(0, len(words), 3)
         ]
-        for each in self.columns:
+        for each in reversed(self.columns):  # children are behind their parents
             each.children = self.columns[each.first : each.first + each.count]
+            if each.kind is Kind.STRUCT:
+                each.weight += sum(child.weight for child in each.children)
         self._bad = Cells(Kind.BOOLEAN, 0, 0)
         self._with_indexes = with_indexes
         self._programs: dict[bytes, Reader | None] = {}
@@ -150,7 +161,7 @@ class Reader:
         self.nodes: list[Node] = [Node(*words[at : at + width]) for at in range(0, len(words), width)]
         self.children: tuple[int, ...] = struct.unpack(f"={len(children) // 4}i", children)
         self._root = root
-        self._items_left = 0
+        self._items_left = self._values_left = 0
         self._reads: dict[int, Callable[[Node, bytes, int, int, int], int]] = {
             op: getattr(self, f"_{op.name.lower()}")
             for op in Op
@@ -160,6 +171,7 @@ class Reader:
     def read(self, value: bytes, start: int) -> int:
         """Append the row of a record; the position behind it. Malformed if it is bad."""
         self._items_left = len(value) + SPARE_ITEMS
+        self._values_left = VALUES_PER_BYTE * len(value) + SPARE_VALUES
         root = self.nodes[self._root]
         if root.op == Op.MESSAGE:
             from moldau.schemas.columns.kernel_protobuf import MessageReader
@@ -167,6 +179,12 @@ class Reader:
             MessageReader(self).read(root, [value[start:]], 0)
             return len(value)
         return self._run(root, value, start, len(value), 0)
+
+    def pay(self, items: Cells) -> None:
+        """For one item of a list: the values that it makes, sent or not."""
+        self._values_left -= items.weight
+        if self._values_left < 0:
+            raise Malformed
 
     def child(self, node: Node, index: int) -> Node:
         """The node of a child."""
@@ -317,6 +335,7 @@ class Reader:
                 self.columns[node.column].append_list()
                 return at
             for _ in range(count):
+                self.pay(self.columns[node.column].children[0])
                 at = self._run(item, data, at, end, depth + 1)
 
     def _map(self, node: Node, data: bytes, at: int, end: int, depth: int) -> int:
@@ -328,6 +347,7 @@ class Reader:
                 column.append_list()
                 return at
             for _ in range(count):
+                self.pay(entries)
                 start, at = _sized(data, at, end)
                 entries.children[0].append_bytes(text_of(data[start:at]))
                 at = self._run(item, data, at, end, depth + 1)

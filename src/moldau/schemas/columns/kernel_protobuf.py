@@ -146,6 +146,7 @@ class MessageReader:
         if field.op == Op.PB_TIMESTAMP:
             _append_timestamp(items, [one.content])
         elif field.op in _MESSAGES:
+            self._reader.pay(items)
             self.read(self._reader.child(field, 0), [one.content], depth + 1)
         elif one.wire == Wire.BYTES and wire_of(field.op) != Wire.BYTES:
             at = 0

@@ -27,6 +27,10 @@ COLUMNS_MAX = 20_000
 """A schema of few lines can ask for more than any machine has (records that use records twice)."""
 DEPTH_MAX = 200
 """Values inside values; more are a bad record."""
+VALUES_PER_BYTE, SPARE_VALUES = 64, 1_000_000
+"""What all items of arrays and maps in a record may make, fields not sent included: two bytes are an empty
+message, and a message may have a thousand fields.
+"""
 SPARE_ITEMS = 1000
 """A record may have as many items in arrays and maps as it has bytes, and so many more: items of no bytes
 (nulls) must not cost memory that nobody sent.

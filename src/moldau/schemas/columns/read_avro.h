@@ -1,5 +1,5 @@
 /* The nodes of a program that read or skip Avro. Every position is compared with the end before it is read; no
- * count is believed: items are paid for from a budget (program.py, SPARE_ITEMS), depth is bounded. */
+ * count is believed: items and the values in them are paid for from budgets (program.py), depth is bounded. */
 
 typedef struct {
     const uint8_t *at, *end;
@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     Column *columns;
     const Program *program;
-    int64_t items_left;
+    int64_t items_left, values_left;
     Occurrence *seen; /* Protobuf: fields of the messages that are being read */
     Py_ssize_t seen_used, seen_capacity;
     int64_t *heads; /* and where each of their fields begins and ends there */
@@ -90,6 +90,12 @@ static inline int read_bytes(Cursor *in, const uint8_t **start, Py_ssize_t *size
     *size = (Py_ssize_t)length;
     in->at += length;
     return OK;
+}
+
+/* Pay for one item of a list: the values that it makes, sent or not. */
+static inline int pay(Run *run, const Column *items) {
+    run->values_left -= items->weight;
+    return run->values_left < 0 ? MALFORMED : OK;
 }
 
 static inline int step(Cursor *in, int64_t size) {
@@ -178,8 +184,10 @@ static int read_array(Run *run, Cursor *in, const Node *node, int depth) {
         TRY(read_block(run, in, &count, &size));
         if (count == 0)
             return append_list(column, items);
-        for (; count > 0; count--)
+        for (; count > 0; count--) {
+            TRY(pay(run, items));
             TRY(run_node(run, in, item, depth + 1));
+        }
     }
 }
 
@@ -195,6 +203,7 @@ static int read_map(Run *run, Cursor *in, const Node *node, int depth) {
         for (; count > 0; count--) {
             const uint8_t *start;
             Py_ssize_t length;
+            TRY(pay(run, entries));
             TRY(read_bytes(in, &start, &length));
             TRY(append_string(keys, start, length));
             TRY(run_node(run, in, item, depth + 1));

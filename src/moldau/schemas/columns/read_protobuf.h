@@ -313,8 +313,10 @@ static int append_repeated(Run *run, const Node *field, int64_t place, int depth
         Occurrence found = run->seen[place];
         if (field->op == OP_PB_TIMESTAMP)
             TRY(append_timestamp(run, items, place, 1));
-        else if (is_message(field->op))
+        else if (is_message(field->op)) {
+            TRY(pay(run, items));
             TRY(read_message(run, CHILD(run, field, 0), place, 1, depth + 1));
+        }
         else if (found.wire == WIRE_BYTES && wire_of(field->op) != WIRE_BYTES)
             TRY(append_packed(run, field, items, &found));
         else
@@ -413,8 +415,11 @@ static int stream_items(Run *run, const Node *field, Cursor *in, Occurrence *fou
     for (;;) {
         if (found->wire == WIRE_BYTES && wire_of(field->op) != WIRE_BYTES)
             TRY(append_packed(run, field, items, found));
-        else
+        else {
+            if (field->op == OP_PB_MESSAGE)
+                TRY(pay(run, items));
             TRY(stream_value(run, field, items, found, depth));
+        }
         const uint8_t *before = in->at;
         uint32_t next_number = 0;
         int wire = 0;
@@ -513,6 +518,7 @@ static int read_root_message(Run *run, Cursor *in, const Node *node) {
     Column *rows = &run->columns[node->column];
     Py_ssize_t row = rows->length;
     Occurrence whole = {-1, 0, in->at, in->end - in->at, WIRE_BYTES};
+    int64_t values_left = run->values_left;
     run->seen_used = run->heads_used = 0;
     int result = stream_message(run, node, *in, 0);
     in->at = in->end;
@@ -520,6 +526,7 @@ static int read_root_message(Run *run, Cursor *in, const Node *node) {
         return result;
     cut(run->columns, rows, row);
     run->seen_used = run->heads_used = 0;
+    run->values_left = values_left;
     if (run->seen_capacity == 0)
         TRY(grow_seen(run));
     run->seen[run->seen_used++] = whole;
