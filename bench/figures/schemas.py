@@ -32,7 +32,7 @@ from bench.schemas_data import (
 )
 
 _REPEATS = 5
-_SPARK_ROWS = 10
+_SPARK_ROWS = 5
 """The file that Spark reads has the records so many times."""
 _LIBRARY_ROWS = 50_000
 
@@ -149,7 +149,7 @@ def _libraries(start: Start) -> Values:
 
 
 def _spark(key: str) -> Callable[[Start], Values]:
-    """Both ways are measured in one process, one after the other; each has its column."""
+    """`key` is the decoder: spark or moldau."""
 
     def measure(start: Start) -> Values:
         import pyarrow as pa
@@ -165,7 +165,7 @@ def _spark(key: str) -> Callable[[Start], Values]:
             path = Path(folder) / "records.parquet"
             framed = pa.array([pack_header(SCHEMA_ID) + each for each in payloads])
             pq.write_table(pa.table({"value": framed, "payload": pa.array(payloads)}), path)
-            command = [sys.executable, "-m", "bench.schemas_spark", str(path)]
+            command = [sys.executable, "-m", "bench.schemas_spark", key, str(path)]
             done = subprocess.run(
                 [*command, *map(str, spark_avro.jars())], check=True, capture_output=True, text=True
             )
