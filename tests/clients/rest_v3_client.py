@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -57,6 +58,12 @@ class V3Client:
         body = {"topic_name": topic, "partitions_count": partitions, **more}
         response = self.ask("POST", "/topics", json=body)
         assert response.status_code == 201, response.text
+        self.await_topic(topic)
+
+    def await_topic(self, topic: str) -> None:
+        """Return when the broker knows of it: Apache Kafka's learn of a new topic a moment later."""
+        while self.ask("GET", f"/topics/{topic}/partitions/0/offset").status_code != 200:
+            time.sleep(0.02)
 
 
 @contextmanager

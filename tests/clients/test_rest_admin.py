@@ -51,10 +51,12 @@ def test_a_topic_is_created_described_enlarged_and_deleted(admin: KafkaAdmin) ->
     assert topic.operations is None
     assert topic.partitions[0].in_sync == topic.partitions[0].replicas == (topic.partitions[0].leader,)
     call(admin, topics.add_partitions, name="one", count=3)
-    (topic,) = call(admin, topics.describe_topics, names=["one"], operations=True)
-    assert len(topic.partitions) == 3
+    while len(topic.partitions) != 3:  # Apache Kafka's brokers learn of it a moment later
+        (topic,) = call(admin, topics.describe_topics, names=["one"], operations=True)
     assert int(acls.Operation.WRITE) in topic.operations
     call(admin, topics.delete_topic, name="one")
+    while "one" in [each.name for each in call(admin, topics.describe_topics)]:
+        pass
     assert refusal(admin, topics.describe_topics, names=["one"]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
