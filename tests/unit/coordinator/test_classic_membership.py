@@ -57,6 +57,14 @@ def test_the_initial_delay_gathers_members_and_is_extended_while_they_come() -> 
     world.close()
 
 
+def test_instances_of_a_schema_registry_do_not_wait_for_others() -> None:
+    world = World(group_initial_rebalance_delay_ms=3000)
+    _, first = world.enter(protocol_type="sr", protocols=(("v0", b"{}"),))
+    world.advance(1)
+    assert first.response.generation_id == 1
+    world.close()
+
+
 def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
     world = World(group_initial_rebalance_delay_ms=3000)
     _, first = world.enter(rebalance_ms=5000)

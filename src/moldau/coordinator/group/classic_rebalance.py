@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 GROUP_DEADLINES = ("initial", "join", "sync")
 """The deadlines that a group has at most once; their member id is empty."""
 
+SCHEMA_REGISTRY = "sr"
+"""The protocol type with which instances of a schema registry elect one of them. They have nothing to share
+out, and who comes later changes nothing: the first need not wait for it."""
+
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a first join may stay parked: its sender has no id yet to send heartbeats with."""
 
@@ -52,7 +56,7 @@ def prepare_rebalance(draft: Draft, now_ms: int) -> None:
     draft.cancel_deadline("sync")
     now.pending_syncs = frozenset()
     if now.state is ClassicState.EMPTY:
-        delay_ms = draft.group.shard.settings().group_initial_rebalance_delay_ms
+        delay_ms = _initial_delay_ms(draft)
         now.initial_delay_left_ms = max(now.rebalance_timeout_ms() - delay_ms, 0)
         now.new_member_added = False
         now.enter(ClassicState.PREPARING_REBALANCE, now_ms)
@@ -215,12 +219,19 @@ def _initial_delay_over(draft: Draft, now_ms: int) -> None:
     now = draft.now
     if now.new_member_added and now.initial_delay_left_ms > 0:
         now.new_member_added = False
-        full_delay_ms = draft.group.shard.settings().group_initial_rebalance_delay_ms
+        full_delay_ms = _initial_delay_ms(draft)
         delay_ms = min(full_delay_ms, now.initial_delay_left_ms)
         now.initial_delay_left_ms = max(now.initial_delay_left_ms - full_delay_ms, 0)
         draft.set_deadline("initial", now_ms + delay_ms)
     else:
         complete_join(draft, now_ms)
+
+
+def _initial_delay_ms(draft: Draft) -> int:
+    """How long a group that was empty waits for further members, so that partitions are not moved twice."""
+    if draft.now.protocol_type == SCHEMA_REGISTRY:
+        return 0
+    return draft.group.shard.settings().group_initial_rebalance_delay_ms
 
 
 def _expel(draft: Draft, member: ClassicMember, cause: str) -> None:
