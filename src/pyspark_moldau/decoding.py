@@ -118,7 +118,7 @@ def _decoded(
     if some_bad:
         if formats.bad_records == FAIL and not formats.include_undecoded:
             raise UndecodableError(_complaint(batch, sides, bad_sides, pc.index(bad, True).as_py()))
-        for name, side in sides:
+        for name, side in sides if len(sides) > 1 else ():  # a side's own bad records are null already
             columns[name] = pc.if_else(bad, pa.scalar(None, side.column), columns[name])
     made = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     if some_bad and formats.bad_records == DROP and not formats.include_undecoded:
