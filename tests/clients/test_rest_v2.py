@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from rest_v2_client import V2, V2Client, b64, cluster, embedded
 from rest_v3_client import rest_proxy
 
@@ -208,6 +208,19 @@ def test_no_partition_to_write_to(client: V2Client):
     body = {"records": [{"value": 1}]}
     assert client.refused("POST", "/topics/known/partitions/9", body, headers=headers)[:2] == (404, 40402)
     assert client.refused("POST", "/topics/bad name!", body, headers=headers)[:2] == (400, 40002)
+
+
+def test_a_partition_that_was_added(client: V2Client, address: str):
+    client.produce("/topics/grows", [{"value": 1}])
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_partitions([NewPartitions("grows", 5)])["grows"].result(60)
+    headers = {"Content-Type": embedded("json")}
+    response = client.ask("POST", "/topics/grows/partitions/4", {"records": [{"value": 1}]}, headers=headers)
+    while response.status_code == 404:  # known for a second, and to other brokers a moment later
+        response = client.ask(
+            "POST", "/topics/grows/partitions/4", {"records": [{"value": 1}]}, headers=headers
+        )
+    assert response.json()["offsets"][0]["partition"] == 4
 
 
 def test_without_a_registry_schemas_are_refused(client: V2Client):

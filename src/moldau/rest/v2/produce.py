@@ -73,13 +73,21 @@ async def _produce(service: V2Service, request: Request, partition: int | None) 
         records = await service.schemas.in_thread(_records, given, partition, key, value)
     del body, given
     try:
-        if partition is not None and partition >= await service.producers.topics.partitions(topic):
+        if partition is not None and not await _has_partition(service, topic, partition):
             raise partition_not_found()
         outcomes = await (await service.producers.begin_shaped(topic, records, _delivered))
     except KafkaProblem as problem:
         raise request_problem(problem) from None
     context_of(request).release()
     return await _answer(request, outcomes, key_coder, value_coder)
+
+
+async def _has_partition(service: V2Service, topic: str, partition: int) -> bool:
+    """Whether it is there; also one that was added since the topic was last asked for."""
+    sizes = service.producers.topics
+    if partition < await sizes.partitions(topic):
+        return True
+    return partition < await sizes.partitions(topic, newer=True)
 
 
 async def _schema_coder(
