@@ -9,6 +9,7 @@ from the registry, once a query, on the driver: pinned_schemas.py.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ SCHEMA_TYPES: Mapping[str, SchemaType] = {
 FORMATS = (BINARY, *SCHEMA_TYPES)
 KEY, VALUE = "key", "value"
 NULL, DROP, FAIL = "null", "drop", "fail"
+PACKAGES = ("fastavro", "jsonschema", "orjson")
+INSTALL = "pip install 'moldau[schemas]'"
 REGISTRY_URL = "schema.registry.url"
 REGISTRY_PREFIXES = ("schema.registry.", "basic.auth.", "bearer.auth.")
 
@@ -227,12 +230,19 @@ def parse_formats(texts: Mapping[str, str], *, writing: bool) -> RecordFormats:
     if undecoded == "true" and not formats.choices:
         raise OptionError("includeUndecoded has a meaning with value.format or key.format only")
     for each in formats.choices:
+        _require_packages(f"{each.side}.format={each.format}")
         if not registry.get(REGISTRY_URL) and each.pinned is None:
             raise OptionError(
                 f"{each.side}.format={each.format} needs the option {REGISTRY_URL}: http://host:8081 of a "
                 "schema registry (`moldau registry` starts one)"
             )
     return formats
+
+
+def _require_packages(what: str) -> None:
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise OptionError(f"{what} needs packages that are not installed ({missing[0]}): {INSTALL}")
 
 
 def _choice(texts: Mapping[str, str], side: str, *, writing: bool) -> SchemaChoice | None:

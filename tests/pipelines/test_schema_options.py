@@ -81,6 +81,13 @@ def test_wrong_options_for_reading(options: dict[str, str], sentence: str) -> No
         parse_options(READ | options)
 
 
+def test_a_missing_package_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark_moldau.schema_options.PACKAGES", ("no_such_package",))
+    parse_options(READ)
+    with pytest.raises(OptionError, match=r"\(no_such_package\): pip install 'moldau\[schemas\]'"):
+        parse_options(READ | {"value.format": "avro"})
+
+
 def test_options_of_the_registry_are_kept_and_not_shown() -> None:
     options = parse_options(READ | {"value.format": "avro", "Basic.Auth.User.Info": "me:secret"})
     assert options.formats.registry["basic.auth.user.info"] == "me:secret"
