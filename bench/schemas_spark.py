@@ -43,7 +43,7 @@ def main() -> None:
     rows = records.count()
     options = {"avroSchema": json.dumps(EVOLVED)}
     ways: dict[str, Callable[[], Any]] = {
-        "raw": lambda: records,
+        "raw": lambda: records.select("payload"),
         "spark": lambda: records.select(from_avro("payload", json.dumps(AVRO)).alias("row")).select("row.*"),
         "spark_evolved": lambda: records.select(
             from_avro("payload", json.dumps(AVRO), options).alias("row")
