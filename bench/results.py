@@ -86,7 +86,7 @@ def _has(row: Row, found: Mapping[str, Any]) -> bool:
 
 def _line(row: Row, found: Mapping[str, Any], columns: Mapping[str, str]) -> str:
     values = [found[kind]["median"].get(row.key) if kind in found else None for kind in columns]
-    ours, theirs = values[:2]
+    ours, theirs = (*values, None)[:2]  # a figure may have one subject alone
     ratio = f"{ours / theirs:.2f}" if ours and theirs and row.unit else ""
     title = f"{row.title}, {row.unit}" if row.unit else row.title
     cells = [_number(value, row.digits) for value in values]
