@@ -223,6 +223,7 @@ def test_another_language_and_references(typed: Typed) -> None:
         (["show"], 2, "name either a subject or --id ID"),
         (["show", "--id", "99999"], 1, "40403"),
         (["diff", "never"], 1, "40401"),
+        (["diff", "never", "order.avsc"], 2, "--file order.avsc"),
         (["register", "x", "/nowhere.avsc"], 2, "cannot be read"),
         (["delete", "never", "--permanent"], 1, "40401"),
     ],

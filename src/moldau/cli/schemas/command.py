@@ -304,6 +304,9 @@ def diff(
 
     if file is not None and new is not None:
         raise UsageError("name either a later version or --file FILE")
+    for version in (old, new):
+        if version is not None and version not in ("latest", "-1") and not version.isdecimal():
+            raise UsageError(f"{version!r} is no version: write a number or `latest`, or --file {version}")
     registry = _registry(schema_registry, registry_settings)
     conf = registry_conf(schema_registry, registry_settings)
     body = request_body(file, None, None) if file is not None else None
