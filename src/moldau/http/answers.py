@@ -71,7 +71,8 @@ async def _array(values: Iterator[Any]) -> AsyncIterator[bytes]:
         first = False
         piece += orjson.dumps(value)
         if len(piece) >= PIECE_BYTES or count % _ITEMS_PER_PIECE == 0:
-            yield bytes(piece)
+            for start in range(0, len(piece), PIECE_BYTES):  # one value may be large
+                yield bytes(piece[start : start + PIECE_BYTES])
             piece.clear()
     piece += b"]"
     yield bytes(piece)

@@ -146,7 +146,9 @@ def _listener(value: str) -> Listener:
     scheme, mark, rest = value.partition("://")
     if not mark:
         scheme, rest = "http", value
-    host, _, port = rest.rstrip("/").rpartition(":")
+    host, colon, port = rest.rstrip("/").rpartition(":")
+    if not colon:
+        host = "127.0.0.1"  # a port alone is no wish to be reached from everywhere
     if scheme.lower() not in ("http", "https") or not port.isdigit() or int(port) > 65535:
         raise SettingError(
             "listeners", f"listeners={value} is no address: write http://HOST:PORT or https://HOST:PORT"

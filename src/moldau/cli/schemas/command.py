@@ -147,7 +147,7 @@ def show(
     if subject is None:
         found = {"id": schema_id, **registry.get(f"/schemas/ids/{schema_id}")}
     else:
-        found = registry.get(f"/subjects/{path_part(subject)}/versions/{version or 'latest'}")
+        found = registry.get(f"/subjects/{path_part(subject)}/versions/{path_part(version or 'latest')}")
     if as_json:
         print_json(found)
     elif raw:
@@ -255,7 +255,7 @@ def _explain(
     from moldau.cli.schemas.requests import RegistryRefusal, path_part
 
     path = f"/compatibility/subjects/{path_part(subject)}/versions"
-    path += f"/{version}" if version else ""
+    path += f"/{path_part(version)}" if version else ""
     try:
         answer = registry.post(path, body, normalize=normalize, verbose=True)
     except RegistryRefusal as refusal:
@@ -335,7 +335,7 @@ def delete(
     from moldau.cli.schemas.requests import path_part
 
     registry = _registry(schema_registry, registry_settings)
-    path = f"/subjects/{path_part(subject)}" + (f"/versions/{version}" if version else "")
+    path = f"/subjects/{path_part(subject)}" + (f"/versions/{path_part(version)}" if version else "")
     answer = registry.delete(path, permanent=permanent)
     versions = answer if isinstance(answer, list) else [answer]
     if as_json:

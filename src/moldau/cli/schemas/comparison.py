@@ -40,8 +40,8 @@ def compare(
         old = str(numbers[-1] if body is not None else numbers[-2] if len(numbers) > 1 else 0)
         if old == "0":
             raise CommandError(f"{subject} has one version only: name a file with --file to compare it with")
-    earlier = registry.get(f"{path}/{old}", deleted=True)
-    later = body if body is not None else registry.get(f"{path}/{new or 'latest'}", deleted=True)
+    earlier = registry.get(f"{path}/{path_part(old)}", deleted=True)
+    later = body if body is not None else registry.get(f"{path}/{path_part(new or 'latest')}", deleted=True)
     names = (f"{subject}, version {earlier['version']}", file or f"{subject}, version {later.get('version')}")
     lines = line_differences(earlier["schema"], later["schema"], *names)
     try:

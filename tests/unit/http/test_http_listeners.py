@@ -1,0 +1,27 @@
+"""Addresses as people write them."""
+
+import pytest
+
+from moldau.core.settings.rows import SettingError
+from moldau.http.settings import Listener, listeners_of
+
+
+@pytest.mark.parametrize(
+    ("value", "listener"),
+    [
+        ("http://127.0.0.1:8081", Listener("http", "127.0.0.1", 8081)),
+        ("HTTPS://0.0.0.0:8081/", Listener("https", "0.0.0.0", 8081)),
+        ("[::1]:8081", Listener("http", "::1", 8081)),
+        ("8081", Listener("http", "127.0.0.1", 8081)),
+        (":8081", Listener("http", "", 8081)),
+    ],
+)
+def test_an_address(value: str, listener: Listener) -> None:
+    """A port alone is one of the loopback interface: nobody else is let in by what was left out."""
+    assert listeners_of((value,), 80) == (listener,)
+
+
+@pytest.mark.parametrize("value", ["localhost", "http://localhost", "ftp://a:1", "a:99999", "a:"])
+def test_what_is_no_address(value: str) -> None:
+    with pytest.raises(SettingError):
+        listeners_of((value,), 80)
