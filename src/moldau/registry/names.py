@@ -48,6 +48,11 @@ def qualify(context: str, subject: str) -> str:
     return subject if context == DEFAULT_CONTEXT else f":{context}:{subject}"
 
 
+def normal_name(name: str) -> str:
+    """The one spelling of a name: `:.:orders` is `orders`."""
+    return parse_name(name).qualified
+
+
 def context_of(name: str) -> str:
     """The context in which a subject lies."""
     return parse_name(name).context

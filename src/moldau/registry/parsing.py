@@ -25,6 +25,8 @@ from moldau.schemas.schema import InvalidSchema, ParsedSchema, Reference, Schema
 _CACHED_CHARACTERS_MAX = 32 * 1024 * 1024
 _CACHED_LINES_CHARACTERS_MAX = 4 * 1024 * 1024
 _REFERENCES_MAX = 10_000
+_REFERENCED_CHARACTERS_MAX = 8 * 1024 * 1024
+"""All that a schema refers to is read with it, each time that it falls out of the cache."""
 ValueT = TypeVar("ValueT")
 
 
@@ -139,6 +141,7 @@ class Parser:
     def _dependencies(self, subject: str, references: Sequence[Reference]) -> dict[str, str]:
         """The texts that references mean, by name, those that others use first. RegistryProblem."""
         texts: dict[str, str] = {}
+        characters = 0
         if not references:
             return texts
         started: set[str] = set()
@@ -151,6 +154,12 @@ class Parser:
             version = self.referenced(parent, reference)
             if is_done:
                 texts[reference.name] = version.body.text
+                characters += len(version.body.text)
+                if characters > _REFERENCED_CHARACTERS_MAX:
+                    raise RegistryProblem(
+                        Code.INVALID_SCHEMA,
+                        f"What it refers to has more than {_REFERENCED_CHARACTERS_MAX} characters",
+                    )
                 continue
             started.add(reference.name)
             if len(started) > _REFERENCES_MAX:

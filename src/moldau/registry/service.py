@@ -20,7 +20,7 @@ from typing import Any
 from moldau.registry.election.identity import Identity
 from moldau.registry.election.member import SESSION_TIMEOUT_MS
 from moldau.registry.instance import Instance
-from moldau.registry.names import check_subject
+from moldau.registry.names import check_subject, normal_name
 from moldau.registry.operations import (
     comparing,
     configuring,
@@ -31,6 +31,7 @@ from moldau.registry.operations import (
     registering,
 )
 from moldau.registry.operations.core import Core, page
+from moldau.registry.operations.listing import Visible
 from moldau.registry.operations.scope import resolve_alias
 from moldau.registry.operations.views import schema_view
 from moldau.registry.parsing import Parser
@@ -109,7 +110,7 @@ class RegistryService:
         return self._instance.catch_up_after_miss()
 
     def _subject(self, subject: str) -> str:
-        return resolve_alias(self._core, subject)
+        return resolve_alias(self._core, normal_name(subject))
 
     # Reads; those with a `format` may parse, and take long then
 
@@ -138,10 +139,19 @@ class RegistryService:
         deleted_only: bool = False,
         offset: int = 0,
         limit: int = -1,
+        visible: Visible | None = None,
     ) -> list[str]:
-        """GET /subjects: sorted; `limit` below 1 is the setting's default."""
+        """GET /subjects: sorted; `limit` below 1 is the setting's default. `visible` says which
+        may be listed.
+        """
         return listing.list_subjects(
-            self._core, prefix, deleted=deleted, deleted_only=deleted_only, offset=offset, limit=limit
+            self._core,
+            prefix,
+            deleted=deleted,
+            deleted_only=deleted_only,
+            offset=offset,
+            limit=limit,
+            visible=visible,
         )
 
     def versions(
@@ -199,6 +209,7 @@ class RegistryService:
         rule_type: str | None = None,
         offset: int = 0,
         limit: int = -1,
+        visible: Visible | None = None,
     ) -> list[dict[str, Json]]:
         """GET /schemas."""
         return listing.list_schemas(
@@ -210,6 +221,7 @@ class RegistryService:
             rule_type=rule_type,
             offset=offset,
             limit=limit,
+            visible=visible,
         )
 
     def schema_by_id(
@@ -261,17 +273,23 @@ class RegistryService:
         """GET /schemas/guids/{guid}/ids: [{"context", "id"}]."""
         return reading.ids_of_guid(self._core, guid)
 
-    def contexts(self, *, prefix: str = "", offset: int = 0, limit: int = -1) -> list[str]:
+    def contexts(
+        self, *, prefix: str = "", offset: int = 0, limit: int = -1, visible: Visible | None = None
+    ) -> list[str]:
         """GET /contexts: "." is the default context."""
-        return listing.list_contexts(self._core, prefix, offset, limit)
+        return listing.list_contexts(self._core, prefix, offset, limit, visible)
 
     def config(self, subject: str | None = None, *, default_to_global: bool = False) -> dict[str, Json]:
         """GET /config[/{s}]; None is the global one."""
-        return configuring.read_config(self._core, subject or "", default_to_global=default_to_global)
+        return configuring.read_config(
+            self._core, normal_name(subject or ""), default_to_global=default_to_global
+        )
 
     def mode(self, subject: str | None = None, *, default_to_global: bool = False) -> dict[str, Json]:
         """GET /mode[/{s}]."""
-        return configuring.read_mode(self._core, subject or "", default_to_global=default_to_global)
+        return configuring.read_mode(
+            self._core, normal_name(subject or ""), default_to_global=default_to_global
+        )
 
     # Take long: they parse and compare
 

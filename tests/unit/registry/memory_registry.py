@@ -27,7 +27,12 @@ class MemoryInstance:
 
     def id_for(self, context: str, body: Body) -> int:
         """As the writer's."""
-        return self._state.id_of(context, body) or self._state.max_id(context) + 1
+        known = self._state.id_of(context, body)
+        return self._state.max_id(context) + 1 if known is None else known
+
+    def catch_up_after_miss(self) -> bool:
+        """There is nobody else who writes."""
+        return False
 
     def write(
         self, decide: Callable[[], Decision], keys: frozenset[str] | None, *, repeatable: bool = True

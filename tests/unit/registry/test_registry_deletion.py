@@ -130,6 +130,13 @@ def test_an_import_needs_an_empty_place(registry: MemoryRegistry) -> None:
     assert registry.set_mode("b", {"mode": "IMPORT"}, force=True) == {"mode": "IMPORT"}
 
 
+def test_forwarding_needs_no_empty_place(registry: MemoryRegistry) -> None:
+    registry.delete_version("a", "1")
+    assert registry.set_mode("a", {"mode": "FORWARD"}) == {"mode": "FORWARD"}
+    assert registry.versions("a", deleted=True) == [1, 2, 3]
+    assert registry.refusal(registry.register, "a", record("four"))[0] == Code.NOT_PERMITTED
+
+
 def test_modes_may_be_fixed() -> None:
     registry = MemoryRegistry({"mode.mutability": "false"})
     assert registry.refusal(registry.set_mode, None, {"mode": "READONLY"})[0] == Code.NOT_PERMITTED

@@ -93,3 +93,13 @@ def test_the_wait_has_an_end() -> None:
     with pytest.raises(NotReached):
         write(Told(ELSEWHERE, NOBODY), seconds=0.0)
     assert write(Told(ELSEWHERE, refusal(Code.NO_PRIMARY)), seconds=0.0).status_code == 500
+
+
+def test_what_is_written_is_told_although_it_cannot_be_read_here() -> None:
+    told = Told(ELSEWHERE, JSONResponse({"id": 1}))
+
+    def fail() -> None:
+        raise RegistryProblem(Code.TIMEOUT, "not read")
+
+    told.catch_up = fail  # type: ignore[method-assign]
+    assert write(told).status_code == 200

@@ -128,3 +128,13 @@ def assert_same(one: State, other: State) -> None:
 
 TestRegistry = RegistryMachine.TestCase
 TestRegistry.settings = settings(max_examples=60, stateful_step_count=25)
+
+
+def test_a_prefix_may_end_within_the_name_of_a_context() -> None:
+    registry = MemoryRegistry()
+    for name in ("a", ":.prod:a", ":.production:b", ":.dev:a"):
+        registry.register(name, {"schema": '"int"'})
+    assert registry.subjects(":.prod") == [":.prod:a", ":.production:b"]
+    assert registry.subjects(":.prod:") == [":.prod:a"]
+    assert registry.subjects(":.") == ["a", ":.dev:a", ":.prod:a", ":.production:b"]
+    assert [each["subject"] for each in registry.schemas(":.prod")] == [":.prod:a", ":.production:b"]

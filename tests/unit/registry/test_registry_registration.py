@@ -4,6 +4,8 @@ import pytest
 from memory_registry import MemoryRegistry, record
 
 from moldau.registry.problems import Code
+from moldau.registry.state.state import State
+from moldau.registry.topic.writer import TopicWriter
 
 OPTIONAL = {
     "schema": '{"type":"record","name":"r","fields":[{"name":"a","type":"string"},'
@@ -190,7 +192,12 @@ def test_a_version_asked_for_is_written_into_the_metadata(registry: MemoryRegist
     first = registry.register("a", {**record("r"), "version": -1})
     assert first["metadata"] == {"properties": {"confluent:version": "1"}}
     assert registry.register("a", record("r"))["version"] == 1
-    assert registry.register("a", {**record("r"), "version": -1})["version"] == 2
+    # Asked for again, it is there, as in Confluent's registry since 8.1; something new is the next.
+    assert registry.register("a", {**record("r"), "version": -1})["version"] == 1
+    tagged = {**record("r"), "version": -1, "metadata": {"properties": {"k": "v"}}}
+    assert registry.register("a", tagged)["version"] == 2
+    assert registry.register("a", tagged)["version"] == 2
+    assert registry.register("a", {**record("r"), "version": -1})["version"] == 3
 
 
 def test_an_import_keeps_ids_and_versions(registry: MemoryRegistry) -> None:
@@ -278,3 +285,25 @@ def test_a_default_that_does_not_fit_is_refused_where_a_schema_is_new(registry: 
     ):
         assert refused[0] == Code.INVALID_SCHEMA
         assert "Invalid default for field f" in refused[1]
+
+
+def test_what_is_beyond_the_highest_number_is_refused(registry: MemoryRegistry) -> None:
+    """No record can hold it: it would be answered, and lost."""
+    highest = 2**31 - 1
+    registry.set_mode("a", {"mode": "IMPORT"})
+    registry.register("a", {**record("r"), "id": highest, "version": highest})
+    registry.delete_mode("a")
+    assert registry.refusal(registry.register, "a", record("r", "f", default=True))[0] == Code.NOT_PERMITTED
+    assert registry.refusal(registry.register, "b", record("new"))[0] == Code.NOT_PERMITTED
+    assert registry.register("b", record("r"))["id"] == highest
+    assert registry.register(":.other:b", record("new"))["id"] == 1
+
+
+def test_zero_is_an_id_that_a_text_keeps() -> None:
+    state = State()
+    key, value = b'{"keytype":"SCHEMA","subject":"a","version":1,"magic":1}', b'{"id":0,"schema":"\\"int\\""}'
+    state.replay(key, value, 0, 0)
+    first = state.get("a", 1)
+    assert first is not None
+    writer = TopicWriter(lambda: None, "t", "t", state, None, 1_000, lambda: None)  # type: ignore[arg-type,return-value]
+    assert writer.id_for(".", first.body) == 0

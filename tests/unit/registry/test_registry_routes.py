@@ -28,9 +28,17 @@ class Recorder(RegistryService):
         self.failure: Exception | None = None
         self.is_behind = False
 
-    def subjects(self, prefix: str = ":*:", *, offset: int = 0, limit: int = -1, **rest: Any) -> list[str]:
+    def subjects(  # type: ignore[override]
+        self,
+        prefix: str = ":*:",
+        *,
+        offset: int = 0,
+        limit: int = -1,
+        visible: Callable[[str], bool] | None = None,
+        **rest: Any,
+    ) -> list[str]:
         self._note("subjects", prefix, offset=offset, limit=limit, **rest)
-        return SUBJECTS[offset:][: limit if limit > 0 else None]
+        return [*filter(visible or bool, SUBJECTS)][offset:][: limit if limit > 0 else None]
 
     def subjects_of_id(self, schema_id: int, subject: str | None = None, **rest: Any) -> list[str]:
         self._note("subjects_of_id", schema_id, subject, **rest)
@@ -41,13 +49,31 @@ class Recorder(RegistryService):
         self._note("ids_of_guid", guid)
         return [{"context": ".", "id": int(guid)}]
 
-    def schemas(self, prefix: str = ":*:", *, offset: int = 0, limit: int = -1, **rest: Any) -> list[Any]:
+    def schemas(  # type: ignore[override]
+        self,
+        prefix: str = ":*:",
+        *,
+        offset: int = 0,
+        limit: int = -1,
+        visible: Callable[[str], bool] | None = None,
+        **rest: Any,
+    ) -> list[Any]:
         self._note("schemas", prefix, offset=offset, limit=limit, **rest)
-        return [{"subject": each} for each in SUBJECTS][offset:][: limit if limit > 0 else None]
+        return [{"subject": each} for each in filter(visible or bool, SUBJECTS)][offset:][
+            : limit if limit > 0 else None
+        ]
 
-    def contexts(self, *, prefix: str = "", offset: int = 0, limit: int = -1) -> list[str]:
+    def contexts(
+        self,
+        *,
+        prefix: str = "",
+        offset: int = 0,
+        limit: int = -1,
+        visible: Callable[[str], bool] | None = None,
+    ) -> list[str]:
         self._note("contexts", prefix, offset=offset, limit=limit)
-        return [".", ".ctx"][offset:]
+        shown = {".": "orders", ".ctx": ":.ctx:orders"}
+        return [each for each, subject in shown.items() if visible is None or visible(subject)][offset:]
 
     def catch_up_after_miss(self) -> bool:
         self._note("catch_up_after_miss")
@@ -388,6 +414,13 @@ def test_lists_have_only_what_may_be_read(path: str, seen: Any) -> None:
         ("GET", "/schemas/guids/g", "schema_by_guid"),
         ("GET", "/subjects/s/versions/latest", "version"),
         ("POST", "/subjects/s", "look_up"),
+        ("GET", "/subjects/s/versions", "versions"),
+        ("GET", "/subjects/s/metadata", "with_metadata"),
+        ("GET", "/subjects/s/versions/1/referencedby", "referenced_by"),
+        ("GET", "/schemas/ids/7/versions", "versions_of_id"),
+        ("GET", "/schemas/ids/7/subjects", "subjects_of_id"),
+        ("GET", "/schemas/guids/g/ids", "ids_of_guid"),
+        ("POST", "/compatibility/subjects/s/versions/1", "compatibility"),
     ],
 )
 def test_what_is_not_found_is_looked_for_again_after_catching_up(method: str, path: str, name: str) -> None:
@@ -402,6 +435,16 @@ def test_what_is_not_found_is_looked_for_again_after_catching_up(method: str, pa
     service.calls.clear()
     ask(method, path, SCHEMA if method == "POST" else None, service=service)
     assert [call[0] for call in service.calls].count(name) == before + 1
+
+
+@pytest.mark.parametrize("path", ["/schemas/ids/1", "/schemas/guids/1"])
+def test_a_right_is_checked_after_catching_up_too(path: str) -> None:
+    """Rights to a schema are those to its subjects, which another instance may just have written."""
+    service = Recorder()
+    service.failure = RegistryProblem(40403, "Schema not found")
+    answer, calls = ask("GET", path, service=service, rights=RIGHTS, headers={"X-User": "ann"})
+    assert answer.status_code == 404
+    assert "catch_up_after_miss" in [call[0] for call in calls]
 
 
 def test_what_is_refused_for_another_reason_is_not_looked_for_again() -> None:

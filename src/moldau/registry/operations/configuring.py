@@ -9,12 +9,12 @@ from moldau.registry.operations.core import Core, subject_not_found
 from moldau.registry.operations.deleting import check_unreferenced
 from moldau.registry.operations.registering import check_writable
 from moldau.registry.operations.scope import (
+    IMPORT,
     LEVEL,
     MODES,
     READWRITE,
     config_in_scope,
     default_level,
-    is_importing,
     mode_in_scope,
 )
 from moldau.registry.problems import Code, RegistryProblem
@@ -94,7 +94,7 @@ def decide_mode(core: Core, subject: str, raw: Mapping[str, Any], *, force: bool
         raise RegistryProblem(Code.INVALID_MODE, f"Invalid mode. Valid values are {', '.join(MODES)}")
     _check_mutable(core)
     records: list[Record] = []
-    if is_importing(mode) and not is_importing(mode_in_scope(core, subject)) and not force:
+    if mode == IMPORT and mode_in_scope(core, subject) != IMPORT and not force:
         records = _cleared(core, subject)
     records.append(Record(Key(KeyType.MODE, subject), mode_value(subject, mode)))
     return Decision(records, {"mode": mode})

@@ -70,6 +70,16 @@ def find_schema(
     return find_body(core, subject, inherited, parsed, normalize=normalize, deleted=deleted)
 
 
+def find_latest(core: Core, subject: str, request: SchemaRequest, *, normalize: bool) -> Version | None:
+    """The latest version, if it has the schema: a request for the next one (version -1) is that then."""
+    latest = core.state.latest(subject)
+    if latest is None:
+        return None
+    parsed = parse_schema(core, subject, request, is_new=False)
+    body = body_of(core, subject, request, parsed, normalize=normalizes(core, subject, normalize))
+    return latest if same_schema(core, subject, body, parsed)(latest) else None
+
+
 def find_body(
     core: Core, subject: str, request: SchemaRequest, parsed: Parsed, *, normalize: bool, deleted: bool
 ) -> Version | None:

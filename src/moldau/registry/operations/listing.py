@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -11,18 +11,39 @@ from moldau.registry.operations.core import Core, page, subject_not_found
 from moldau.registry.operations.views import schema_view
 from moldau.registry.state.body import Version
 
+Visible = Callable[[str], bool]
+"""Whether whoever asks may know of a subject."""
+
 
 def list_subjects(
-    core: Core, prefix: str, *, deleted: bool, deleted_only: bool, offset: int, limit: int
+    core: Core,
+    prefix: str,
+    *,
+    deleted: bool,
+    deleted_only: bool,
+    offset: int,
+    limit: int,
+    visible: Visible | None,
 ) -> list[str]:
     """Subjects that have a version that counts; with `deleted_only` those that have no other ones."""
-    parsed = parse_name(prefix)
     is_live = False if deleted_only else None if deleted else True
-    names = core.state.names(parsed.context, parsed.subject, is_live=is_live)
+    names = _names(core, prefix, is_live)
+    if visible is not None:
+        names = [*filter(visible, names)]
     settings = core.settings
     return page(
         names, offset, limit, settings.subject_search_default_limit, settings.subject_search_max_limit
     )
+
+
+def _names(core: Core, prefix: str, is_live: bool | None) -> list[str]:
+    """Subjects that begin with a prefix; one that ends within a context's name means all such contexts."""
+    parsed = parse_name(prefix)
+    if not (prefix.startswith(":.") and prefix.count(":") == 1):
+        return core.state.names(parsed.context, parsed.subject, is_live=is_live)
+    contexts = (DEFAULT_CONTEXT, *core.state.contexts())
+    fitting = [each for each in contexts if each.startswith(parsed.context)]
+    return [name for context in fitting for name in core.state.names(context, is_live=is_live)]
 
 
 def list_versions(
@@ -60,13 +81,15 @@ def list_schemas(
     rule_type: str | None,
     offset: int,
     limit: int,
+    visible: Visible | None,
 ) -> list[dict[str, Any]]:
     """All versions of subjects with a prefix; with `aliases` also those that an alias with it stands for."""
-    parsed = parse_name(prefix)
-    names = core.state.names(parsed.context, parsed.subject)
+    names = _names(core, prefix, None)
     known = _aliases(core, prefix) if aliases else {}
     if known:
         names = sorted({*names, *known}, key=parse_name)
+    if visible is not None:
+        names = [*filter(visible, names)]
     settings = core.settings
     count = limit if 0 < limit <= settings.schema_search_max_limit else settings.schema_search_default_limit
     start = max(offset, 0)
@@ -106,9 +129,11 @@ def _has_rule(version: Version, rule_type: str) -> bool:
     return any(rule.get("type") == rule_type for name in lists for rule in rules.get(name, ()))
 
 
-def list_contexts(core: Core, prefix: str, offset: int, limit: int) -> list[str]:
-    """The contexts, the default one first."""
+def list_contexts(core: Core, prefix: str, offset: int, limit: int, visible: Visible | None) -> list[str]:
+    """The contexts, the default one first; for who may not know all subjects, those with one of theirs."""
     names = [name for name in (DEFAULT_CONTEXT, *core.state.contexts()) if name.startswith(prefix)]
+    if visible is not None:
+        names = [name for name in names if any(map(visible, core.state.names(name)))]
     settings = core.settings
     return page(
         names, offset, limit, settings.context_search_default_limit, settings.context_search_max_limit

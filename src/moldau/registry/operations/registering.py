@@ -14,7 +14,13 @@ from typing import Any
 from moldau.registry.names import DEFAULT_CONTEXT, context_of, qualify
 from moldau.registry.operations.comparing import incompatible_lines
 from moldau.registry.operations.core import Core
-from moldau.registry.operations.finding import find_body, find_schema, version_with, with_inherited
+from moldau.registry.operations.finding import (
+    find_body,
+    find_latest,
+    find_schema,
+    version_with,
+    with_inherited,
+)
 from moldau.registry.operations.request import SchemaRequest, body_of, parse_request, parse_schema
 from moldau.registry.operations.scope import (
     READONLY,
@@ -33,6 +39,8 @@ from moldau.registry.topic.rounds import Decision
 
 IdFor = Callable[[str, Body], int]
 """The id of a body in a context: the one it has, or a new one."""
+_INT32_MAX = 2**31 - 1
+"""The highest id and version: what is higher no client and no record can hold."""
 _DEFAULTS = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
 
 
@@ -50,9 +58,12 @@ def registered_already(
     """The answer for a schema that is there, which any instance can give. RegistryProblem."""
     request = parse_request(raw)
     config = config_in_scope(core, subject)
-    if request.is_empty or request.version != 0 or any(config.get(each) is not None for each in _DEFAULTS):
+    if request.is_empty or request.version > 0 or any(config.get(each) is not None for each in _DEFAULTS):
         return None
-    version = find_schema(core, subject, request, normalize=normalize, deleted=False)
+    if request.version < 0:
+        version = find_latest(core, subject, request, normalize=normalize)
+    else:
+        version = find_schema(core, subject, request, normalize=normalize, deleted=False)
     if version is None or request.id not in (-1, version.id):
         return None
     return registered_view(core, version, wanted, is_text_theirs=True)
@@ -92,6 +103,10 @@ def decide_registration(
     if request.id >= 0:
         _check_id(core, context, request.id, body)
     schema_id = request.id if request.id >= 0 else id_for(context, body)
+    if schema_id > _INT32_MAX:
+        raise RegistryProblem(
+            Code.NOT_PERMITTED, f"No id is left in context {context}: {_INT32_MAX} was given"
+        )
     version = Version(subject, number, schema_id, body, deleted=False, timestamp_ms=0)
     records = _context_records(core, context)
     records += [
@@ -141,6 +156,10 @@ def _taken_over(
 
 def _number(request: SchemaRequest, new_version: int, importing: bool) -> int:
     if request.version <= 0:
+        if new_version > _INT32_MAX:
+            raise RegistryProblem(
+                Code.NOT_PERMITTED, "No version is left: the latest is the highest there is"
+            )
         return new_version
     if request.version != new_version and not importing:
         raise RegistryProblem(Code.INVALID_SCHEMA, "Version is not one more than previous version")

@@ -8,6 +8,7 @@ replaced, writes wait: what was not written is sent again.
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,9 +26,11 @@ from moldau.http.media_types import JSON, essence
 from moldau.http.problems import HttpProblem, plain_problem
 from moldau.http.rights import Kind, Operation, Rights
 from moldau.registry.forwarding import NotReached
-from moldau.registry.names import ANY_CONTEXT, parse_context, parse_name, qualify
+from moldau.registry.names import ANY_CONTEXT, normal_name, parse_context, parse_name, qualify
 from moldau.registry.problems import Code, NotPrimary, RegistryProblem
 from moldau.registry.service import RegistryService
+
+log = logging.getLogger("moldau.registry")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,6 +40,7 @@ OFFERED = (V1_JSON, "application/vnd.schemaregistry+json", JSON)
 _READ = frozenset((*OFFERED, "application/octet-stream", ""))
 _PARSED_INLINE_BYTES_MAX = 128 * 1024
 _PAGE = 1_000
+_LIST_MAX = 20_000
 _INT_MAX = 2**31 - 1
 _NOT_FOUND = 404
 _ELECTION_PAUSE_SECONDS = 0.1
@@ -93,7 +97,11 @@ class Calls:
                         break
             await asyncio.sleep(_ELECTION_PAUSE_SECONDS)
         if response.status_code < 300:
-            await loop.run_in_executor(self.readers, self.service.catch_up)
+            try:
+                await loop.run_in_executor(self.readers, self.service.catch_up)
+            except RegistryProblem as problem:
+                # It is written: an error would have clients write it again.
+                log.warning("a write that was forwarded is not read here yet: %s", problem)
         return response
 
     async def read_schema(self, request: Request) -> tuple[bytes, dict[str, Any]]:
@@ -139,13 +147,28 @@ class Calls:
         if self.rights.unlimited:
             return
         may_read = self.may_read(request)
-        subjects = await self.read(self.service.subjects_of_id, schema_id, subject, deleted=True)
+        subjects = await self.find(self.service.subjects_of_id, schema_id, subject, deleted=True)
         if not any(map(may_read, subjects)):
             self.rights.check(principal_of(request), Operation.READ, Kind.SUBJECT, f"of id {schema_id}")
 
     def may_read(self, request: Request) -> Callable[[str], bool]:
         """Whether the principal may read a subject."""
         return self.rights.filter(principal_of(request), Operation.READ, Kind.SUBJECT)
+
+    def visible(self, request: Request) -> Callable[[str], bool] | None:
+        """Which subjects a list may have; None: all."""
+        return None if self.rights.unlimited else self.may_read(request)
+
+    def check_found(self, request: Request, asked: str, found: Mapping[str, Any]) -> None:
+        """A name without a context is looked for in all: what it finds elsewhere is for who may read that.
+        RegistryProblem 40401, as if it were not there.
+        """
+        subject = found.get("subject")
+        if self.rights.unlimited or not isinstance(subject, str):
+            return
+        elsewhere = parse_name(subject).context != parse_name(asked).context
+        if elsewhere and not self.may_read(request)(subject):
+            raise RegistryProblem(Code.SUBJECT_NOT_FOUND, f"Subject '{asked}' not found.")
 
     def visible_page(
         self,
@@ -158,7 +181,7 @@ class Calls:
         if self.rights.unlimited:
             return fetch(offset, limit)
         found: list[T] = []
-        position, wanted = 0, (offset + limit) if limit > 0 else _INT_MAX
+        position, wanted = 0, offset + (limit if 0 < limit <= _LIST_MAX else _LIST_MAX)
         while len(found) < wanted and (page := fetch(position, _PAGE)):
             position += len(page)
             found += filter(is_visible, page)
@@ -193,9 +216,11 @@ def context_of_path(request: Request) -> str | None:
 
 def in_context(context: str | None, name: str) -> str:
     """The name of a subject, put into a context unless it names one."""
-    if context is None or name.startswith((":.", f":{ANY_CONTEXT}:")):
+    if name.startswith(f":{ANY_CONTEXT}:"):
         return name
-    return qualify(context, name)
+    if name.startswith(":."):
+        return normal_name(name)  # else `:.:orders` would have other rights than `orders`, which it is
+    return name if context is None else qualify(context, name)
 
 
 def subject_of(request: Request) -> str:

@@ -30,7 +30,7 @@ class CompatibilityRoutes:
         _, schema = await self._calls.read_schema(request)
         self._calls.check_references(request, subject, schema)
         version = path_value(request, "version") if "version" in request.path_params else None
-        found = await self._calls.read(
+        found = await self._calls.find(
             self._calls.service.compatibility,
             subject,
             version,

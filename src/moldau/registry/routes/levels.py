@@ -88,7 +88,7 @@ class LevelRoutes:
     def _subject(self, request: Request, operation: Operation) -> str | None:
         """The subject, the context as a whole, or None: what holds for all. Everybody may read that."""
         if "subject" in request.path_params:
-            subject: str | None = subject_of(request)
+            subject: str | None = subject_of(request) or None  # `:.:`, which is all
         else:
             context = context_of_path(request)
             subject = None if context is None else in_context(context, "") or None

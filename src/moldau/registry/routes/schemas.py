@@ -52,20 +52,16 @@ class SchemaRoutes:
         aliases, rule_type = flag(request, "aliases"), request.query_params.get("ruleType")
         offset, limit = paging(request)
 
-        def fetch(offset: int, limit: int) -> list[dict[str, Any]]:
-            return self._service.schemas(
-                prefix,
-                deleted=deleted,
-                latest_only=latest_only,
-                aliases=aliases,
-                rule_type=rule_type,
-                offset=offset,
-                limit=limit,
-            )
-
-        may_read = self._calls.may_read(request)
         found = await self._calls.read(
-            self._calls.visible_page, fetch, lambda row: may_read(row["subject"]), offset, limit
+            self._service.schemas,
+            prefix,
+            deleted=deleted,
+            latest_only=latest_only,
+            aliases=aliases,
+            rule_type=rule_type,
+            offset=offset,
+            limit=limit,
+            visible=self._calls.visible(request),
         )
         return json_list_answer(request, found)
 
@@ -106,7 +102,7 @@ class SchemaRoutes:
             )
 
         visible = self._calls.may_read(request)
-        found = await self._calls.read(self._calls.visible_page, fetch, visible, offset, limit)
+        found = await self._calls.find(self._calls.visible_page, fetch, visible, offset, limit)
         return json_answer(request, found)
 
     async def versions(self, request: Request) -> Response:
@@ -120,7 +116,7 @@ class SchemaRoutes:
             )
 
         may_read = self._calls.may_read(request)
-        found = await self._calls.read(
+        found = await self._calls.find(
             self._calls.visible_page, fetch, lambda row: may_read(row["subject"]), offset, limit
         )
         return json_answer(request, found)
@@ -136,13 +132,13 @@ class SchemaRoutes:
         """GET /schemas/guids/{guid}/ids."""
         guid = path_value(request, "guid")
         await self._check_guid(request, guid)
-        return json_answer(request, await self._calls.read(self._service.ids_of_guid, guid))
+        return json_answer(request, await self._calls.find(self._service.ids_of_guid, guid))
 
     async def _check_guid(self, request: Request, guid: str) -> None:
         """By its ids: who may read a subject of one may read the schema."""
         if self._calls.rights.unlimited:
             return
-        rows = await self._calls.read(self._service.ids_of_guid, guid)
+        rows = await self._calls.find(self._service.ids_of_guid, guid)
         may_read = self._calls.may_read(request)
         for row in rows:
             context = qualify(row["context"], "")

@@ -10,7 +10,7 @@ import moldau
 from moldau.http.answers import json_answer
 from moldau.http.application import path_value
 from moldau.http.rights import Operation
-from moldau.registry.names import parse_context, parse_name, qualify
+from moldau.registry.names import parse_context, qualify
 from moldau.registry.routes.calls import Calls, both, paging
 
 
@@ -50,26 +50,13 @@ class ServerRoutes:
         prefix = request.query_params.get("contextPrefix", "")
         if "context" in request.path_params:
             prefix = parse_context(path_value(request, "context"))
-        rights = self._calls.rights
-
-        def fetch(offset: int, limit: int) -> list[str]:
-            return self._service.contexts(prefix=prefix, offset=offset, limit=limit)
-
-        def visible_contexts() -> set[str]:
-            """Those with a subject that may be read."""
-            if rights.unlimited:
-                return set()
-            subjects = self._calls.visible_page(
-                lambda offset, limit: self._service.subjects(deleted=True, offset=offset, limit=limit),
-                may_read,
-                0,
-                -1,
-            )
-            return {parse_name(subject).context for subject in subjects}
-
-        may_read = self._calls.may_read(request)
-        seen = await self._calls.read(visible_contexts)
-        found = await self._calls.read(self._calls.visible_page, fetch, seen.__contains__, offset, limit)
+        found = await self._calls.read(
+            self._service.contexts,
+            prefix=prefix,
+            offset=offset,
+            limit=limit,
+            visible=self._calls.visible(request),
+        )
         return json_answer(request, found)
 
     async def delete_context(self, request: Request) -> Response:

@@ -46,13 +46,15 @@ class SubjectRoutes:
         deleted, deleted_only = flag(request, "deleted"), flag(request, "deletedOnly")
         offset, limit = paging(request)
 
-        def fetch(offset: int, limit: int) -> list[str]:
-            return self._service.subjects(
-                prefix, deleted=deleted, deleted_only=deleted_only, offset=offset, limit=limit
-            )
-
-        visible = self._calls.may_read(request)
-        found = await self._calls.read(self._calls.visible_page, fetch, visible, offset, limit)
+        found = await self._calls.read(
+            self._service.subjects,
+            prefix,
+            deleted=deleted,
+            deleted_only=deleted_only,
+            offset=offset,
+            limit=limit,
+            visible=self._calls.visible(request),
+        )
         return json_list_answer(request, found)
 
     async def versions(self, request: Request) -> Response:
@@ -60,7 +62,8 @@ class SubjectRoutes:
         subject = subject_of(request)
         self._calls.check(request, Operation.READ, subject)
         offset, limit = paging(request)
-        found = self._service.versions(
+        found = await self._calls.find(
+            self._service.versions,
             subject,
             deleted=flag(request, "deleted"),
             deleted_only=flag(request, "deletedOnly"),
@@ -82,7 +85,7 @@ class SubjectRoutes:
         subject = subject_of(request)
         self._calls.check(request, Operation.READ, subject)
         query = request.query_params
-        return await self._calls.find(
+        found = await self._calls.find(
             self._service.version,
             subject,
             path_value(request, "version"),
@@ -90,6 +93,8 @@ class SubjectRoutes:
             reference_format=query.get("referenceFormat", ""),
             deleted=flag(request, "deleted"),
         )
+        self._calls.check_found(request, subject, found)
+        return found
 
     async def referenced_by(self, request: Request) -> Response:
         """GET /subjects/{s}/versions/{v}/referencedby [offset, limit]: ids of schemas."""
@@ -97,7 +102,10 @@ class SubjectRoutes:
         self._calls.check(request, Operation.READ, subject)
         offset, limit = paging(request)
         version = path_value(request, "version")
-        found = await self._calls.read(
+        if not self._calls.rights.unlimited:
+            there = await self._calls.find(self._service.version, subject, version, deleted=True)
+            self._calls.check_found(request, subject, there)
+        found = await self._calls.find(
             self._service.referenced_by, subject, version, offset=offset, limit=limit
         )
         return json_answer(request, found)
@@ -108,7 +116,7 @@ class SubjectRoutes:
         self._calls.check(request, Operation.READ, subject)
         query = request.query_params
         properties = dict(zip(query.getlist("key"), query.getlist("value"), strict=False))
-        found = await self._calls.read(
+        found = await self._calls.find(
             self._service.with_metadata,
             subject,
             properties,
@@ -131,6 +139,7 @@ class SubjectRoutes:
             format=request.query_params.get("format", ""),
             deleted=flag(request, "deleted"),
         )
+        self._calls.check_found(request, subject, found)
         return json_answer(request, found)
 
     async def register(self, request: Request) -> Response:

@@ -122,7 +122,9 @@ class TopicWriter:
 
     def id_for(self, context: str, body: Body) -> int:
         """The id for a body: the one it has, or the next that was never given. For `decide` only."""
-        known = self._state.id_of(context, body) or self._round_ids.get((context, body.guid_bytes))
+        known = self._state.id_of(context, body)
+        if known is None:  # 0 is an id, too: imports bring it
+            known = self._round_ids.get((context, body.guid_bytes))
         if known is not None:
             return known
         new = max(self._state.max_id(context), self._given.get(context, 0)) + 1
