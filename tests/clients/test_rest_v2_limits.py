@@ -89,7 +89,7 @@ def raw_get(client: V2Client, path: str) -> socket.socket:
     address = urlsplit(client.url)
     connection = socket.create_connection((address.hostname, address.port), 60)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {embedded('json')}\r\n\r\n"
+    head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {embedded('json')}\r\n\r\n"
     connection.sendall(head.encode())
     return connection
 

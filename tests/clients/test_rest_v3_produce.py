@@ -155,7 +155,7 @@ class RawStream:
         self.socket.settimeout(90)
         self.socket.connect((place.hostname, place.port))
         head = (
-            f"POST {client.base}/topics/{topic}/records HTTP/1.1\r\nHost: proxy\r\n"
+            f"POST {client.base}/topics/{topic}/records HTTP/1.1\r\nHost: localhost\r\n"
             "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
         self.socket.sendall(head.encode())

@@ -35,6 +35,7 @@ from moldau.http.context import (
     context_of,
 )
 from moldau.http.counters import CONTENT_TYPE, RequestCounters, Sample, exposition
+from moldau.http.host_names import HostNames
 from moldau.http.media_types import JSON
 from moldau.http.problems import HttpProblem, plain_problem
 from moldau.http.settings import HttpSettingsPart
@@ -56,6 +57,11 @@ class Health(NamedTuple):
 
 class Gate(Protocol):
     """Says who asks."""
+
+    @property
+    def asks_everybody(self) -> bool:
+        """Whether nobody is let in without a login."""
+        ...
 
     async def principal_of(self, request: Request) -> Principal:
         """Raise HttpProblem 401 where a login is asked for or wrong."""
@@ -91,6 +97,7 @@ class Application:
         self._metrics = metrics
         self._prefix = metrics_prefix
         self._translate = translate
+        self._host_names = HostNames(settings)
         self._open_paths = frozenset((*OPEN_PATHS, *settings.authentication_skip_paths))
         self._router = Router(routes, redirect_slashes=False)
         self._outer = _wrapped(self._guarded, settings)
@@ -160,6 +167,8 @@ class Application:
 
     async def _route(self, request: Request, send: Send) -> None:
         path = request.scope["path"]
+        if self._gate is None or not self._gate.asks_everybody:
+            self._host_names.check(request)
         if self._gate is not None and path not in self._open_paths:
             context_of(request).principal = await self._gate.principal_of(request)
         page = self._page(path) if request.method in ("GET", "HEAD") else None

@@ -166,8 +166,7 @@ class LoginGate:
         if method == "BEARER" and self._tokens is None and check_token is None:
             raise SettingError(
                 "authentication.method",
-                "authentication.method=BEARER needs moldau.http.tokens.file or "
-                "sasl.oauthbearer.jwks.endpoint.url",
+                "authentication.method=BEARER needs moldau.http.tokens.file or moldau.http.jwks.url",
             )
         self._asked_for = (
             method != "NONE" or bool(self._users) or bool(self._tokens) or check_token is not None
@@ -176,6 +175,11 @@ class LoginGate:
             self._mapping = PrincipalMapping(settings.ssl_principal_mapping_rules)
         except MappingError as error:
             raise SettingError("ssl.principal.mapping.rules", str(error)) from None
+
+    @property
+    def asks_everybody(self) -> bool:
+        """Whether nobody is let in without a login."""
+        return self._asked_for
 
     async def principal_of(self, request: Request) -> Principal:
         """HttpProblem 401: a login is asked for or offered, and is nobody's; 403: it lacks a role."""

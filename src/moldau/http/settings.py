@@ -109,6 +109,11 @@ class HttpSettingsPart(SettingsObject):
     moldau_http_rights_file: str | None = text(
         None, "Who may do what: lines `WHO OPERATIONS KIND:PREFIX`. Unset: whoever is let in may do all."
     )
+    moldau_http_host_names: tuple[str, ...] = listing(
+        (),
+        "Names that a service on loopback without a login answers to besides localhost (a reverse proxy that "
+        "passes the Host header on, say); `*`: all.",
+    )
     moldau_http_body_bytes_max: int = long(
         16 * _MIB, "The largest body of a request, in bytes, also after decompression.", at_least(1024)
     )

@@ -124,7 +124,7 @@ class Client:
     async def ask(
         self, method: str, path: str, body: bytes | None = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
-        lines = [f"{method} {path} HTTP/1.1", "Host: x"]
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         if body is not None:
             lines.append(f"Content-Length: {len(body)}")

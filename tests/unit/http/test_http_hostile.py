@@ -30,11 +30,11 @@ def run(
 @pytest.mark.parametrize(
     "head",
     [
-        b"GET /names/" + b"a" * 3000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /names/" + b"a" * 3000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET /names/" + b"a" * 400_000,
-        b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * 3000 + b"\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * 400_000,
-        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 500 + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"a" * 3000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"a" * 400_000,
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 500 + b"\r\n",
         b"GET / HTTP/1.1\r\n" + b"a" * 400_000,
     ],
 )
@@ -74,7 +74,7 @@ def test_a_connection_that_says_nothing_ends() -> None:
 def test_a_body_that_does_not_end() -> None:
     async def talk(server: HttpServer) -> None:
         async with client_of(server) as client:
-            client.send(b"POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345")
+            client.send(b"POST /size HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345")
             status, _, _ = await client.response()
             assert status == 408
             assert await client.ended()
@@ -87,12 +87,12 @@ def test_a_body_that_does_not_end() -> None:
     [
         b"nonsense\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
-        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET http:// HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /size HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /size HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"CONNECT x:1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET http:// HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
 def test_what_is_no_request_gets_400(request_bytes: bytes) -> None:
@@ -121,7 +121,7 @@ def test_a_client_that_reads_nothing_is_cut_off() -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, (host, int(port)))
-        sock.send(b"GET /many?count=100000 HTTP/1.1\r\nHost: x\r\n\r\n")
+        sock.send(b"GET /many?count=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await until(lambda: server.connections.cut_off_count > 0)
         sock.close()
 
@@ -131,7 +131,7 @@ def test_a_client_that_reads_nothing_is_cut_off() -> None:
 def test_many_connections_cost_the_idle_ones_of_the_busiest_host() -> None:
     async def talk(server: HttpServer) -> None:
         clients = [await Client.connect(server) for _ in range(4)]
-        clients[0].send(b"POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1")
+        clients[0].send(b"POST /size HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n1")
         assert (await clients[1].ask("GET", "/names/a"))[0] == 200
         await until(lambda: len(server.connections.open) == 4)
         async with client_of(server) as fifth:
@@ -149,7 +149,7 @@ def test_many_connections_cost_the_idle_ones_of_the_busiest_host() -> None:
 def test_pipelined_requests_are_answered_in_turn() -> None:
     async def talk(server: HttpServer) -> None:
         async with client_of(server) as client:
-            client.send(b"".join(b"GET /names/%d HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(50)))
+            client.send(b"".join(b"GET /names/%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % n for n in range(50)))
             for number in range(50):
                 assert (await client.response())[2] == b'"%d"' % number
 
