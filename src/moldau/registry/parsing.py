@@ -22,7 +22,9 @@ from moldau.schemas.compatibility import Level, Policy, check, messages
 from moldau.schemas.languages import parse
 from moldau.schemas.schema import InvalidSchema, ParsedSchema, Reference, SchemaText, SchemaType
 
-_CACHED_CHARACTERS_MAX = 32 * 1024 * 1024
+_CACHED_CHARACTERS_MAX = 16 * 1024 * 1024
+_WEIGHT_OF_TREES = 8
+"""Parsed Protobuf keeps its tree, 14 times as large as its text; other languages theirs only for a while."""
 _CACHED_LINES_CHARACTERS_MAX = 4 * 1024 * 1024
 _REFERENCES_MAX = 10_000
 _REFERENCED_CHARACTERS_MAX = 8 * 1024 * 1024
@@ -70,7 +72,9 @@ class Cache(Generic[ValueT]):
             return found[0]
 
     def put(self, key: object, value: ValueT, weight: int) -> None:
-        """Keep a value, and forget those that were used longest ago."""
+        """Keep a value unless it is too heavy by itself, and forget those that were used longest ago."""
+        if weight > self._weight_max:
+            return
         with self._lock:
             old = self._entries.pop(key, None)
             self._weight += weight - (0 if old is None else old[1])
@@ -113,7 +117,10 @@ class Parser:
             except InvalidSchema as error:
                 raise invalid_schema(language, error) from None
             found = Parsed(schema, digest)
-            self._parsed.put(digest, found, len(text) + sum(map(len, texts.values())))
+            weight = len(text) + sum(map(len, texts.values()))
+            if language is SchemaType.PROTOBUF:
+                weight *= _WEIGHT_OF_TREES
+            self._parsed.put(digest, found, weight)
         return found
 
     def incompatible_lines(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 PREFIX = "schema.registry."
 DEFAULTS: Mapping[str, Any] = {
@@ -90,10 +91,20 @@ def client_settings(conf: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_addresses(urls: str) -> None:
-    for url in urls.split(","):
-        if not url.strip().startswith(("http://", "https://")):
+    for url in map(str.strip, urls.split(",")):
+        shown = url.rpartition("@")[2]  # not the login
+        if not url.startswith(("http://", "https://")):
             raise RegistrySettingError(
-                f"schema.registry.url has {url.strip()!r}: an address begins with http:// or https://"
+                f"schema.registry.url has {shown!r}: an address begins with http:// or https://"
+            )
+        try:
+            parts = urlsplit(url)
+            is_whole = bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_whole = False
+        if not is_whole:
+            raise RegistrySettingError(
+                f"schema.registry.url has {shown!r}: write http://HOST:PORT or https://HOST:PORT"
             )
 
 
@@ -125,6 +136,8 @@ def _bearer(settings: dict[str, Any]) -> None:
     """A fixed token alone is enough in Java; confluent-kafka asks for the name of a cloud's cluster too."""
     source = settings.get("bearer.auth.credentials.source", "").upper()
     token = settings.get("bearer.auth.token")
+    if token and not (token.isascii() and token.isprintable()):
+        raise RegistrySettingError("bearer.auth.token has a character that no header can carry")
     if source in ("", "STATIC_TOKEN") and token:
         fields = {
             "bearer.auth.token": token,

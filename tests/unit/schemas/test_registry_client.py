@@ -160,6 +160,9 @@ def test_a_registry_that_is_gone_is_told(registry: FakeRegistry) -> None:
     [
         ({}, "schema.registry.url is missing"),
         ({"schema.registry.url": "localhost:8081"}, "begins with http"),
+        ({"schema.registry.url": "http://localhost:many"}, "write http://HOST:PORT"),
+        ({"schema.registry.url": "http://[::1"}, "write http://HOST:PORT"),
+        ({"schema.registry.url": "http://"}, "write http://HOST:PORT"),
         ({"url": "http://x", "basic.auth.user.info": "me"}, "user:password"),
         ({"url": "http://x", "basic.auth.credentials.source": "USER_INFO"}, "needs basic.auth.user.info"),
         ({"url": "http://x", "basic.auth.credentials.source": "SASL_INHERIT"}, "not known here"),
@@ -190,3 +193,17 @@ def test_settings_have_javas_names() -> None:
     assert found["ssl.ca.location"] == "ca.pem"
     assert found["timeout"] == 1.5
     assert "linger.ms" not in found
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"url": "me:secret@localhost:8081"},
+        {"url": "http://me:secret@localhost:many"},
+        {"url": "http://a", "bearer.auth.token": "secret\nmore"},
+    ],
+)
+def test_refusals_of_settings_show_no_login(conf: dict[str, str]) -> None:
+    with pytest.raises(RegistrySettingError) as refused:
+        client_settings(conf)
+    assert "secret" not in str(refused.value)

@@ -50,6 +50,6 @@ def registry_conf(url: str, settings: list[str] | None) -> dict[str, str]:
     urls = [each.strip() for each in url.split(",")]
     if any(not each.startswith(("http://", "https://")) for each in urls):
         raise UsageError(
-            f"--schema-registry {url} is no address: write http://HOST:PORT or https://HOST:PORT"
+            f"--schema-registry {url.rpartition('@')[2]} is no address: write http://HOST:PORT or https://HOST:PORT"
         )
     return {**given, "schema.registry.url": url}
