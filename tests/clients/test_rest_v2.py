@@ -128,6 +128,42 @@ def test_records_in_binary_and_json(client: V2Client, address: str):
     assert records[4].timestamp()[1] == 1767225600000
 
 
+def test_integers_of_any_length_arrive_as_they_are(client: V2Client, address: str):
+    integers = [2**64, -(2**63) - 1, 10**40, 2**53 + 1]
+    client.produce("/topics/exact/partitions/0", [{"key": each, "value": {"n": each}} for each in integers])
+    found = [(each.key(), each.value()) for each in written(address, "exact", 0, 4)]
+    assert found == [(b"%d" % each, b'{"n":%d}' % each) for each in integers]
+
+
+def test_a_body_with_very_many_records_is_written_whole_or_not_at_all(client: V2Client, address: str):
+    records = [{"key": n, "value": {"n": n, "text": "},{"}} for n in range(5_000)]
+    found = client.produce("/topics/very-many/partitions/0", records)
+    assert [each["offset"] for each in found["offsets"]] == list(range(5_000))
+    assert [each.key() for each in written(address, "very-many", 0, 5_000)] == [
+        b"%d" % n for n in range(5_000)
+    ]
+    headers = {"Content-Type": embedded("json")}
+    for wrong in ({"value": 1, "odd": 2}, [], {"value": 1, "partition": "x"}):
+        refused = client.refused("POST", "/topics/very-many", {"records": [*records, wrong]}, headers=headers)
+        assert refused[0] in (400, 422)
+    body = {"records": records, "odd": 1}
+    assert client.refused("POST", "/topics/very-many", body, headers=headers)[0] == 422
+    assert client.get("/topics/very-many/partitions/0/offsets")["end_offset"] == 5_000
+
+
+def test_operations_that_are_switched_off(address: str):
+    blocked = "api.v2.consumers.*,api.v2.produce-to-topic.json,api.v2.brokers.list"
+    with rest_proxy(address, **{"api.endpoints.blocklist": blocked}) as url:
+        client = V2Client(url)
+        assert client.refused("GET", "/brokers")[0] == 404
+        assert client.refused("POST", "/consumers/off", {})[0] == 405
+        headers = {"Content-Type": embedded("json")}
+        body = {"records": [{"value": 1}]}
+        assert client.refused("POST", "/topics/described", body, headers=headers)[0] == 405
+        client.produce("/topics/off/partitions/0", [{"value": 1}])
+        assert client.get("/topics/off/partitions/0/offsets")["end_offset"] == 1
+
+
 def test_equal_keys_go_to_one_partition(client: V2Client):
     found = client.produce("/topics/keyed", [{"key": n % 5, "value": n} for n in range(50)])
     where = [each["partition"] for each in found["offsets"]]
@@ -163,6 +199,7 @@ def test_a_record_that_fails_does_not_take_others_with_it(client: V2Client):
         ({"records": [{"value": {"a": 1}}]}, 400, 400, "not a base64 string"),
         ({"records": [{"value": b64(b"1"), "timestamp": "noon"}]}, 422, 422, "timestamp must be"),
         ({"records": [{"value": b64(b"1"), "timestamp": True}]}, 422, 422, "timestamp must be"),
+        ({"records": [{"value": b64(b"1"), "timestamp": 0}]}, 422, 422, "timestamp must be"),
         ({"records": [{"value": b64(b"1"), "headers": [{"name": "a", "value": 1}]}]}, 400, 400, "header a"),
         ({"records": [{"value": b64(b"1"), "headers": {"a": 1}}]}, 422, 422, "headers must be a list"),
     ],
@@ -268,7 +305,7 @@ def test_other_methods_are_told_what_there_is(client: V2Client):
 
 
 def test_the_table_of_paths_has_every_path_once():
-    assert len({(method, path) for method, path, _ in ROUTES}) == len(ROUTES) == 21
+    assert len({(method, path) for method, path, _, _ in ROUTES}) == len(ROUTES) == 21
 
 
 def test_both_versions_may_be_turned_off(address: str):

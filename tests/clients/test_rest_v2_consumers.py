@@ -329,3 +329,26 @@ def test_a_deleted_instance_leaves_its_group_at_once(client: V2Client, address: 
     while not own.assignment():
         own.poll(0.1)
     own.close()
+
+
+@pytest.mark.parametrize("group", ["%00", "a%00b", "%20", "%0A", "%20a", "a%09"])
+def test_names_of_groups_that_librdkafka_would_shorten_are_refused(client: V2Client, group: str):
+    """It ends the process where nothing is left of a name."""
+    assert client.refused("POST", f"/consumers/{group}", {})[:2] == (400, 40002)
+    assert client.refused("GET", f"/consumers/{group}/instances/a/records")[:2] == (400, 40002)
+
+
+def test_names_of_topics_with_nul_are_refused(client: V2Client):
+    place = {"topic": "a\0b", "partition": 0}
+    with V2Instance(client, "nul") as instance:
+        for path, body in (
+            ("subscription", {"topics": ["a\0b"]}),
+            ("assignments", {"partitions": [place]}),
+            ("positions", {"offsets": [{**place, "offset": 0}]}),
+            ("offsets", {"offsets": [{**place, "offset": 0}]}),
+        ):
+            assert client.refused("POST", f"{instance.path}/{path}", body)[:2] == (422, 422)
+    headers = {"Content-Type": embedded("json")}
+    body = {"records": [{"value": 1}]}
+    assert client.refused("POST", "/topics/a%00b", body, headers=headers)[:2] == (400, 40002)
+    assert client.refused("POST", "/topics/a%00b/partitions/0", body, headers=headers)[:2] == (400, 40002)

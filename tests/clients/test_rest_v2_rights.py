@@ -99,3 +99,34 @@ def test_what_the_proxy_itself_may_not_do():
             while response.status_code == 200:
                 response = client.ask("GET", f"{instance.path}/records")
             assert (response.status_code, response.json()["error_code"]) == (403, 40301)
+
+
+def test_an_instance_is_its_makers_alone(url: str):
+    """Bob may read the group, but not the topic that alice's instance reads."""
+    alice, bob = V2Client(url, auth=("alice", "a-secret")), V2Client(url, auth=("bob", "b-secret"))
+    with V2Instance(alice, "alice-group") as instance:
+        instance.assign(("orders-closed", 0))
+        assert [each["value"] for each in instance.read_until(1)] == [2]
+        headers = {"Accept": embedded("json")}
+        place = {"topic": "orders-closed", "partition": 0}
+        for method, path, body in (
+            ("GET", "/records", None),
+            ("GET", "/subscription", None),
+            ("GET", "/assignments", None),
+            ("GET", "/offsets", {"partitions": [place]}),
+            ("POST", "/offsets", None),
+            ("POST", "/positions/beginning", {"partitions": [place]}),
+            ("DELETE", "", None),
+        ):
+            refused = bob.refused(method, instance.path + path, body, headers=headers)
+            assert refused[:2] == (403, 40301), (method, path, refused)
+        assert len(alice.get(f"{instance.path}/assignments")["partitions"]) == 1
+
+
+def test_offsets_are_committed_for_topics_that_may_be_read(url: str):
+    bob = V2Client(url, auth=("bob", "b-secret"))
+    with V2Instance(bob, "bob-group") as instance:
+        place = {"topic": "orders-closed", "partition": 0}
+        body = {"offsets": [{**place, "offset": 0}]}
+        assert bob.refused("POST", f"{instance.path}/offsets", body)[:2] == (403, 40301)
+        assert bob.refused("GET", f"{instance.path}/offsets", {"partitions": [place]})[:2] == (403, 40301)

@@ -101,7 +101,7 @@ def test_nothing_and_null_are_tombstones(broker: Broker, client: V3Client) -> No
     [
         ({"partition_id": 9}, 40403),
         ({"partition_id": -1}, 40402),
-        ({"partition_id": "0"}, 400),
+        ({"partition_id": "zero"}, 400),
         ({"value": {"type": "XML", "data": "<a/>"}}, 400),
         ({"value": {"type": "BINARY", "data": "Zm9v!"}}, 400),
         ({"value": {"type": "STRING", "data": 1}}, 400),
@@ -114,6 +114,8 @@ def test_nothing_and_null_are_tombstones(broker: Broker, client: V3Client) -> No
         ({"headers": [{"name": "a", "value": "!"}]}, 400),
         ({"timestamp": "yesterday"}, 400),
         ({"timestamp": 17}, 400),
+        ({"timestamp": "1970-01-01T00:00:00Z"}, 400),
+        ({"timestamp": "1969-01-01T00:00:00Z"}, 400),
     ],
 )
 def test_a_wrong_record_is_answered_and_the_next_is_written(
@@ -123,6 +125,25 @@ def test_a_wrong_record_is_answered_and_the_next_is_written(
         client.create("wrong")
     answers = produce(client, "wrong", json.dumps(body).encode() + record(1))
     assert [each["error_code"] for each in answers] == [error_code, 200]
+
+
+def test_integers_of_any_length_arrive_as_they_are(broker: Broker, client: V3Client) -> None:
+    client.create("exact")
+    integers = [2**64, -(2**63) - 1, 10**40]
+    body = b"".join(record(each) for each in integers)
+    assert [each["error_code"] for each in produce(client, "exact", body)] == [200] * 3
+    entries = [
+        {"id": str(index), "value": {"type": "JSON", "data": each}} for index, each in enumerate(integers)
+    ]
+    content = json.dumps({"entries": entries})  # httpx's json= writes the same
+    assert client.ask("POST", "/topics/exact/records:batch", content=content).status_code == 207
+    assert [each.value() for each in consume(broker, "exact", 6)] == [b"%d" % each for each in integers] * 2
+
+
+def test_many_small_records_that_are_not_answered_hold_bounded_memory(client: V3Client) -> None:
+    """What a record costs is counted, not only its bytes."""
+    client.create("tiny")
+    assert len(produce(client, "tiny", b"{}" * 20_000)) == 20_000
 
 
 def test_a_topic_that_does_not_exist_is_told_for_each_record(client: V3Client) -> None:

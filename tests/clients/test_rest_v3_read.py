@@ -16,6 +16,8 @@ import pytest
 from confluent_kafka import Producer
 from rest_v3_client import TIMEOUT_SECONDS, V3Client, check_object, rest_proxy
 
+from moldau.http.problems import HttpProblem
+from moldau.rest.v3 import read_records as read_records_module
 from moldau.testing import Broker
 
 pytestmark = pytest.mark.client
@@ -190,6 +192,42 @@ def test_a_record_of_another_format_is_shown_as_it_is(client: V3Client, producer
     assert bad["value"]["type"] == "BINARY"
     assert base64.b64decode(bad["value"]["data"]) == b"no json"
     assert "JSON" in bad["value"]["error"]
+
+
+def test_json_of_many_lines_is_one_event(client: V3Client, producer: Producer) -> None:
+    client.create("lines")
+    write(producer, "lines", ['{\n\n"a":\r\n1}', '{\r"a": "\\n"\r\r}', '"event: error"'])
+    with Tail(client, "lines", **{"from": "beginning", "value_format": "json"}) as tail:
+        assert tail.values(3) == [{"a": 1}, {"a": "\n"}, "event: error"]
+    page = client.get("/topics/lines/records", params={"value_format": "json"})
+    assert [each["value"]["data"] for each in page["data"]] == [{"a": 1}, {"a": "\n"}, "event: error"]
+
+
+def test_a_tail_outlives_a_broker_that_is_away_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_records_module, "_LOOK_SECONDS", 0.0)
+    with Broker(process=True) as broker, rest_proxy(broker.bootstrap_servers) as url:
+        client = V3Client(url)
+        client.create("outlived")
+        asked: list[int] = []
+        find_topic = read_records_module.find_topic
+
+        async def watched(call: Any, **more: Any) -> Any:
+            try:
+                return await find_topic(call, **more)
+            except HttpProblem as problem:
+                asked.append(problem.error_code)
+                raise
+
+        monkeypatch.setattr(read_records_module, "find_topic", watched)
+        monkeypatch.setattr("moldau.rest.kafka.admin.access.PATIENCE_MS", 500)
+        with Tail(client, "outlived", value_format="string") as tail:
+            broker.kill()
+            while not asked:
+                time.sleep(0.05)
+            broker.restart()
+            producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
+            write(producer, "outlived", ["after"])
+            assert tail.values(1) == ["after"]
 
 
 def test_aborted_records_are_not_shown_and_the_page_ends(broker: Broker, client: V3Client) -> None:

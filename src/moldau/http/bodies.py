@@ -10,6 +10,8 @@ whole body slower than 1 KiB/s on the average after that time, gets 408.
 """
 
 import asyncio
+import json
+import re
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -24,6 +26,8 @@ from moldau.http.problems import HttpProblem, plain_problem, too_large
 _UNPACKED_PIECE_BYTES = 64 * 1024
 _PARSED_INLINE_BYTES_MAX = 128 * 1024
 _SLOW_BYTES_PER_SECOND = 1024
+_LONG_DIGITS = re.compile(rb"[0-9]{19,}")
+_INT64_MAX_DIGITS = b"9223372036854775807"
 
 
 async def read_bytes(request: Request, *, bytes_max: int | None = None) -> bytes:
@@ -54,15 +58,46 @@ async def read_json(request: Request, *, bytes_max: int | None = None) -> Any:
 
 
 def parse_json(body: bytes, depth_max: int) -> Any:
-    """JSON text; HttpProblem 400 where it is none, or nested deeper than `depth_max`."""
+    """JSON text; HttpProblem 400 where it is none, or nested deeper than `depth_max`. Integers are exact."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise HttpProblem(400, f"the request's body is not JSON: {error}") from None
+    _check_depth(value, depth_max)
+    return _exact(body) if _has_long_integer(body) else value
+
+
+def parse_shallow_json(text: bytes) -> Any:
+    """As `parse_json`, of a text whose depth is known to be small."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise HttpProblem(400, f"Error processing JSON: {error}") from None
+    return _exact(text) if _has_long_integer(text) else value
+
+
+def _has_long_integer(text: bytes) -> bool:
+    """Whether there may be an integer beyond 64 bits, of which orjson makes a float that is only near it."""
+    return any(
+        len(each[0]) > len(_INT64_MAX_DIGITS) or each[0] > _INT64_MAX_DIGITS
+        for each in _LONG_DIGITS.finditer(text)
+    )
+
+
+def _exact(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise HttpProblem(400, "the request's body is JSON nested too deeply") from None
+    except ValueError:  # Python's own limit: making a number of digits takes quadratic time
+        raise HttpProblem(400, "the request's body has a number of more than 4300 digits") from None
+
+
+def _check_depth(value: Any, depth_max: int) -> None:
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(depth_max):
         if not level:
-            return value
+            return
         level = [
             child
             for node in level
@@ -71,7 +106,6 @@ def parse_json(body: bytes, depth_max: int) -> Any:
         ]
     if level:
         raise HttpProblem(400, f"the request's body is JSON nested deeper than {depth_max} levels")
-    return value
 
 
 async def pieces(request: Request, *, bytes_max: int | None = None) -> AsyncIterator[bytes]:
@@ -148,20 +182,24 @@ class _Unpacker:
                     raise _damaged("there are bytes after its end")
                 self._state = zlib.decompressobj(self._window_bits(data))
                 self._begun = True
-            try:
-                piece = self._state.decompress(data, _UNPACKED_PIECE_BYTES)
-            except zlib.error as error:
-                raise _damaged(str(error)) from None
+            piece = self._unpacked(data)
             data = self._state.unconsumed_tail
             if self._state.eof:
                 data, self._state = self._state.unused_data, None
             yield piece
             # A full piece may leave output in the state although no input is left over.
             while self._state is not None and not data and len(piece) == _UNPACKED_PIECE_BYTES:
-                piece = self._state.decompress(b"", _UNPACKED_PIECE_BYTES)
+                piece = self._unpacked(b"")
                 if self._state.eof:
                     data, self._state = self._state.unused_data, None
                 yield piece
+
+    def _unpacked(self, data: bytes) -> bytes:
+        try:
+            found: bytes = self._state.decompress(data, _UNPACKED_PIECE_BYTES)
+        except zlib.error as error:
+            raise _damaged(str(error)) from None
+        return found
 
     def finish(self) -> None:
         """The body has ended: so must what is compressed. HttpProblem 400."""

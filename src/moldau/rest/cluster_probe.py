@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from moldau.http.application import Health
 from moldau.rest.kafka.admin.access import KafkaAdmin
 from moldau.rest.kafka.admin.topics import describe_cluster
 from moldau.rest.kafka.problem import KafkaProblem
+
+log = logging.getLogger("moldau.rest")
 
 PAUSE_SECONDS = 10.0
 
@@ -31,6 +34,9 @@ class ClusterProbe:
                 view = await self._admin.call(describe_cluster)
             except KafkaProblem as problem:
                 self._health = Health(False, {"cluster": str(problem)})
+            except Exception:
+                log.exception("asking the cluster failed: this is a bug")
+                self._health = Health(False, {"cluster": "asking it failed: the proxy's log has the reason"})
             else:
                 self._health = Health(True, {"cluster_id": view.cluster_id, "brokers": len(view.brokers)})
             await asyncio.sleep(self._pause_seconds)

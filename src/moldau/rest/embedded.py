@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import binascii
 import json
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -134,5 +135,29 @@ def json_text(value: JsonValue) -> bytes:
 
 def shown(data: JsonValue) -> str:
     """A value of a request as a message names it."""
-    text = json.dumps(data, ensure_ascii=False)
+    text = ""
+    for piece in _texts_of(data):
+        text += piece
+        if len(text) > SHOWN_CHARACTERS_MAX:
+            break
     return text if len(text) <= SHOWN_CHARACTERS_MAX else text[: SHOWN_CHARACTERS_MAX - 3] + "..."
+
+
+def _texts_of(data: JsonValue) -> Iterator[str]:
+    """JSON text of a value, from its beginning: of a large one nobody wants the rest."""
+    if isinstance(data, str):
+        yield json.dumps(data[: SHOWN_CHARACTERS_MAX + 1], ensure_ascii=False)
+    elif isinstance(data, list):
+        for index, each in enumerate(data):
+            yield ", " if index else "["
+            yield from _texts_of(each)
+        yield "]" if data else "[]"
+    elif isinstance(data, dict):
+        for index, (name, each) in enumerate(data.items()):
+            yield ", " if index else "{"
+            yield from _texts_of(name)
+            yield ": "
+            yield from _texts_of(each)
+        yield "}" if data else "{}"
+    else:
+        yield json.dumps(data)

@@ -85,11 +85,20 @@ class Schemas:
         self._under_way = 0
         self._coders: OrderedDict[tuple[str, bool, SchemaChoice], SchemaCoder] = OrderedDict()
 
-    async def coder(self, topic: str, is_key: bool, choice: SchemaChoice) -> SchemaCoder:
-        """The coder for a topic's keys or values. HttpProblem."""
+    async def coder(
+        self,
+        topic: str,
+        is_key: bool,
+        choice: SchemaChoice,
+        may_write: Callable[[str], bool] = lambda subject: True,
+    ) -> SchemaCoder:
+        """The coder for a topic's keys or values. HttpProblem.
+
+        `may_write`: whether the caller may register schemas in a subject. The topic's own are not asked for.
+        """
         found = self._coders.get((topic, is_key, choice))
         if found is None:
-            found = await self.in_thread(self._find, topic, is_key, choice)
+            found = await self.in_thread(self._find, topic, is_key, choice, may_write)
             if choice.schema_id is not None or choice.schema_version is not None or choice.schema is not None:
                 self._coders[topic, is_key, choice] = found
                 while len(self._coders) > _CODERS_KEPT:
@@ -131,7 +140,9 @@ class Schemas:
             )
         return self._client
 
-    def _find(self, topic: str, is_key: bool, choice: SchemaChoice) -> SchemaCoder:
+    def _find(
+        self, topic: str, is_key: bool, choice: SchemaChoice, may_write: Callable[[str], bool]
+    ) -> SchemaCoder:
         from moldau.schemas.registry_client import RegistryError
         from moldau.schemas.serde import SerdeError
         from moldau.schemas.serde.records import RecordWriter
@@ -139,7 +150,7 @@ class Schemas:
 
         _check(choice)
         try:
-            subject, found = self._registered(topic, is_key, choice)
+            subject, found = self._registered(topic, is_key, choice, may_write)
             if choice.format is not None and choice.format.schema_type is not found.parsed.schema_type:
                 raise HttpProblem(
                     INVALID_PAYLOAD,
@@ -157,7 +168,9 @@ class Schemas:
             raise HttpProblem(INVALID_SCHEMA, f"Invalid schema: {unusable}") from None
         return SchemaCoder(subject, found.id, found.version, found.parsed.schema_type, writer)
 
-    def _registered(self, topic: str, is_key: bool, choice: SchemaChoice) -> tuple[str, Registered]:
+    def _registered(
+        self, topic: str, is_key: bool, choice: SchemaChoice, may_write: Callable[[str], bool]
+    ) -> tuple[str, Registered]:
         from moldau.schemas.registry_client import Registered, RegistryError
 
         registry = self._registry()
@@ -182,6 +195,10 @@ class Schemas:
             try:
                 return subject, registry.lookup(subject, source)
             except RegistryError:
+                if subject != self._subject(topic, is_key, SchemaChoice(), None) and not may_write(subject):
+                    raise HttpProblem(
+                        NOT_ALLOWED, f"It is not allowed to register schemas in subject {subject}."
+                    ) from None
                 return subject, registry.register(subject, source)
         subject = self._subject(topic, is_key, choice, None)
         if choice.schema_version is not None:

@@ -81,3 +81,20 @@ def test_formats_with_schemas_know_their_language():
         Format.PROTOBUF: SchemaType.PROTOBUF,
     }
     assert all(format_of(language).schema_type is language for language in SchemaType)
+
+
+def test_of_a_large_value_only_the_beginning_is_looked_at():
+    class Watched(list[object]):
+        seen = 0
+
+        def __iter__(self):
+            for _ in range(10**9):
+                Watched.seen += 1
+                yield {"a": "b"}
+
+    assert shown(Watched([1])).startswith('[{"a": "b"}, {"a": "b"}')
+    assert Watched.seen < 100
+    assert shown(["x" * 10**6]) == '["' + "x" * 75 + "..."
+    assert shown({"a": [1, 2.5, None, True], "b": {}, "c": []}) == (
+        '{"a": [1, 2.5, null, true], "b": {}, "c": []}'
+    )

@@ -58,7 +58,7 @@ def test_operation_ids_are_different() -> None:
 def test_version_2_is_described_as_it_is_served() -> None:
     paths = document()["paths"]
     described = {(m.upper(), path) for path in paths if not path.startswith("/v3/") for m in paths[path]}
-    assert described == {(method, path) for method, path, _ in ROUTES}
+    assert described == {(method, path) for method, path, _, _ in ROUTES}
 
 
 def test_all_operations_can_be_switched_off_by_a_name() -> None:

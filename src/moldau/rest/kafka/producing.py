@@ -253,6 +253,8 @@ class Producers:
             current.poll(_POLL_SECONDS)
             if current is not self._producer:
                 current.flush(_CLOSE_SECONDS)
+                current.purge()  # what still waits fails now: nobody would hear of it later
+                current.flush(_CLOSE_SECONDS)
                 current = self._producer
 
     async def close(self) -> None:

@@ -34,7 +34,13 @@ log = logging.getLogger("moldau.rest")
 
 READERS_MAX = 100
 IDLE_KEPT = 4
-_ERRORS_IGNORED = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.GROUP_AUTHORIZATION_FAILED)
+_ERRORS_IGNORED = (
+    KafkaError._TRANSPORT,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+)
 _DEFAULTS: Mapping[str, Any] = {
     "client.id": "moldau-rest",
     "group.id": "moldau-rest-readers",  # librdkafka wants one; nothing is committed

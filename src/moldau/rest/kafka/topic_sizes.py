@@ -42,6 +42,10 @@ class TopicSizes:
 
     async def partitions(self, topic: str, *, newer: bool = False) -> int:
         """The count; `newer`: no older than a second. KafkaProblem: unknown, not allowed, not reached."""
+        if "\0" in topic:
+            raise KafkaProblem(
+                int(ErrorCode.INVALID_TOPIC_EXCEPTION), "The topic's name has a NUL character."
+            )
         known = self._known.get(topic)
         fresh_seconds = _CHECK_AGAIN_SECONDS if newer else _FRESH_SECONDS
         if known is not None and monotonic() - known[1] < fresh_seconds:

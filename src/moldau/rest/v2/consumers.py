@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
@@ -21,9 +21,9 @@ from moldau.http.context import context_of
 from moldau.http.problems import HttpProblem, plain_problem
 from moldau.http.rights import Kind, Operation
 from moldau.rest.embedded import Format
-from moldau.rest.kafka.admin.topics import describe_topics
 from moldau.rest.v2 import fields
 from moldau.rest.v2.errors import (
+    BAD_REQUEST,
     INVALID_CONSUMER_CONSTRAINT,
     UnprocessableProblem,
     format_mismatch,
@@ -57,10 +57,10 @@ async def create(service: V2Service, request: Request) -> Response:
     """POST /consumers/{group}"""
     group = _group(service, request)
     body = fields.fields(await _optional_body(request) or {}, _CREATE_FIELDS)
-    name = fields.text(body, "id") or fields.text(body, "name")
+    name = fields.text(body, "id") or fields.text(body, "name") or None
     if name is not None and len(name) > _NAME_CHARACTERS_MAX:
         raise fields.unprocessable(f"name must have at most {_NAME_CHARACTERS_MAX} characters")
-    made = await service.instances.create(group, name, _config(body))
+    made = await service.instances.create(group, name, _config(body), principal_of(request).name)
     path = f"/consumers/{quote(group, safe='')}/instances/{quote(made.name, safe='')}"
     return json_answer(request, {"instance_id": made.name, "base_uri": _base_url(service, request) + path})
 
@@ -109,7 +109,8 @@ def _base_url(service: V2Service, request: Request) -> str:
 
 async def delete(service: V2Service, request: Request) -> Response:
     """DELETE /consumers/{group}/instances/{instance}"""
-    await service.instances.remove(_group(service, request), path_value(request, "instance"))
+    group, name = _group(service, request), path_value(request, "instance")
+    await service.instances.remove(group, name, principal_of(request).name)
     return Response(status_code=204)
 
 
@@ -123,6 +124,7 @@ async def subscribe(service: V2Service, request: Request) -> Response:
             if not isinstance(topics, list) or len(names) < len(topics) or len(names) > _TOPICS_MAX:
                 raise fields.unprocessable("topics must be a list of names")
             for name in names:
+                fields.check_topic(name)
                 service.require(request, Operation.READ, Kind.TOPIC, name)
             await instance.subscribe(Subscription(topics=tuple(dict.fromkeys(names))))
         elif pattern is not None:
@@ -134,8 +136,8 @@ async def _subscribe_pattern(service: V2Service, request: Request, instance: Ins
     matches = compiled(pattern)
     may_read = service.rights.filter(principal_of(request), Operation.READ, Kind.TOPIC)
 
-    async def find_topics() -> list[str]:
-        found = await service.ask(describe_topics)
+    async def find_topics(newest: bool) -> list[str]:
+        found = await service.topics(newest=newest)
         return [
             each.name for each in found if not each.is_internal and matches(each.name) and may_read(each.name)
         ]
@@ -160,8 +162,7 @@ async def assign(service: V2Service, request: Request) -> Response:
     """POST .../assignments: partitions that the client chooses."""
     async with _instance(service, request) as instance:
         places = fields.places(await _body(request))
-        for topic in {each.topic for each in places}:
-            service.require(request, Operation.READ, Kind.TOPIC, topic)
+        _require_read(service, request, places)
         await instance.assign(places)
     return Response(status_code=204)
 
@@ -199,6 +200,7 @@ async def commit(service: V2Service, request: Request) -> Response:
     async with _instance(service, request) as instance:
         body = await _optional_body(request)
         wanted = None if body is None else fields.offsets(body)
+        _require_read(service, request, wanted or ())
         await instance.commit(wanted, wait=request.query_params.get("async", "false").lower() != "true")
     return json_answer(request, [])
 
@@ -209,7 +211,9 @@ async def committed(service: V2Service, request: Request) -> Response:
         body = await _optional_body(request)
         if body is None:
             raise partition_not_found()
-        found = await instance.committed(fields.places(body))
+        places = fields.places(body)
+        _require_read(service, request, places)
+        found = await instance.committed(places)
     return json_answer(request, {"offsets": [each._asdict() for each in found]})
 
 
@@ -291,13 +295,24 @@ def _pieces(texts: list[bytes]) -> Iterator[bytes]:
 def _group(service: V2Service, request: Request) -> str:
     group = path_value(request, "group")
     service.require(request, Operation.READ, Kind.GROUP, group)
+    if "\0" in group or group != group.strip():
+        # librdkafka would take what is left without these, and end the process if that is nothing.
+        raise HttpProblem(BAD_REQUEST, "The group's name has a NUL character, or white space at an end.")
     return group
+
+
+def _require_read(
+    service: V2Service, request: Request, places: Sequence[fields.Place | fields.OffsetAt]
+) -> None:
+    for topic in {each.topic for each in places}:
+        service.require(request, Operation.READ, Kind.TOPIC, topic)
 
 
 @asynccontextmanager
 async def _instance(service: V2Service, request: Request) -> AsyncIterator[Instance]:
     """The instance of a path; it does not expire while the request runs."""
-    instance = service.instances.get(_group(service, request), path_value(request, "instance"))
+    group, name = _group(service, request), path_value(request, "instance")
+    instance = service.instances.get(group, name, principal_of(request).name)
     instance.running += 1
     try:
         yield instance

@@ -118,7 +118,14 @@ def _topic(given: Mapping[str, Any]) -> str:
     name = text(given, "topic")
     if not name:
         raise unprocessable("topic must not be empty")
+    check_topic(name)
     return name
+
+
+def check_topic(name: str) -> None:
+    """HttpProblem for a name that cannot be given to librdkafka."""
+    if "\0" in name:
+        raise unprocessable("a topic's name has a NUL character")
 
 
 def headers(value: Any) -> list[tuple[str, bytes | None]]:
@@ -153,6 +160,6 @@ def timestamp_ms(value: Any) -> int | None:
             found = -1
     elif isinstance(value, int) and not isinstance(value, bool):
         found = value
-    if not 0 <= found <= _INT64_MAX:
+    if not 0 < found <= _INT64_MAX:  # librdkafka takes 0 for the moment of writing
         raise unprocessable(f"timestamp must be milliseconds or ISO 8601 with a zone, and not {shown(value)}")
     return round(found)

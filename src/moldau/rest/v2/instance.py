@@ -72,8 +72,8 @@ class Subscription(NamedTuple):
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    find_topics: Callable[[], Awaitable[Sequence[str]]] | None = None
-    """The topics that match the pattern now."""
+    find_topics: Callable[[bool], Awaitable[Sequence[str]]] | None = None
+    """The topics that match the pattern now; False: or a moment ago."""
     places: tuple[Place, ...] = ()
 
 
@@ -88,7 +88,10 @@ class Instance:
         consumer: Consumer,
         auto_commit: bool,
         pool: Executor,
+        owner: str,
     ) -> None:
+        """`owner` is the name of the user who made it."""
+        self.owner = owner
         self.group = group
         self.name = name
         self.config = config
@@ -171,14 +174,14 @@ class Instance:
         now = self.subscription
         if now.places or (now.topics and wanted.pattern) or (now.pattern and wanted.topics):
             raise illegal_state(EXCLUSIVE)
-        await self._subscribe(wanted.topics if wanted.find_topics is None else await wanted.find_topics())
+        await self._subscribe(wanted.topics if wanted.find_topics is None else await wanted.find_topics(True))
         self.subscription = wanted
 
     async def follow_pattern(self) -> None:
         """Subscribe to what matches the pattern by now. HttpProblem."""
         wanted = self.subscription
         if wanted.find_topics is not None:
-            topics = await wanted.find_topics()
+            topics = await wanted.find_topics(False)
             if self.subscription is wanted and set(topics) != set(self.topics):
                 await self._subscribe(topics)
 

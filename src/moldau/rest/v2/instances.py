@@ -17,11 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException
 
+from moldau.http.context import ANONYMOUS
 from moldau.http.problems import HttpProblem
 from moldau.rest.byte_budget import ByteBudget
 from moldau.rest.kafka.client_settings import client_settings, create
 from moldau.rest.settings import RestSettings
-from moldau.rest.v2.errors import TOO_MANY, already_exists, instance_not_found, invalid_config
+from moldau.rest.v2.errors import (
+    NOT_AUTHORIZED,
+    TOO_MANY,
+    already_exists,
+    instance_not_found,
+    invalid_config,
+)
 from moldau.rest.v2.instance import Instance, InstanceConfig
 
 if TYPE_CHECKING:
@@ -66,7 +73,9 @@ class Instances:
     def __len__(self) -> int:
         return len(self._by_name)
 
-    async def create(self, group: str, name: str | None, config: InstanceConfig) -> Instance:
+    async def create(
+        self, group: str, name: str | None, config: InstanceConfig, owner: str = ANONYMOUS.name
+    ) -> Instance:
         """A new instance; a name is made up if there is none. HttpProblem 40902, 42204, 42901."""
         if name is None:
             name = "-".join(("rest-consumer", *filter(None, (self.settings.id, str(uuid.uuid4())))))
@@ -85,7 +94,7 @@ class Instances:
                 self._pool, lambda: create(lambda known: Consumer(known, logger=log), settings)
             )
             auto_commit = settings["enable.auto.commit"] == "true"
-            made = Instance(group, name, config, consumer, auto_commit, self._pool)
+            made = Instance(group, name, config, consumer, auto_commit, self._pool, owner)
             self._by_name[group, name] = made
         except KafkaException as wrong:
             raise invalid_config(wrong.args[0].str()) from None
@@ -120,17 +129,20 @@ class Instances:
         }
         return settings
 
-    def get(self, group: str, name: str) -> Instance:
-        """An instance, which counts as used now. HttpProblem 40403."""
+    def get(self, group: str, name: str, owner: str = ANONYMOUS.name) -> Instance:
+        """An instance, which counts as used now. HttpProblem 40403; 40301 if it is another user's: what it
+        reads was allowed to whoever made it."""
         found = self._by_name.get((group, name))
         if found is None or found.closed:
             raise instance_not_found()
+        if found.owner != owner:
+            raise HttpProblem(NOT_AUTHORIZED, f"The consumer instance is not User:{owner}'s.")
         found.used_at = time.monotonic()
         return found
 
-    async def remove(self, group: str, name: str) -> None:
-        """End an instance: it leaves its group. HttpProblem 40403."""
-        found = self.get(group, name)
+    async def remove(self, group: str, name: str, owner: str = ANONYMOUS.name) -> None:
+        """End an instance: it leaves its group. HttpProblem 40403, 40301."""
+        found = self.get(group, name, owner)
         del self._by_name[group, name]
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -141,20 +153,26 @@ class Instances:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            now = time.monotonic()
-            for key, instance in list(self._by_name.items()):
+            for instance in list(self._by_name.values()):
                 if instance is None or instance.closed:
                     continue
-                if not instance.running and self._is_expired(instance, now):
-                    log.info("consumer %s/%s was not used for long, and ends", *key)
-                    del self._by_name[key]
-                    self._in_background(instance.close(processed=False))
-                    continue
-                if instance.subscription.pattern is not None and now >= instance.pattern_due_at:
-                    instance.pattern_due_at = now + PATTERN_SECONDS
-                    self._in_background(self._follow_pattern(instance))
-                if not instance.running and not instance.unread and instance.is_assigned():
-                    self._follow_group(instance)
+                try:
+                    self._look_after(instance, time.monotonic())
+                except Exception:
+                    log.exception("consumer %s/%s: this is a bug", instance.group, instance.name)
+                await asyncio.sleep(0)  # there may be hundreds
+
+    def _look_after(self, instance: Instance, now: float) -> None:
+        if not instance.running and self._is_expired(instance, now):
+            log.info("consumer %s/%s was not used for long, and ends", instance.group, instance.name)
+            del self._by_name[instance.group, instance.name]
+            self._in_background(instance.close(processed=False))
+            return
+        if instance.subscription.pattern is not None and now >= instance.pattern_due_at:
+            instance.pattern_due_at = now + PATTERN_SECONDS
+            self._in_background(self._follow_pattern(instance))
+        if not instance.running and not instance.unread and instance.is_assigned():
+            self._follow_group(instance)
 
     def _is_expired(self, instance: Instance, now: float) -> bool:
         return (now - instance.used_at) * 1000 >= self.settings.consumer_instance_timeout_ms

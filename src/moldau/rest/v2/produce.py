@@ -7,7 +7,7 @@ nothing. After that, each record has its own outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from moldau.http.answers import bytes_answer, media_type
 from moldau.http.application import path_value
-from moldau.http.bodies import read_json
+from moldau.http.bodies import read_bytes
 from moldau.http.context import context_of
 from moldau.http.problems import HttpProblem
 from moldau.http.rights import Kind, Operation
@@ -37,11 +37,13 @@ from moldau.rest.v2.errors import (
 )
 from moldau.rest.v2.media_types import produced_format
 from moldau.rest.v2.metadata import partition_in
+from moldau.rest.v2.record_pieces import RecordPieces
 from moldau.rest.v2.service import V2Service
 
 _REQUEST_FIELDS = ("records", "key_schema", "key_schema_id", "value_schema", "value_schema_id")
 _RECORD_FIELDS = frozenset(("key", "value", "partition", "headers", "timestamp"))
 _SLICE_RECORDS = 200
+_PARSED_INLINE_BYTES_MAX = 128 * 1024
 
 Coder = Callable[[Any], bytes | None]
 
@@ -60,17 +62,16 @@ async def _produce(service: V2Service, request: Request, partition: int | None) 
     topic = path_value(request, "topic")
     service.require(request, Operation.WRITE, Kind.TOPIC, topic)
     wanted = produced_format(request)
-    body = fields.fields(await read_json(request), _REQUEST_FIELDS)
-    given = fields.items(body, "records")
+    plain = None if wanted.schema_type is not None else _plain_coder(wanted)
+    body, given, records = await _read(request, partition, plain)
     key_coder = await _schema_coder(service, topic, wanted, body, is_key=True)
     value_coder = await _schema_coder(service, topic, wanted, body, is_key=False)
-    if wanted.schema_type is None:
-        plain = _plain_coder(wanted)
-        records = await _sliced(given, partition, plain, plain)
-    else:
+    if plain is None:
         key = _schema_writer(key_coder, KEY_SCHEMA_MISSING, "keys", "key")
         value = _schema_writer(value_coder, VALUE_SCHEMA_MISSING, "values", "value")
         records = await service.schemas.in_thread(_records, given, partition, key, value)
+    else:
+        records += await _sliced(given, partition, plain, plain)
     del body, given
     try:
         if partition is not None and not await _has_partition(service, topic, partition):
@@ -80,6 +81,36 @@ async def _produce(service: V2Service, request: Request, partition: int | None) 
         raise request_problem(problem) from None
     context_of(request).release()
     return await _answer(request, outcomes, key_coder, value_coder)
+
+
+async def _read(
+    request: Request, partition: int | None, plain: Coder | None
+) -> tuple[dict[str, Any], list[Any], list[Record]]:
+    """The request's fields; its records as they are in JSON; those that a `plain` coder has made already.
+
+    Large bodies are parsed a piece at a time, and made to records at once: what very many records are in JSON
+    is a burden for Python's garbage collector.
+    """
+    text = await read_bytes(request)
+    pieces = RecordPieces(text, context_of(request).json_depth_max)
+    given: list[Any] = []
+    records: list[Record] = []
+    parsed = iter(pieces)
+    while (piece := await _next(parsed, len(text))) is not None:
+        if plain is None:
+            given += piece
+        else:
+            records += await _sliced(piece, partition, plain, plain)
+    body = fields.fields(pieces.fields, _REQUEST_FIELDS)
+    if not given and not records:
+        given = fields.items(body, "records")
+    return body, given, records
+
+
+async def _next(pieces: Iterator[list[Any]], body_bytes: int) -> list[Any] | None:
+    if body_bytes <= _PARSED_INLINE_BYTES_MAX:
+        return next(pieces, None)
+    return await asyncio.to_thread(next, pieces, None)  # a piece may yet be large: one record is not cut
 
 
 async def _has_partition(service: V2Service, topic: str, partition: int) -> bool:

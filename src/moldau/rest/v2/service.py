@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from starlette.requests import Request
@@ -10,6 +12,7 @@ from starlette.requests import Request
 from moldau.client.cluster import Cluster
 from moldau.http.context import context_of
 from moldau.http.rights import Kind, Operation, Rights
+from moldau.rest.kafka.admin.topics import Topic, describe_topics
 from moldau.rest.kafka.problem import KafkaProblem
 from moldau.rest.settings import RestSettings
 from moldau.rest.v2.errors import request_problem
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from moldau.rest.schema_choice import Schemas
 
 ResultT = TypeVar("ResultT")
+
+_TOPICS_FRESH_SECONDS = 1.0
 
 
 class V2Service:
@@ -44,6 +49,8 @@ class V2Service:
         self.rights = rights
         self.instances = Instances(settings, consumer, schemas)
         self._admin = admin
+        self._topics: asyncio.Future[list[Topic]] | None = None
+        self._topics_asked_at = 0.0
 
     def routes(self) -> list[BaseRoute]:
         """All paths of v2."""
@@ -57,6 +64,15 @@ class V2Service:
             return await self._admin.call(work)
         except KafkaProblem as problem:
             raise request_problem(problem) from None
+
+    async def topics(self, *, newest: bool) -> list[Topic]:
+        """All topics; unless the `newest` are wanted, as they were a second ago at most: many instances with
+        patterns ask for them again and again. HttpProblem."""
+        asked = self._topics
+        if newest or asked is None or monotonic() - self._topics_asked_at > _TOPICS_FRESH_SECONDS:
+            asked = self._topics = asyncio.ensure_future(self.ask(describe_topics))
+            self._topics_asked_at = monotonic()
+        return await asyncio.shield(asked)
 
     def require(self, request: Request, operation: Operation, kind: Kind, name: str) -> None:
         """HttpProblem 40301 if the caller may not do it."""

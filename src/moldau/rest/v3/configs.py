@@ -142,7 +142,7 @@ def _register(kind: _Kind) -> None:
         body="UpdateConfigRequestData",
     )
     async def set_one(call: Call) -> Response:
-        value = fields.optional_text(await call.body(), "value")
+        value = fields.optional_scalar(await call.body(), "value")
         return await _changed(call, kind, {call.path["name"]: (True, value)})
 
     @operation(
@@ -261,8 +261,8 @@ def _changes(body: Mapping[str, Any], name: str) -> dict[str, tuple[bool, str | 
     for each in fields.objects(body, name):
         how = (fields.optional_text(each, "operation") or "SET").upper()
         if how not in ("SET", "DELETE"):
-            raise HttpProblem(400, f"operation must be SET or DELETE, and not {how!r}.")
-        changes[fields.text(each, "name")] = (how == "SET", fields.optional_text(each, "value"))
+            raise HttpProblem(400, f"operation must be SET or DELETE, and not {fields.shown(how)}.")
+        changes[fields.text(each, "name")] = (how == "SET", fields.optional_scalar(each, "value"))
     return changes
 
 

@@ -5,12 +5,16 @@ Every function takes an object and a field's name, and raises HttpProblem 400 in
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from moldau.http.problems import HttpProblem
+from moldau.rest import embedded
 
 INT32_MAX = 2**31 - 1
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
 def text(data: Mapping[str, Any], name: str) -> str:
@@ -29,9 +33,17 @@ def optional_text(data: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
+def optional_scalar(data: Mapping[str, Any], name: str) -> str | None:
+    """As `optional_text`; also the text of a number, true or false, as Jackson reads them."""
+    value = data.get(name)
+    return json.dumps(value) if isinstance(value, int | float) else optional_text(data, name)
+
+
 def optional_number(data: Mapping[str, Any], name: str, least: int = -1, most: int = INT32_MAX) -> int | None:
     """A whole number, or None where it is null or absent."""
     value = data.get(name)
+    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):  # as Jackson reads it
+        value = int(value)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
@@ -79,5 +91,5 @@ def numbers(data: Mapping[str, Any], name: str) -> list[int]:
 
 def shown(value: Any) -> str:
     """A value in an error message, shortened."""
-    words = repr(value)
+    words = repr(value[:60]) if isinstance(value, str) else embedded.shown(value)
     return words if len(words) <= 40 else words[:37] + "..."

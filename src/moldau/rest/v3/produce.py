@@ -17,6 +17,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import orjson
@@ -24,11 +25,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from moldau.http.answers import NOT_COMPRESSED
-from moldau.http.bodies import pieces
+from moldau.http.bodies import parse_shallow_json, pieces
 from moldau.http.context import context_of
 from moldau.http.problems import HttpProblem
 from moldau.rest.kafka.problem import KafkaProblem
-from moldau.rest.kafka.producing import Outcome, OutgoingRecord
+from moldau.rest.kafka.producing import RECORD_OVERHEAD_BYTES, Outcome, OutgoingRecord
 from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import INVALID_PAYLOAD, http_problem
 from moldau.rest.v3.json_stream import JsonSplitter
@@ -37,7 +38,7 @@ from moldau.rest.v3.produced_record import ProducedRecord, read_record, report
 
 UNANSWERED_BYTES_MAX = 1024 * 1024
 _GROUP_RECORDS_MAX = 500
-_SLICE_BYTES = 16 * 1024
+_SLICE_BYTES = 4 * 1024
 _INLINE_BYTES_MAX = 128 * 1024
 _SEPARATOR = b"\r\n"
 
@@ -74,6 +75,7 @@ class _Stream:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._topic = call.path["topic_name"]
+        self._may_write = partial(call.may, "write", "subject")
         self._context = context_of(call.request)
         self._splitter = JsonSplitter(self._context.body_bytes_max, self._context.json_depth_max)
         self._groups: deque[_Group] = deque()
@@ -131,7 +133,7 @@ class _Stream:
         self._account(self._splitter.unfinished_bytes - held)
         for start in range(0, len(texts), _GROUP_RECORDS_MAX):
             part = texts[start : start + _GROUP_RECORDS_MAX]
-            size_bytes = sum(map(len, part))
+            size_bytes = sum(map(len, part)) + RECORD_OVERHEAD_BYTES * len(part)
             await self._room_for(size_bytes)
             self._hold(size_bytes)
             await self._write(part, size_bytes)
@@ -162,12 +164,10 @@ class _Stream:
     async def _entry(self, text: bytes) -> Entry:
         try:
             if len(text) <= _INLINE_BYTES_MAX:
-                body = orjson.loads(text)
+                body = parse_shallow_json(text)
             else:
-                body = await asyncio.to_thread(orjson.loads, text)
-            return await read_record(self._call.service.schemas, self._topic, body)
-        except orjson.JSONDecodeError as wrong:
-            return HttpProblem(400, f"Error processing JSON: {wrong}")
+                body = await asyncio.to_thread(parse_shallow_json, text)
+            return await read_record(self._call.service.schemas, self._topic, body, self._may_write)
         except HttpProblem as wrong:
             return wrong
 

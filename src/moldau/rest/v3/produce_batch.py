@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -37,13 +38,14 @@ _ID = re.compile(r"[0-9a-zA-Z_-]{1,80}")
 async def produce_batch(call: Call) -> Response:
     topic = call.path["topic_name"]
     entries = _entries(await call.body())
+    may_write = partial(call.may, "write", "subject")
     records: dict[str, ProducedRecord] = {}
     problems: dict[str, HttpProblem] = {}
     for count, (name, entry) in enumerate(entries.items()):
         if count % _SLICE_RECORDS == _SLICE_RECORDS - 1:
             await asyncio.sleep(0)
         try:
-            records[name] = await read_record(call.service.schemas, topic, entry)
+            records[name] = await read_record(call.service.schemas, topic, entry, may_write)
         except HttpProblem as wrong:
             problems[name] = wrong
     outcomes = dict(zip(records, await _written(call, topic, list(records.values())), strict=True))

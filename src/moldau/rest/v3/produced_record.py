@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,15 +56,17 @@ class ProducedRecord(NamedTuple):
     value: EncodedPart | None
 
 
-async def read_record(schemas: Schemas, topic: str, body: Mapping[str, Any]) -> ProducedRecord:
-    """Understand one record. HttpProblem 400, 40402, 42205 to 42207."""
+async def read_record(
+    schemas: Schemas, topic: str, body: Mapping[str, Any], may_write: Callable[[str], bool]
+) -> ProducedRecord:
+    """Understand one record; `may_write` is for subjects. HttpProblem 400, 40301, 40402, 42205 to 42207."""
     partition = fields.optional_number(body, "partition_id", least=_INT32_LEAST)
     if partition is not None and partition < 0:
         raise HttpProblem(PARTITION_NOT_FOUND, "Partition not found.")
     headers = [_header(each) for each in fields.objects(body, "headers")]
     timestamp_ms = _timestamp_ms(body)
-    key = await _part(schemas, topic, body, "key")
-    value = await _part(schemas, topic, body, "value")
+    key = await _part(schemas, topic, body, "key", may_write)
+    value = await _part(schemas, topic, body, "value", may_write)
     outgoing = OutgoingRecord(
         key.data if key else None, value.data if value else None, partition, timestamp_ms, headers
     )
@@ -112,7 +114,12 @@ def timestamp_of(text: str, name: str) -> int:
 
 def _timestamp_ms(body: Mapping[str, Any]) -> int | None:
     text = fields.optional_text(body, "timestamp")
-    return None if text is None else timestamp_of(text, "timestamp")
+    if text is None:
+        return None
+    found = timestamp_of(text, "timestamp")
+    if found <= 0:  # librdkafka takes 0 for the moment of writing
+        raise HttpProblem(400, f"timestamp must be later than 1970-01-01T00:00:00Z, and not {text}.")
+    return found
 
 
 def _header(each: Mapping[str, Any]) -> tuple[str, bytes | None]:
@@ -124,7 +131,9 @@ def _header(each: Mapping[str, Any]) -> tuple[str, bytes | None]:
         raise HttpProblem(400, f"The value of header {fields.shown(name)} is no base64.") from None
 
 
-async def _part(schemas: Schemas, topic: str, body: Mapping[str, Any], name: str) -> EncodedPart | None:
+async def _part(
+    schemas: Schemas, topic: str, body: Mapping[str, Any], name: str, may_write: Callable[[str], bool]
+) -> EncodedPart | None:
     given = fields.optional_object(body, name)
     if given is None:
         return None
@@ -138,7 +147,7 @@ async def _part(schemas: Schemas, topic: str, body: Mapping[str, Any], name: str
                         INVALID_PAYLOAD, f"Payload error. type={wanted.name} cannot be used with {field}."
                     )
             return EncodedPart(wanted, to_bytes(wanted, data), None)
-        coder = await schemas.coder(topic, name == "key", _choice(given, wanted))
+        coder = await schemas.coder(topic, name == "key", _choice(given, wanted), may_write)
         found = format_of(coder.schema_type)
         if data is None:
             return EncodedPart(found, None, coder)

@@ -242,20 +242,34 @@ class _Tail(Response):
                     self._left -= len(records)
                 continue
             if loop.time() - looked >= _LOOK_SECONDS:
-                await find_topic(
-                    self._call
-                )  # a topic that was deleted has no records, and no error for a while
+                await self._check_topic()
                 looked = loop.time()
             if loop.time() - alive >= _ALIVE_SECONDS:
                 await _part(send, b": nothing new\n\n")  # so that a client that has gone is noticed
                 alive = loop.time()
 
+    async def _check_topic(self) -> None:
+        """A topic that was deleted has no records, and no error for a while. HttpProblem."""
+        try:
+            await find_topic(self._call)
+        except HttpProblem as problem:
+            if problem.status < 500:  # brokers that are away come again
+                raise
+
     async def _events(self, records: Sequence[ReadRecord], positions: dict[int, int]) -> bytes:
+        places = {each: positions_text({each: offset}) for each, offset in sorted(positions.items())}
         parts = []
         for record, text in zip(records, await self._shower.texts(records), strict=True):
-            positions[record.partition] = record.offset + 1
-            parts.append(b"id: " + positions_text(positions).encode() + b"\ndata: " + text + b"\n\n")
+            places[record.partition] = positions_text({record.partition: record.offset + 1})
+            parts.append(f"id: {','.join(places.values())}\ndata: ".encode())
+            parts.append(_one_line(text))
+            parts.append(b"\n\n")
         return b"".join(parts)
+
+
+def _one_line(json_text: bytes) -> bytes:
+    """The same JSON without line ends, which would end the event; a record's JSON may have them."""
+    return json_text.replace(b"\n", b" ").replace(b"\r", b" ")
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -105,7 +105,7 @@ def _assignments(body: Mapping[str, Any]) -> dict[int, list[int]]:
 
 def _configs(body: Mapping[str, Any]) -> dict[str, str | None]:
     return {
-        fields.text(each, "name"): fields.optional_text(each, "value")
+        fields.text(each, "name"): fields.optional_scalar(each, "value")
         for each in fields.objects(body, "configs")
     }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -61,11 +62,17 @@ class KafkaAdmin:
             raise KafkaProblem(ErrorCode.REQUEST_TIMED_OUT, "Too many requests wait for the cluster.")
         self._under_way += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, self._in_thread, work)
+            asked_at = time.monotonic()
+            return await asyncio.get_running_loop().run_in_executor(
+                self._pool, self._in_thread, work, asked_at
+            )
         finally:
             self._under_way -= 1
 
-    def _in_thread(self, work: Callable[[Cluster], ResultT]) -> ResultT:
+    def _in_thread(self, work: Callable[[Cluster], ResultT], asked_at: float) -> ResultT:
+        if (time.monotonic() - asked_at) * 1000 > PATIENCE_MS:
+            # Those before it waited for brokers that do not answer: nobody waits for long behind them.
+            raise KafkaProblem(ErrorCode.REQUEST_TIMED_OUT, "The cluster did not answer the requests before.")
         cluster: Cluster | None = getattr(self._local, "cluster", None)
         if cluster is None:
             cluster = self._local.cluster = Cluster(self._template.bootstrap_servers, self._template.options)
