@@ -15,7 +15,6 @@ import binascii
 import hashlib
 import hmac
 import logging
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, TypeAlias
@@ -28,11 +27,11 @@ from moldau.http.connections import PEER_CERTIFICATE
 from moldau.http.context import ANONYMOUS, Principal
 from moldau.http.problems import HttpProblem
 from moldau.http.settings import HttpSettingsPart
+from moldau.http.watched_file import WatchedFile
 from moldau.security.principals import MappingError, PrincipalMapping
 
 log = logging.getLogger("moldau.http")
 
-_LOOK_AGAIN_SECONDS = 1.0
 _CREDENTIALS_CHARS_MAX = 8 * 1024
 
 
@@ -61,42 +60,15 @@ class LoginFile:
         self._setting = setting
         self._path = path
         self._tokens = tokens
-        self._now_seconds = now_seconds
-        self._stamp = self._stamp_now()
-        self._looked_seconds = now_seconds()
-        self._logins = self._read()
+        self._file = WatchedFile(setting, path, self._parsed, now_seconds)
 
     def find(self, key: str) -> Login | None:
         """The login of a name, or of a token."""
-        if self._now_seconds() - self._looked_seconds >= _LOOK_AGAIN_SECONDS:
-            self._looked_seconds = self._now_seconds()
-            self._read_if_changed()
-        return self._logins.get(_digest("", key).hex() if self._tokens else key)
+        return self._file.get().get(_digest("", key).hex() if self._tokens else key)
 
-    def _read_if_changed(self) -> None:
-        try:
-            stamp = self._stamp_now()
-            if stamp != self._stamp:
-                self._logins = self._read()
-                self._stamp = stamp
-        except SettingError as error:
-            log.warning("%s; the logins read before stay", error)
-
-    def _stamp_now(self) -> tuple[int, int, int]:
-        try:
-            found = os.stat(self._path)
-        except OSError as error:
-            raise SettingError(self._setting, f"{self._setting}={self._path}: {error.strerror}") from None
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
-
-    def _read(self) -> Mapping[str, Login]:
-        try:
-            with open(self._path, encoding="utf-8") as file:
-                lines = file.read().splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingError(self._setting, f"{self._setting}={self._path}: {error}") from None
+    def _parsed(self, text: str) -> Mapping[str, Login]:
         found = {}
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(text.splitlines(), 1):
             if line.strip() and not line.lstrip().startswith("#"):
                 key, login = self._login(line, number)
                 found[key] = login

@@ -6,9 +6,11 @@
     User:bob       configure    cluster:registry      # `User:` may be written or left out
 
 Operations: read, write, delete, configure (levels, modes, settings), all. Kinds: subject, topic, group,
-cluster. Without the file, whoever is let in may do everything; with it, only what a line allows.
+cluster. Without the file, whoever is let in may do everything; with it, only what a line allows. It is
+read again when it changes.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from itertools import takewhile
@@ -17,6 +19,7 @@ from typing import NamedTuple
 from moldau.core.settings.rows import SettingError
 from moldau.http.context import Principal
 from moldau.http.problems import HttpProblem
+from moldau.http.watched_file import WatchedFile
 
 FORBIDDEN = 40301
 """Confluent's code where a principal is denied an operation."""
@@ -64,9 +67,10 @@ class Right(NamedTuple):
 class Rights:
     """All lines. Without any file: `Rights.all()`."""
 
-    def __init__(self, rights: Sequence[Right] | None) -> None:
-        """None: everybody may do everything."""
+    def __init__(self, rights: Sequence[Right] | None, file: WatchedFile[list[Right]] | None = None) -> None:
+        """None: everybody may do everything. `file`: where the rights are, if they may change."""
         self._rights = rights
+        self._file = file
 
     @classmethod
     def all(cls) -> "Rights":
@@ -74,17 +78,13 @@ class Rights:
         return cls(None)
 
     @classmethod
-    def from_file(cls, path: str | None) -> "Rights":
-        """The rights of a file, all without one. SettingError."""
+    def from_file(cls, path: str | None, now_seconds: Callable[[], float] = time.monotonic) -> "Rights":
+        """The rights of a file, all without one; they change with the file. SettingError."""
         if not path:
             return cls.all()
-        try:
-            with open(path, encoding="utf-8") as file:
-                return cls(parse_rights(file.read(), path))
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingError(
-                "moldau.http.rights.file", f"moldau.http.rights.file={path}: {error}"
-            ) from None
+        name = "moldau.http.rights.file"
+        file = WatchedFile(name, path, lambda text: parse_rights(text, path), now_seconds)
+        return cls(file.get(), file)
 
     @property
     def unlimited(self) -> bool:
@@ -99,9 +99,10 @@ class Rights:
         """For lists: whether a line allows it, by name."""
         if self._rights is None:
             return lambda name: True
+        rights = self._rights if self._file is None else self._file.get()
         fitting = [
             right
-            for right in self._rights
+            for right in rights
             if operation in right.operations and right.kind in (None, kind) and right.is_for(principal)
         ]
         return lambda name: any(right.covers(name) for right in fitting)

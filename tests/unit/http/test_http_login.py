@@ -260,3 +260,22 @@ def test_rights(who: str, operation: str, kind: str, name: str, allowed: bool) -
 def test_rights_that_cannot_be_read(line: str) -> None:
     with pytest.raises(SettingError, match="line 2"):
         parse_rights(f"\n{line}", "rights")
+
+
+def test_rights_are_read_again_when_they_change(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody's right ends without a restart; a mistake in the file opens nothing and closes nothing."""
+    path, now = tmp_path / "rights", [0.0]
+    path.write_text("alice read subject:*")
+    rights = Rights.from_file(str(path), lambda: now[0])
+    for text, seconds, allowed in (
+        ("bob read subject:*", 0.5, True),
+        ("bob read subject:*", 1.0, False),
+        ("alice reads subject:*", 2.0, False),
+        ("alice reads subject:*", 4.0, False),
+        ("alice read subject:*  # again", 5.0, True),
+    ):
+        if path.read_text() != text:
+            path.write_text(text)
+        now[0] = seconds
+        assert rights.may(Principal("alice"), Operation.READ, Kind.SUBJECT, "s") is allowed
+    assert caplog.text.count("line 1: reads is none of") == 1
