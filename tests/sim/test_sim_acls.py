@@ -16,8 +16,8 @@ from moldau.metadata.acls import Acl
 from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from moldau.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from moldau.protocol.messages.describe_acls import DescribeAclsRequest
+from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
 from moldau.security.authorizer import Authorizer
-from moldau.security.operations import Operation, PatternType, Permission, ResourceType
 
 SECURED = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -18,9 +18,9 @@ from moldau.metadata.acls import Acl
 from moldau.metadata.changes import AclsCreated, AclsDeleted, Change
 from moldau.metadata.image import Image
 from moldau.protocol.errors import ErrorCode
+from moldau.protocol.operations import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from moldau.security.acl_filter import AclFilter
 from moldau.security.acl_index import network_of
-from moldau.security.operations import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 
 ACLS_MAX = 100_000
 """Of a cluster."""

@@ -14,7 +14,7 @@ from moldau.handlers.rights import may
 from moldau.metadata.image import GROUP_OFFSETS_TOPIC
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 
 @handles(AddOffsetsToTxnRequest)

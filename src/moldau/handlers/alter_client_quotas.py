@@ -20,7 +20,7 @@ from moldau.protocol.messages.alter_client_quotas import (
     EntryData,
     ResponseEntryData,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 if TYPE_CHECKING:
     from moldau.controller.quotas import AlterQuotas

@@ -15,7 +15,7 @@ from moldau.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from moldau.security.operations import Operation as Right
+from moldau.protocol.operations import Operation as Right
 
 
 @handles(AlterConfigsRequest)

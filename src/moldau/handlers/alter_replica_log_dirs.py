@@ -23,7 +23,7 @@ from moldau.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 
 @handles(AlterReplicaLogDirsRequest)

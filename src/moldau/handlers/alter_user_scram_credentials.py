@@ -18,7 +18,7 @@ from moldau.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 if TYPE_CHECKING:
     from moldau.controller.scram_users import ScramAlteration

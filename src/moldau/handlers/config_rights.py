@@ -14,7 +14,7 @@ from moldau.handlers.rights import may
 from moldau.handlers.session import Session
 from moldau.metadata.image import ResourceType as ConfigType
 from moldau.protocol.errors import ErrorCode
-from moldau.security.operations import CLUSTER_NAME, Operation, ResourceType
+from moldau.protocol.operations import CLUSTER_NAME, Operation, ResourceType
 
 _BY_NAME: dict[int, tuple[ResourceType, ErrorCode]] = {
     ConfigType.TOPIC: (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),

@@ -21,7 +21,7 @@ from moldau.protocol.messages.consumer_group_describe import (
 from moldau.protocol.messages.consumer_group_describe import (
     DescribedGroup as DescribedConsumerGroup,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 
 @handles(ConsumerGroupDescribeRequest)

@@ -14,7 +14,7 @@ from moldau.handlers.session import Session
 from moldau.metadata.acls import Acl
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from moldau.security.operations import CLUSTER_NAME, Operation, ResourceType
+from moldau.protocol.operations import CLUSTER_NAME, Operation, ResourceType
 
 NO_AUTHORIZER = "No Authorizer is configured."
 """Kafka's own message: tools look for it."""

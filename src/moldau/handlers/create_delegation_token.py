@@ -15,7 +15,7 @@ from moldau.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 REQUESTER_SINCE = 3
 RENEWERS_MAX = 1_000

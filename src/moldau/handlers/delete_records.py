@@ -24,9 +24,9 @@ from moldau.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from moldau.protocol.operations import Operation, ResourceType
 from moldau.replication.deletions import Deleted
 from moldau.replication.partition import Partition
-from moldau.security.operations import Operation, ResourceType
 
 Pending = list[tuple[DeleteRecordsPartitionResult, "asyncio.Future[Deleted]"]]
 """Rows whose outcome is not known yet."""

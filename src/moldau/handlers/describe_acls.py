@@ -18,7 +18,7 @@ from moldau.protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from moldau.security.operations import CLUSTER_NAME, Operation, ResourceType
+from moldau.protocol.operations import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from moldau.security.acl_filter import AclFilter

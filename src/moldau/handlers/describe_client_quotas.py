@@ -18,7 +18,7 @@ from moldau.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 
 @handles(DescribeClientQuotasRequest)

@@ -35,7 +35,7 @@ from moldau.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 Configs = list[DescribeConfigsResourceResult]
 

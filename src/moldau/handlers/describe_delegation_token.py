@@ -19,7 +19,7 @@ from moldau.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 REQUESTER_SINCE = 3
 _AT_ONCE = 32

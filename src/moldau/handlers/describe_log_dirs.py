@@ -22,7 +22,7 @@ from moldau.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 Wanted = set[tuple[str, int]] | None
 

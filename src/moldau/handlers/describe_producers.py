@@ -16,7 +16,7 @@ from moldau.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 
 @handles(DescribeProducersRequest)

@@ -25,7 +25,7 @@ from moldau.protocol.messages.describe_quorum import (
     TopicData,
     TopicRequest,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 METADATA_TOPIC, METADATA_PARTITION = "__cluster_metadata", 0
 

@@ -14,7 +14,7 @@ from moldau.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 
 @handles(DescribeTransactionsRequest)

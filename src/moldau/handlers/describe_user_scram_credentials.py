@@ -16,7 +16,7 @@ from moldau.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 
 @handles(DescribeUserScramCredentialsRequest)

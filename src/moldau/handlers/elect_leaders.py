@@ -20,7 +20,7 @@ from moldau.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 FOR_ALL_SINCE = 1
 """The first version of the response with an error of its own."""

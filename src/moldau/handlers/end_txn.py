@@ -12,7 +12,7 @@ from moldau.handlers.registry import handles
 from moldau.handlers.rights import may
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 
 @handles(EndTxnRequest)

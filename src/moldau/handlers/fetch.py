@@ -44,10 +44,10 @@ from moldau.protocol.hot_fetch import (
 )
 from moldau.protocol.hot_wire import frame_answer_parts
 from moldau.protocol.messages.fetch import FetchRequest
+from moldau.protocol.operations import Operation, ResourceType
 from moldau.replication.fetch_session import TARGETS_MAX, FetchTarget, Targets, targets_of, update
 from moldau.replication.partition import CONSUMER, Partition
 from moldau.replication.waiters import UNKNOWN_BYTES
-from moldau.security.operations import Operation, ResourceType
 
 if TYPE_CHECKING:
     from moldau.security.quotas.limits import ClientLimits

@@ -20,7 +20,7 @@ from moldau.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 Steps = Generator[None, None, FindCoordinatorResponse]
 SEVERAL_KEYS_SINCE = 4

@@ -10,7 +10,7 @@ from moldau.handlers.registry import handles
 from moldau.handlers.rights import may
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 
 @handles(HeartbeatRequest)

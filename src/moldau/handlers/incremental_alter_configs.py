@@ -19,7 +19,7 @@ from moldau.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 
 @handles(IncrementalAlterConfigsRequest)

@@ -21,7 +21,7 @@ from moldau.handlers.rights import may, may_on_cluster
 from moldau.handlers.session import Session
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 log = logging.getLogger("moldau.handlers")
 

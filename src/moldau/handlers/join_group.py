@@ -13,7 +13,7 @@ from moldau.handlers.registry import handles
 from moldau.handlers.rights import group_client, may
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 NULL_PROTOCOL_SINCE = 7
 PROTOCOLS_MAX = 1000

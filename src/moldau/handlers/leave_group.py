@@ -12,7 +12,7 @@ from moldau.handlers.registry import handles
 from moldau.handlers.rights import may
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 SEVERAL_MEMBERS_SINCE = 3
 

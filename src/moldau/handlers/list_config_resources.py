@@ -18,7 +18,7 @@ from moldau.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 _SUPPORTED = frozenset(ResourceType) - {ResourceType.UNKNOWN}
 

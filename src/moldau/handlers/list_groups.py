@@ -11,7 +11,7 @@ from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.handlers.rights import granted, may_on_cluster
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 GROUPS_AT_ONCE = 500
 

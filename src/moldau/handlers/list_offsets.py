@@ -33,9 +33,9 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from moldau.protocol.operations import Operation, ResourceType
 from moldau.records.unpack_budget import UnpackBudget
 from moldau.replication.partition import Partition
-from moldau.security.operations import Operation, ResourceType
 
 log = logging.getLogger("moldau.handlers")
 

@@ -16,7 +16,7 @@ from moldau.protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 
 @handles(ListPartitionReassignmentsRequest)

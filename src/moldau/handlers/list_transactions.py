@@ -10,7 +10,7 @@ from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.handlers.rights import granted
 from moldau.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 
 @handles(ListTransactionsRequest)

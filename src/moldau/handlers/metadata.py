@@ -35,7 +35,7 @@ from moldau.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 _DELAY_FROM = 3
 _NEVER = 1 << 15

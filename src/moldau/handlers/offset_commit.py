@@ -27,7 +27,7 @@ from moldau.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 TOPIC_IDS_SINCE = 10
 ROWS_WHOLE_MAX = 400

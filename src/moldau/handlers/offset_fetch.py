@@ -34,7 +34,7 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 TOPIC_IDS_SINCE = 10
 SEVERAL_GROUPS_SINCE = 8

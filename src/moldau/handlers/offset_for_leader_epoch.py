@@ -21,7 +21,7 @@ from moldau.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 
 @handles(OffsetForLeaderEpochRequest)

@@ -29,9 +29,9 @@ from moldau.log.log import AppendResult, Deferred
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.hot_produce import PartitionAnswer, RecordsRefused, encode_produce_response
 from moldau.protocol.hot_wire import frame_answer
+from moldau.protocol.operations import Operation, ResourceType
 from moldau.records.unpack_budget import UnpackBudget
 from moldau.replication.partition import Partition
-from moldau.security.operations import Operation, ResourceType
 
 _FLEXIBLE_FROM = 9
 _TOPIC_ID_FROM = 13

@@ -21,7 +21,7 @@ from moldau.core.slow_lane import all_steps
 from moldau.core.waiting import Answer, settled, then
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.session import Session
-from moldau.security.operations import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
+from moldau.protocol.operations import CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
 
 ASKED_AT_ONCE = 256
 """A request about more resources is looked through in slices."""

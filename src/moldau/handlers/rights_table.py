@@ -1,6 +1,6 @@
 """Which rights each API asks for: the table that handlers follow, and that the tests compare them with.
 
-    operation on a resource    the right, in the words of ACLs (security/operations.py)
+    operation on a resource    the right, in the words of ACLs (protocol/operations.py)
     of                         which resource of the request is meant
     refused                    the error of who lacks it; LEFT_OUT: the resource is left out of the response
     instead                    rights that will do as well, asked first
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from moldau.protocol.errors import ErrorCode
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 LEFT_OUT = None
 _ALL_VERSIONS = (0, 1 << 15)
@@ -98,7 +98,7 @@ def _nothing(why: str) -> Rights:
 
 def _operations_of(resource_type: ResourceType, versions: tuple[int, int]) -> tuple[Check, ...]:
     """The rights that an authorized-operations field tells of."""
-    from moldau.security.operations import OPERATIONS_OF
+    from moldau.protocol.operations import OPERATIONS_OF
 
     return tuple(
         Check(each, resource_type, "authorized operations", None, versions=versions, optional=True)

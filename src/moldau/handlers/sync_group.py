@@ -11,7 +11,7 @@ from moldau.handlers.registry import handles
 from moldau.handlers.rights import may
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 ASSIGNMENTS_MAX = 20_000
 """One a member; they are stored in one slice of the loop."""

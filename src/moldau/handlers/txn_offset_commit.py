@@ -33,7 +33,7 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 LOADING_SINCE = 2
 """Older clients crash when they are told that the coordinator is loading (KAFKA-7296)."""

@@ -9,7 +9,7 @@ from moldau.handlers.registry import handles
 from moldau.handlers.rights import may_on_cluster
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 
 @handles(UnregisterBrokerRequest)

@@ -24,7 +24,7 @@ from moldau.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 TYPES_SINCE = 1

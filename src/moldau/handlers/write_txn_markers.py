@@ -27,7 +27,7 @@ from moldau.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from moldau.security.operations import Operation
+from moldau.protocol.operations import Operation
 
 COMMIT_TIMEOUT_MS = 5000
 """Coordinators wait for a response twice as long (`REQUEST_TIMEOUT_MS`)."""

@@ -1,7 +1,7 @@
 """One ACL, as the metadata holds it: numbers and texts of the Kafka protocol.
 
 The image has them as the keys of a mapping: an ACL has no identity but its fields, so creating one twice
-leaves one. What the numbers mean: security/operations.py, and who may do what by them: security/acl_index.py.
+leaves one. What the numbers mean: protocol/operations.py, and who may do what by them: security/acl_index.py.
 """
 
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from typing import NamedTuple
 
 from moldau.metadata.acls import Acl, Acls
-from moldau.security.operations import WILDCARD, Operation, PatternType, Permission, ResourceType
+from moldau.protocol.operations import WILDCARD, Operation, PatternType, Permission, ResourceType
 
 ACLS_A_STEP = 200
 

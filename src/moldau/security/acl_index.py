@@ -25,7 +25,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 from typing import Generic, NamedTuple, TypeVar
 
 from moldau.metadata.acls import Acl
-from moldau.security.operations import (
+from moldau.protocol.operations import (
     ALLOWED_BY,
     ANY_USER,
     DENIED_BY,

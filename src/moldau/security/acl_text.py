@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from moldau.security.operations import Operation, PatternType, Permission, ResourceType
+from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
 
 
 def word(kind: type[IntEnum], value: int) -> str:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 
 from moldau.core.timers import TimerHandle, Timers
 from moldau.protocol.errors import error_name
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 log = logging.getLogger("moldau.audit")
 

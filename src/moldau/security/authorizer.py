@@ -23,8 +23,8 @@ from weakref import WeakValueDictionary
 from moldau.metadata.acls import Acl, Acls
 from moldau.metadata.changes import AclsCreated, AclsDeleted, Change
 from moldau.metadata.image import Image
+from moldau.protocol.operations import OPERATIONS_OF, ResourceType
 from moldau.security.acl_index import AclIndex, plain_host
-from moldau.security.operations import OPERATIONS_OF, ResourceType
 
 DECISIONS_MAX = 100_000
 """So many decisions are remembered; then all are forgotten. One takes some 200 bytes ..."""

@@ -51,9 +51,9 @@ from moldau.protocol.declare import Message, is_long
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.frames import frame_response, parse_request_header, response_start
 from moldau.protocol.hot_produce import ManyRows
+from moldau.protocol.operations import Operation
 from moldau.protocol.release import release
 from moldau.protocol.wire import MalformedMessage
-from moldau.security.operations import Operation
 from moldau.server.connection import REPEATED, Connection, Dispatcher, Parts, PeerError
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from moldau.protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
+from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
 from moldau.security.acl_filter import AclFilter
-from moldau.security.operations import Operation, PatternType, Permission, ResourceType
 
 SERVER = ["--bootstrap-server", "localhost:9092"]
 

@@ -22,10 +22,10 @@ from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.operations import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from moldau.records.builder import build_batch
 from moldau.records.record import Record
 from moldau.security.acl_filter import AclFilter
-from moldau.security.operations import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 
 ROOT = "User:root"
 

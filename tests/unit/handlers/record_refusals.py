@@ -26,9 +26,9 @@ from rights_requests import CG, REQUESTS, A, B, G, T, fetch, find_coordinator, i
 from moldau.handlers import load_all
 from moldau.handlers.registry import TABLE
 from moldau.protocol.frames import frame_request
+from moldau.protocol.operations import Operation, ResourceType
 from moldau.records.builder import build_batch
 from moldau.records.record import Record
-from moldau.security.operations import Operation, ResourceType
 
 load_all()
 

@@ -18,9 +18,9 @@ from moldau.protocol.declare import Struct
 from moldau.protocol.frames import frame_request
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from moldau.protocol.operations import OPERATIONS_OF, Operation, ResourceType
 from moldau.records.builder import build_batch
 from moldau.records.record import Record
-from moldau.security.operations import OPERATIONS_OF, Operation, ResourceType
 
 ALICE = "User:alice"
 Right = tuple[Operation, ResourceType]

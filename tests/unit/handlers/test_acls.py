@@ -20,8 +20,8 @@ from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from moldau.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from moldau.protocol.messages.describe_acls import DescribeAclsRequest
+from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
 from moldau.security.authorizer import Authorizer
-from moldau.security.operations import Operation, PatternType, Permission, ResourceType
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 READ = Acl(TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", Operation.READ, Permission.ALLOW)

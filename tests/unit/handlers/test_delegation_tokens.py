@@ -28,7 +28,7 @@ from moldau.protocol.messages.describe_delegation_token import (
 )
 from moldau.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from moldau.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 from moldau.security.tokens.signing import TokenSigner
 
 load_all()

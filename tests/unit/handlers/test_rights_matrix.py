@@ -20,7 +20,7 @@ from moldau.handlers.registry import TABLE
 from moldau.handlers.rights_table import RIGHTS, Check
 from moldau.node import Node
 from moldau.protocol.errors import ErrorCode
-from moldau.security.operations import ResourceType
+from moldau.protocol.operations import ResourceType
 
 FAILED = {int(code) for code in ErrorCode if code.name.endswith("AUTHORIZATION_FAILED")}
 NO_ERROR_FIELD = {"DescribeLogDirs": range(1, 3)}  # versions without one: nothing is listed

@@ -24,7 +24,7 @@ from moldau.protocol.messages import (
     offset_fetch,
     txn_offset_commit,
 )
-from moldau.security.operations import Operation, ResourceType
+from moldau.protocol.operations import Operation, ResourceType
 
 ALICE = "User:alice"
 READ, WRITE, DESCRIBE, CREATE = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.CREATE

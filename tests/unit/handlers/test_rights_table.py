@@ -6,7 +6,7 @@ from moldau.handlers import load_all
 from moldau.handlers.registry import TABLE
 from moldau.handlers.rights_document import document
 from moldau.handlers.rights_table import RIGHTS
-from moldau.security.operations import OPERATIONS_OF, Operation, ResourceType
+from moldau.protocol.operations import OPERATIONS_OF, Operation, ResourceType
 
 load_all()
 

@@ -10,6 +10,7 @@ from moldau.core.clock import ManualClock
 from moldau.core.slow_lane import all_steps
 from moldau.core.timers import ManualTimers
 from moldau.protocol.errors import ErrorCode
+from moldau.protocol.operations import Operation, ResourceType
 from moldau.security import audit as module
 from moldau.security.audit import (
     FAILED_CHANGES_MAX,
@@ -21,7 +22,6 @@ from moldau.security.audit import (
     line_of,
     plain,
 )
-from moldau.security.operations import Operation, ResourceType
 
 TOPIC = ResourceType.TOPIC
 ALICE = SimpleNamespace(principal="User:alice", client_host="10.0.0.1", client_id="c", listener="SASL_SSL")

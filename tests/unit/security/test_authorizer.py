@@ -7,8 +7,8 @@ from moldau.handlers.session import Session
 from moldau.metadata.acls import Acl
 from moldau.metadata.changes import AclsCreated, AclsDeleted, replay
 from moldau.metadata.image import EMPTY_IMAGE
+from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
 from moldau.security.authorizer import DECISIONS_MAX, Authorizer
-from moldau.security.operations import Operation, PatternType, Permission, ResourceType
 
 TOPIC = ResourceType.TOPIC
 READ = Acl(TOPIC, "t", PatternType.LITERAL, "User:alice", "*", Operation.READ, Permission.ALLOW)

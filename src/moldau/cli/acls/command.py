@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moldau.cli.acls.requests import Ask
     from moldau.cli.shared.connection import Connection
     from moldau.metadata.acls import Acl
-    from moldau.security.operations import Operation, PatternType, ResourceType
+    from moldau.protocol.operations import Operation, PatternType, ResourceType
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -104,7 +104,7 @@ def list_(
 ) -> None:
     """List ACLs: all, or those of a principal or of resources."""
     from moldau.cli.acls import requests
-    from moldau.security.operations import PatternType
+    from moldau.protocol.operations import PatternType
 
     pattern = PatternType.MATCH if applying else PatternType.ANY
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
@@ -190,8 +190,8 @@ def remove(
     resources.
     """
     from moldau.cli.acls import requests
+    from moldau.protocol.operations import PatternType, ResourceType
     from moldau.security.acl_filter import AclFilter
-    from moldau.security.operations import PatternType, ResourceType
 
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
     if everything:
@@ -243,7 +243,7 @@ def explain(
     from moldau.cli.acls.explanation import Question
     from moldau.cli.acls.explanation import explain as explained
     from moldau.cli.shared.connection import Connection
-    from moldau.security.operations import PatternType
+    from moldau.protocol.operations import PatternType
 
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
     if len(named) != 1:
@@ -287,7 +287,7 @@ def _principal(text: str) -> str:
 
 
 def _operation(text: str) -> Operation:
-    from moldau.security.operations import Operation
+    from moldau.protocol.operations import Operation
 
     found = Operation.__members__.get(text.strip().upper().replace("-", "_"))
     if found is None or found < Operation.ALL:
@@ -304,7 +304,7 @@ def _resources(
     users: list[str] | None,
     cluster: bool,
 ) -> list[tuple[ResourceType, str]]:
-    from moldau.security.operations import CLUSTER_NAME, ResourceType
+    from moldau.protocol.operations import CLUSTER_NAME, ResourceType
 
     return [
         *((ResourceType.TOPIC, name) for name in topics or ()),
@@ -327,7 +327,7 @@ def _acls(
     deny: bool,
 ) -> list[Acl]:
     from moldau.metadata.acls import Acl
-    from moldau.security.operations import PatternType, Permission, ResourceType
+    from moldau.protocol.operations import PatternType, Permission, ResourceType
 
     if not principals:
         raise UsageError("whom is it about? Give --principal NAME; --principal 'User:*' is everyone")
@@ -351,7 +351,7 @@ def _acls(
 def _operations_on(
     kind: ResourceType, operations: list[str] | None, producer: bool, consumer: bool
 ) -> list[Operation]:
-    from moldau.security.operations import OPERATIONS_OF, Operation, ResourceType
+    from moldau.protocol.operations import OPERATIONS_OF, Operation, ResourceType
 
     asked = [_operation(each) for each in operations or ()]
     wrong = [each for each in asked if each not in (Operation.ALL, *OPERATIONS_OF[kind])]
@@ -433,8 +433,8 @@ def _settings_of(connection: Connection) -> tuple[Sequence[str], bool]:
 
 
 def _row(acl: Acl) -> dict[str, Any]:
+    from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
     from moldau.security.acl_text import word
-    from moldau.security.operations import Operation, PatternType, Permission, ResourceType
 
     return {
         "permission": word(Permission, acl.permission),

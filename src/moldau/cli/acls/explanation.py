@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from moldau.metadata.acls import Acl
+from moldau.protocol.operations import ANY_USER
 from moldau.security.acl_index import AclIndex, Verdict, plain_host
-from moldau.security.operations import ANY_USER
 
 
 class Explanation(NamedTuple):

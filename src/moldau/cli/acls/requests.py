@@ -14,8 +14,8 @@ from moldau.protocol.declare import Message
 from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from moldau.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from moldau.protocol.messages.describe_acls import DescribeAclsRequest
+from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
 from moldau.security.acl_filter import AclFilter
-from moldau.security.operations import Operation, PatternType, Permission, ResourceType
 
 Ask = Callable[[Message], Any]
 ACLS_AT_ONCE = 1_000

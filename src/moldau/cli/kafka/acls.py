@@ -23,8 +23,7 @@ from moldau.cli.kafka.reaching import client_settings, reach
 from moldau.client.errors import error_words
 from moldau.core.principals import check_principal
 from moldau.metadata.acls import Acl
-from moldau.security.acl_filter import AclFilter
-from moldau.security.operations import (
+from moldau.protocol.operations import (
     CLUSTER_NAME,
     OPERATIONS_OF,
     WILDCARD,
@@ -33,6 +32,7 @@ from moldau.security.operations import (
     Permission,
     ResourceType,
 )
+from moldau.security.acl_filter import AclFilter
 
 PARSER = Parser(
     "kafka-acls",

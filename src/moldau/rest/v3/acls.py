@@ -10,16 +10,8 @@ from typing import Any
 from starlette.responses import Response
 
 from moldau.http.problems import HttpProblem
-from moldau.rest.kafka.admin.acls import (
-    Acl,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-    create_acls,
-    delete_acls,
-    find_acls,
-)
+from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
+from moldau.rest.kafka.admin.acls import Acl, create_acls, delete_acls, find_acls
 from moldau.rest.v3 import fields
 from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import BAD_REQUEST

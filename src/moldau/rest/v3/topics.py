@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from moldau.http.problems import HttpProblem
-from moldau.rest.kafka.admin.acls import Operation as AclOperation
+from moldau.protocol.operations import Operation as AclOperation
 from moldau.rest.kafka.admin.topics import (
     BROKER_DEFAULT,
     Topic,

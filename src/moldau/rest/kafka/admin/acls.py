@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import NamedTuple
 
 from moldau.client.cluster import Cluster
@@ -12,45 +11,6 @@ from moldau.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsReq
 from moldau.protocol.messages.describe_acls import DescribeAclsRequest
 from moldau.rest.kafka.admin.asking import ask_any, ask_controller
 from moldau.rest.kafka.problem import check
-
-
-class ResourceType(IntEnum):
-    """What an ACL is about, with the protocol's numbers."""
-
-    UNKNOWN, ANY, TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = range(8)
-
-
-class PatternType(IntEnum):
-    """How its resource's name is meant."""
-
-    UNKNOWN, ANY, MATCH, LITERAL, PREFIXED = range(5)
-
-
-class Operation(IntEnum):
-    """What it is about to do."""
-
-    UNKNOWN = 0
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class Permission(IntEnum):
-    """Whether it allows or denies."""
-
-    UNKNOWN, ANY, DENY, ALLOW = range(4)
 
 
 class Acl(NamedTuple):
