@@ -168,12 +168,21 @@ def same(left: Any, right: Any) -> bool:
     return bool(frozen(left) == frozen(right))
 
 
-def frozen(value: Any) -> Any:
-    """A hashable value that is equal for the same JSON (objects in any order)."""
-    if isinstance(value, dict):
-        return ("{}", frozenset((name, frozen(each)) for name, each in value.items()))
-    if isinstance(value, list):
-        return ("[]", tuple(frozen(each) for each in value))
+def frozen(value: Any, known: dict[int, Any] | None = None) -> Any:
+    """A hashable value that is equal for the same JSON (objects in any order).
+
+    `known` remembers by identity the objects and arrays that were frozen before, for parts of parts.
+    """
+    if isinstance(value, (dict, list)):
+        found = known.get(id(value)) if known is not None else None
+        if found is None:
+            if isinstance(value, dict):
+                found = ("{}", frozenset((name, frozen(each, known)) for name, each in value.items()))
+            else:
+                found = ("[]", tuple(frozen(each, known) for each in value))
+            if known is not None:
+                known[id(value)] = found
+        return found
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         return ("n", value)
     return (type(value).__name__, value)

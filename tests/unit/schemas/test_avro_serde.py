@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from moldau.schemas.languages import parse
 from moldau.schemas.schema import Reference, SchemaText, SchemaType
 from moldau.schemas.serde import Serde, SerdeError, serde_for
-from moldau.schemas.serde.avro import EMPTY_ITEMS_MAX
+from moldau.schemas.serde.avro_primitives import EMPTY_ITEMS_MAX
 
 
 def avro(schema: Any, references: dict[str, Any] | None = None) -> Serde:

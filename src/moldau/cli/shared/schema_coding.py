@@ -119,7 +119,7 @@ def encoder(writer: RecordWriter, what: str) -> Callable[[bytes], bytes]:
     def encode(text: bytes) -> bytes:
         try:
             value = json.loads(text)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             shown = text[:60].decode(errors="replace")
             raise CommandError(f"{what} {shown!r} is no JSON: {problem}") from None
         with told_plainly(f"{what} cannot be written: "):

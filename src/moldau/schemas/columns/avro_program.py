@@ -63,6 +63,7 @@ class _Resolver:
         self.program = Program()
         self._layout = layout
         self._skips: dict[int, int] = {}
+        self._without_bytes: dict[int, bool] = {}
         self._path: list[str] = []
 
     def read(self, writer: AvroType, reader: AvroType, column: int) -> int:
@@ -128,17 +129,25 @@ class _Resolver:
             raise self._error(writer, reader)
         number = self.program.reserve()
         unread = {each.name: index for index, each in enumerate(reader.fields)}
+        by_alias: dict[str, list[int]] = {}
+        for at, each in enumerate(reader.fields):
+            for alias in each.aliases:
+                by_alias.setdefault(alias, []).append(at)
         nodes = []
         for theirs in writer.fields:
-            index = _reader_field(theirs.name, reader.fields, unread)
+            found = unread.get(theirs.name)
+            named = (at for at in by_alias.get(theirs.name, ()) if reader.fields[at].name in unread)
+            index = next(named, None) if found is None else found
             if index is None:
                 nodes.append(self.skip(theirs.type))
                 continue
             ours = reader.fields[index]
             del unread[ours.name]
             self._path.append(ours.name)
-            nodes.append(self.read(theirs.type, ours.type, self._layout.child(column, index)))
-            self._path.pop()
+            try:
+                nodes.append(self.read(theirs.type, ours.type, self._layout.child(column, index)))
+            finally:
+                self._path.pop()
         for name, index in unread.items():
             if reader.fields[index].default is MISSING:
                 place = ".".join([*self._path, name])
@@ -177,6 +186,7 @@ class _Resolver:
     def _enum(self, writer: AvroType, reader: AvroType, column: int) -> int:
         if writer.kind != "enum" or not _same_name(writer, reader):
             raise self._error(writer, reader)
+        self.program.require_room(len(reader.symbols) + len(writer.symbols))
         numbers = {symbol: self.program.constant(symbol.encode()) for symbol in reader.symbols}
         fallback = numbers.get(reader.default_symbol, -1) if reader.default_symbol is not None else -1
         symbols = [numbers.get(symbol, fallback) for symbol in writer.symbols]
@@ -207,8 +217,12 @@ class _Resolver:
             return known
         program, kind = self.program, type_.kind
         number = self._skips[id(type_)] = program.reserve()
+        if self._has_no_bytes(type_):
+            return program.define(number, Op.SKIP_FIXED)
         if kind == "record":
-            return program.define(number, Op.SKIP_RECORD, -1, [self.skip(each.type) for each in type_.fields])
+            # Without those of no bytes, the steps that it takes are not more than the bytes by far.
+            skipped = [each.type for each in type_.fields if not self._has_no_bytes(each.type)]
+            return program.define(number, Op.SKIP_RECORD, -1, [self.skip(each) for each in skipped])
         if kind == "union":
             return program.define(number, Op.SKIP_UNION, -1, [self.skip(each) for each in type_.branches])
         if kind in ("array", "map"):
@@ -222,6 +236,18 @@ class _Resolver:
         sizes = {"null": 0, "boolean": 1, "float": 4, "double": 8, "fixed": type_.size_bytes}
         return program.define(number, Op.SKIP_FIXED, a=sizes[kind])
 
+    def _has_no_bytes(self, type_: AvroType) -> bool:
+        """Whether every value is written as nothing: records of records of nulls."""
+        known = self._without_bytes.get(id(type_))
+        if known is not None:
+            return known
+        self._without_bytes[id(type_)] = False  # where it contains itself, there is no end of bytes
+        nothing = type_.kind == "null" or (type_.kind == "fixed" and type_.size_bytes == 0)
+        if type_.kind == "record":
+            nothing = all(self._has_no_bytes(each.type) for each in type_.fields)
+        self._without_bytes[id(type_)] = nothing
+        return nothing
+
     def _place(self) -> str:
         return ".".join(self._path) or "value"
 
@@ -231,14 +257,6 @@ class _Resolver:
 
 def _said(type_: AvroType) -> str:
     return f"{type_.kind} {type_.name}" if type_.name else type_.kind
-
-
-def _reader_field(name: str, fields: list[Field], unread: dict[str, int]) -> int | None:
-    """Which of the reader's fields the writer's is: by its name, else by an alias of the reader's."""
-    index = unread.get(name)
-    if index is not None:
-        return index
-    return next((at for at in unread.values() if name in fields[at].aliases), None)
 
 
 def _same_name(writer: AvroType, reader: AvroType) -> bool:

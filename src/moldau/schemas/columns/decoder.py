@@ -33,6 +33,10 @@ from moldau.schemas.wire import WireError, unpack
 
 HEADERS_MAX = 10_000
 """So many different headers are remembered; then all are forgotten."""
+PROGRAM_BYTES_MAX = 64 << 20
+"""Nor are their programs to be larger: a message has as many headers as there are long forms of a short
+number.
+"""
 
 
 def spark_types(parsed: ParsedSchema) -> pa.Schema:
@@ -72,7 +76,7 @@ class Decoder:
         self._layout = Layout(pa.struct(list(self.schema)))
         self._compile = _compiler(reader, self._layout)
         self._kernel = make_kernel(self._layout, reader.schema_type is SchemaType.PROTOBUF)
-        self._headers = 0
+        self._headers = self._program_bytes = 0
 
     def decode(
         self, values: pa.Array, headers: pa.Array | None = None
@@ -113,10 +117,10 @@ class Decoder:
 
     def _learn(self, header: bytes) -> None:
         """Give the kernel the program for a header."""
-        if self._headers == HEADERS_MAX:
+        if self._headers == HEADERS_MAX or self._program_bytes > PROGRAM_BYTES_MAX:
             self._kernel.forget()
             self.problems.clear()
-            self._headers = 0
+            self._headers = self._program_bytes = 0
         schema = unpack(header).schema
         try:
             program = self._compile(header, self._writer(schema))
@@ -125,6 +129,7 @@ class Decoder:
             self._kernel.add(header, b"", b"", [], -1)
         else:
             self._kernel.add(header, *program.packed())
+            self._program_bytes += program.size_bytes
         self._headers += 1
 
 

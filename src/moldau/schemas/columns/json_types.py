@@ -29,6 +29,8 @@ from moldau.schemas.schema import ParsedSchema
 TEXT, REQUIRED, NULL_ALLOWED = b"json", b"required", b"null"
 """The keys of fields' metadata: it holds JSON text; the schema requires it; the schema allows null."""
 _DEPTH_MAX = 50
+_STEPS_MAX = 100_000
+"""Definitions that use definitions twice double what has to be looked at."""
 _CONNECT = {
     ("integer", "int8"): pa.int8(),
     ("integer", "int16"): pa.int16(),
@@ -61,7 +63,7 @@ class _Types:
         self.root = json.loads(parsed.canonical)
         self._texts = dict(parsed.dependencies)
         self._others: dict[str, Any] = {}
-        self._count = 0
+        self._count = self._steps = 0
 
     def field(self, name: str, schema: Any, inside: tuple[int, ...]) -> pa.Field:
         self._count += 1
@@ -72,6 +74,9 @@ class _Types:
 
     def _type(self, schema: Any, inside: tuple[int, ...], document: Any) -> pa.DataType | None:
         """None: only as text."""
+        self._steps += 1
+        if self._steps > _STEPS_MAX:
+            raise NoColumns(f"finding the columns of the schema takes more than {_STEPS_MAX} steps")
         if not isinstance(schema, dict) or id(schema) in inside or len(inside) > _DEPTH_MAX:
             return None
         inside = (*inside, id(schema))
@@ -90,7 +95,7 @@ class _Types:
         if kind == "array":
             items = schema.get("items")
             return pa.list_(self.field("element", items, inside)) if isinstance(items, dict) else None
-        if kind == "string" and schema.get("format") in _FORMATS:
+        if kind == "string" and str(schema.get("format")) in _FORMATS:
             return _FORMATS[schema["format"]]
         return _CONNECT.get((str(kind), str(schema.get("connect.type"))), _PLAIN.get(str(kind)))
 

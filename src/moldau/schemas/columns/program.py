@@ -24,6 +24,8 @@ import pyarrow as pa
 from moldau.schemas.columns.errors import NoColumns
 
 COLUMNS_MAX = 20_000
+NODES_MAX = 500_000
+"""Nodes and children of a program. A writer's unions in unions are as many ways to the same few columns."""
 """A schema of few lines can ask for more than any machine has (records that use records twice)."""
 DEPTH_MAX = 200
 """Values inside values; more are a bad record."""
@@ -35,6 +37,10 @@ SPARE_ITEMS = 1000
 """A record may have as many items in arrays and maps as it has bytes, and so many more: items of no bytes
 (nulls) must not cost memory that nobody sent.
 """
+
+
+class TooLarge(NoColumns):
+    """A program would have more than NODES_MAX nodes."""
 
 
 class Kind(IntEnum):
@@ -123,11 +129,18 @@ class Program:
     children: list[int] = field(default_factory=list)
     constants: list[bytes] = field(default_factory=list)
     root: int = 0
+    _packed: tuple[bytes, bytes] | None = None
 
     def reserve(self) -> int:
         """The number of a node that `define` will fill."""
+        self.require_room(1)
         self.nodes.append(Node(Op.BAD))
         return len(self.nodes) - 1
+
+    def require_room(self, more: int) -> None:
+        """TooLarge if there is none for so many."""
+        if len(self.nodes) + len(self.children) + len(self.constants) + more > NODES_MAX:
+            raise TooLarge(f"reading it as the reader's schema takes more than {NODES_MAX} steps")
 
     def define(
         self,
@@ -142,6 +155,7 @@ class Program:
         d: int = 0,
     ) -> int:
         """Fill a reserved node."""
+        self.require_room(len(children))
         self.nodes[number] = Node(op, column, len(self.children), len(children), a, b, c, d)
         self.children.extend(children)
         return number
@@ -156,14 +170,17 @@ class Program:
         return len(self.constants) - 1
 
     def packed(self) -> tuple[bytes, bytes, list[bytes], int]:
-        """For the kernel."""
-        words = [word for node in self.nodes for word in node]
-        return (
-            pack(f"={len(words)}i", *words),
-            pack(f"={len(self.children)}i", *self.children),
-            self.constants,
-            self.root,
-        )
+        """For the kernel; made once, then the program must not grow any more."""
+        if self._packed is None:
+            words = [word for node in self.nodes for word in node]
+            nodes = pack(f"={len(words)}i", *words)
+            self._packed = (nodes, pack(f"={len(self.children)}i", *self.children))
+        return (*self._packed, self.constants, self.root)
+
+    @property
+    def size_bytes(self) -> int:
+        """What `packed` takes, about."""
+        return 32 * len(self.nodes) + 4 * len(self.children) + 64 * len(self.constants)
 
 
 class Layout:

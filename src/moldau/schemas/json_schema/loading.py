@@ -99,6 +99,7 @@ class _Loader:
         self._waiting: list[_Waiting] = []
         self._targets: dict[int, Node] = {}
         """What references point at, by the identity of the part (the documents keep the parts)."""
+        self._frozen: dict[int, Any] = {}
         self._count = self._level = 0
 
     def load_all(self, value: Any) -> Node:
@@ -185,7 +186,7 @@ class _Loader:
         parts = []
         for each in _list(part, criterion):
             node = self._load(each, base)
-            node.same_as = frozen(each)
+            node.same_as = frozen(each, self._frozen)
             parts.append(node)
         return UnionNode(criterion, _unions_first(parts))
 

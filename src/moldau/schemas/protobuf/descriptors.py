@@ -51,7 +51,7 @@ _META_NAMES = ("file_meta", "message_meta", "field_meta", "enum_meta", "enum_val
 def file_descriptor(schema: ProtobufSchema) -> FileDescriptorProto:
     """The descriptor of a schema's own file. InvalidSchema if it uses a type that is not defined."""
     types = types_of(schema.file, schema.references, schema.dependency_files)
-    return _FileBuilder(schema.file, types, OWN_NAME, set(schema.dependency_files) | KNOWN_IMPORTS).build()
+    return _built(schema.file, types, OWN_NAME, set(schema.dependency_files) | KNOWN_IMPORTS)
 
 
 def descriptor_pool(schema: ProtobufSchema) -> DescriptorPool:
@@ -77,7 +77,7 @@ def descriptor_pool(schema: ProtobufSchema) -> DescriptorPool:
             for inner in (*file.imports, *file.public_imports):
                 need(inner)
             types = types_of(file, schema.references, files)
-            descriptor = _FileBuilder(file, types, name, set(files) | KNOWN_IMPORTS).build()
+            descriptor = _built(file, types, name, set(files) | KNOWN_IMPORTS)
         try:
             pool.Add(descriptor)
         except (TypeError, ValueError, KeyError) as refused:
@@ -92,6 +92,16 @@ def descriptor_pool(schema: ProtobufSchema) -> DescriptorPool:
     except RecursionError:
         raise InvalidSchema("the references lead too deeply into each other") from None
     return pool
+
+
+def _built(file: File, types: Types, name: str, importable: set[str]) -> FileDescriptorProto:
+    """The descriptor. InvalidSchema for numbers that no descriptor has room for."""
+    try:
+        return _FileBuilder(file, types, name, importable).build()
+    except InvalidSchema:
+        raise
+    except (ValueError, TypeError) as refused:
+        raise InvalidSchema(f"{name}: {refused}") from None
 
 
 class _FileBuilder:

@@ -9,7 +9,8 @@ Logical types are left as what they stand on, as Confluent's REST proxy and cons
 missing takes its default (Java's decoder refuses it); fields that the schema does not have are refused.
 
 Not fastavro, whose C code recurses as deep as the bytes say: here hostile bytes end as SerdeError. What costs
-no bytes (an array of nulls) is bounded by `EMPTY_ITEMS_MAX`. The specification: Avro 1.12, "Encodings".
+no bytes (an array of nulls, a record of records of nulls) is bounded by `EMPTY_ITEMS_MAX`, and what defaults
+add by `VALUE_BYTES_MAX`. The specification: Avro 1.12, "Encodings".
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from moldau.schemas.serde.avro_primitives import (
     write_long,
 )
 
-EMPTY_ITEMS_MAX = 100_000
-"""Array items without bytes in one value."""
+VALUE_BYTES_MAX = 32 << 20
+"""A value does not grow beyond this by its defaults."""
+_DEFAULT_STEPS_MAX = 100_000
+"""Values in one default; ten characters count as one."""
 
 _Coder = tuple[Encode, Decode]
 _MISSING = object()
@@ -99,6 +102,7 @@ class _Compiler:
     def __init__(self) -> None:
         self._named: dict[str, _Coder] = {}
         self._schemas: dict[str, tuple[dict[str, Any], str]] = {}
+        self._default_steps_left = 0
 
     def compile(self, schema: Any, namespace: str) -> _Coder:
         if isinstance(schema, str):
@@ -157,6 +161,7 @@ class _Compiler:
         if "default" not in field:
             return None
         written = bytearray()
+        self._default_steps_left = _DEFAULT_STEPS_MAX
         try:
             self._write_default(field["type"], namespace, field["default"], written)
         except (BadValue, KeyError, TypeError, AttributeError):
@@ -165,6 +170,9 @@ class _Compiler:
 
     def _write_default(self, schema: Any, namespace: str, value: Any, out: bytearray) -> None:
         """Defaults name no branch of a union: they are of the first, or of any that they fit."""
+        self._default_steps_left -= 1 + (len(value) // 10 if isinstance(value, str) else 0)
+        if self._default_steps_left < 0:
+            raise BadValue("the default is too large")
         if isinstance(schema, str) and schema not in PRIMITIVES:
             schema, namespace = self._schemas[self._full_name(schema, namespace)]
         if isinstance(schema, list):
@@ -254,18 +262,22 @@ def _record(encoders: list[tuple[str, Encode, bytes | None]], decoders: list[tup
                 raise BadValue(f"field {name!r} is missing")
             else:
                 out += default
+                if len(out) > VALUE_BYTES_MAX:
+                    raise BadValue(f"with its defaults, the value has over {VALUE_BYTES_MAX} bytes")
         if known != len(value):
             names = names or frozenset(name for name, _, _ in encoders)
             raise BadValue(f"the schema has no field {next(name for name in value if name not in names)!r}")
 
     def decode(reader: Reader) -> Any:
         value: dict[str, Any] = {}
+        before = reader.position
         for name, read in decoders:
             try:
                 value[name] = read(reader)
             except BadValue as problem:
                 problem.within(name)
                 raise
+        reader.note_empty(len(decoders) - (reader.position - before))
         return value
 
     return encode, decode
@@ -325,9 +337,7 @@ def _array(items: _Coder) -> _Coder:
                 problem.within(len(values))
                 raise
             if reader.position == before:
-                reader.empty_items += 1
-                if reader.empty_items > EMPTY_ITEMS_MAX:
-                    raise BadValue(f"it has over {EMPTY_ITEMS_MAX} array items without bytes")
+                reader.note_empty(1)
         return values
 
     return encode, decode

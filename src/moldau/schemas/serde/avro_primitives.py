@@ -8,6 +8,8 @@ from typing import Any
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
 _LONG_BYTES_MAX = 10
+EMPTY_ITEMS_MAX = 100_000
+"""Array items and fields without bytes in one value."""
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf, "INF": math.inf, "-INF": -math.inf}
 
 
@@ -39,6 +41,13 @@ class Reader:
         self.data = data
         self.position = 0
         self.empty_items = 0
+
+    def note_empty(self, count: int) -> None:
+        """Values without bytes were read. BadValue if they are too many."""
+        if count > 0:
+            self.empty_items += count
+            if self.empty_items > EMPTY_ITEMS_MAX:
+                raise BadValue(f"it has over {EMPTY_ITEMS_MAX} items and fields without bytes")
 
     def take(self, size: int) -> bytes:
         """Return the next bytes. BadValue if there are not so many."""

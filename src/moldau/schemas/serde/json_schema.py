@@ -2,18 +2,25 @@
 
 Patterns run on RE2, in time linear to the text: the `re` of Python can be made to hang by a schema. A pattern
 that RE2 does not know (look-around, back references) makes its schema unusable for writing, with a sentence.
-References are found among the registered ones only; nothing is fetched.
+References are found among the registered ones only; nothing is fetched. Definitions that use definitions
+twice can ask for any number of checks of one value; after STEPS_MAX the value is refused.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 from moldau.schemas.schema import JsonValue, ParsedSchema
 from moldau.schemas.serde import SerdeError
+
+STEPS_MAX = 1_000_000
+"""Keywords that are checked for one value: ten seconds of work."""
+_PATTERNS_KEPT = 200
+_PATTERN_BYTES_MAX = 1 << 20
 
 
 class JsonSchemaSerde:
@@ -26,6 +33,7 @@ class JsonSchemaSerde:
 
     def from_json(self, value: JsonValue) -> bytes:
         """Return JSON text of a value that fits the schema. SerdeError."""
+        _steps.left = STEPS_MAX
         try:
             problem = next(self._validator.iter_errors(value), None)
         except RecursionError:
@@ -34,6 +42,9 @@ class JsonSchemaSerde:
             raise SerdeError(
                 f"the schema refers to {missing.ref!r}, which is not registered with it"
             ) from None
+        except (ArithmeticError, AttributeError, TypeError) as wrong:
+            # jsonschema's own checks, of keywords and numbers that nobody thought of
+            raise SerdeError(f"the value cannot be checked with the schema: {wrong}") from None
         if problem is not None:
             message = problem.message if len(problem.message) <= 300 else problem.message[:297] + "..."
             path = problem.json_path.removeprefix("$").removeprefix(".")
@@ -70,8 +81,11 @@ def make(parsed: ParsedSchema, indexes: Sequence[int] | None = None) -> JsonSche
         registry = registry.with_resource(name, resource)
         if identity := resource.id():
             registry = registry.with_resource(identity, resource)
-    base = jsonschema.validators.validator_for(schema, default=jsonschema.Draft7Validator)
-    return JsonSchemaSerde(_safe(base)(schema, registry=registry))
+    try:
+        base = jsonschema.validators.validator_for(schema, default=jsonschema.Draft7Validator)
+        return JsonSchemaSerde(_safe(base)(schema, registry=registry))
+    except (AttributeError, TypeError) as wrong:  # "$schema": 5
+        raise SerdeError(f"values cannot be checked with the schema: {wrong}") from None
 
 
 def _no_reference() -> Any:
@@ -83,7 +97,8 @@ def _no_reference() -> Any:
 @lru_cache(maxsize=16)
 def _safe(base: Any) -> Any:
     """A validator whose patterns cannot hang, and whose `uniqueItems` is not quadratic."""
-    from jsonschema.validators import extend
+    from attrs import fields
+    from jsonschema.validators import extend, validator_for
 
     keywords = {
         "pattern": _pattern,
@@ -92,10 +107,36 @@ def _safe(base: Any) -> Any:
         "uniqueItems": _unique_items,
         "unevaluatedProperties": _unevaluated_properties,
     }
-    return extend(base, {name: check for name, check in keywords.items() if name in base.VALIDATORS})
+    checks = {name: _counted(keywords.get(name, check)) for name, check in base.VALIDATORS.items()}
+    safe: Any = extend(base, checks)
+    names = [(field.alias, field.name) for field in fields(safe) if field.init]
+
+    def evolve(self: Any, **changes: Any) -> Any:
+        """As jsonschema's own, but an inner schema that names a draft ("$schema") stays safe too."""
+        wanted = validator_for(changes.setdefault("schema", self.schema), default=safe)
+        for alias, name in names:
+            if alias not in changes:
+                changes[alias] = getattr(self, name)
+        return (safe if wanted is safe else _safe(wanted))(**changes)
+
+    safe.evolve = evolve
+    return safe
 
 
-@lru_cache(maxsize=1_000)
+_steps = threading.local()
+
+
+def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+        _steps.left -= 1
+        if _steps.left < 0:
+            raise SerdeError(f"checking the value takes more than {STEPS_MAX} steps")
+        return check(validator, value, instance, schema)
+
+    return counted
+
+
+@lru_cache(maxsize=_PATTERNS_KEPT)
 def _compiled(pattern: str) -> Any:
     import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
@@ -114,6 +155,7 @@ def _options() -> Any:
 
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _PATTERN_BYTES_MAX
     return options
 
 
