@@ -56,7 +56,7 @@ def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def test_every_type() -> None:
     full = (
         b'{"n": 5, "x": 1.5, "s": "gr\xc3\xb6\\u00dfe", "day": "2026-11-23", '
-        b'"at": "2026-11-23T01:02:03.5+01:00", "list": [{"b": true}, {}, null], "more": {"n": 1}}'
+        b'"at": "2026-11-23T01:02:03.500000999+01:00", "list": [{"b": true}, {}, null], "more": {"n": 1}}'
     )
     rows, bad = decode(ROW, full, b"{}", None, b"null")
     assert bad == [False] * 4
@@ -80,7 +80,7 @@ def test_every_type() -> None:
         b'{"day": "23.11.2026"}',
         b'{"at": "2026-11-23T01:02:03"}', b'{"list": {}}', b'{"list": [5]}', b"{}{}", b'{} {"n": 1}',
         b'{"n": 1},{"n": 2}',
-        b'{"n": 1}}', b'{"n": 1}, "v": {}', b'{"s": "a\nb"}',
+        b'{"n": 1}}', b'{"n": 1}, "v": {}', b'{"n": 1}, "other": 2', b'null, "other": 2', b'{"s": "a\nb"}',
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("either")

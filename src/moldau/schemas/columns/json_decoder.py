@@ -15,6 +15,7 @@ went in, or anything at all is unusual, orjson reads the batch record by record.
 from __future__ import annotations
 
 import datetime
+import re
 import secrets
 from typing import Any
 
@@ -31,6 +32,8 @@ from moldau.schemas.schema import ParsedSchema
 _UNUSUAL = (b"\r", b"NaN", b"Inf")
 _BATCH_BYTES_MAX = 1 << 28
 _ID_BYTES = 5
+_NANOSECONDS = r"(\.[0-9]{6})[0-9]+"
+"""Java prints up to nine digits of a second; columns have six."""
 
 
 class JsonDecoder:
@@ -62,17 +65,25 @@ class JsonDecoder:
         if text.count(b"\n") != count or any(each in text for each in _UNUSUAL):
             return None
         schema = pa.schema([pa.field(name, pa.int64()), pa.field("v", self._fast)])
-        try:
-            text.decode()
-            table = arrow_json.read_json(
+
+        def parsed(unknown_fields: str) -> Any:
+            return arrow_json.read_json(
                 pa.BufferReader(text),
                 read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
-                parse_options=arrow_json.ParseOptions(schema, unexpected_field_behavior="ignore"),
+                parse_options=arrow_json.ParseOptions(schema, unexpected_field_behavior=unknown_fields),
             )
+
+        try:
+            text.decode()
+            try:
+                table = parsed("error")
+            except pa.ArrowInvalid:
+                table = parsed("ignore")
+                _require_json(payloads)  # what was ignored may be of the line: {"n": 1}, "more": 2
             if not table.column(name).combine_chunks().equals(numbers):
                 return None
             return _converted(table.column("v").combine_chunks(), self.row)
-        except (pa.ArrowInvalid, UnicodeDecodeError, KeyError):
+        except (ValueError, KeyError):  # Arrow's errors, and wrong UTF-8, are ValueErrors
             return None
 
     def _one_by_one(self, payloads: list[bytes | None], bad: list[bool]) -> tuple[Any, Any]:
@@ -87,6 +98,13 @@ class JsonDecoder:
                     bad[index] = True
             rows.append(row)
         return pa.array(rows, self.row), pa.array(bad, pa.bool_())
+
+
+def _require_json(payloads: Any) -> None:
+    """ValueError if one is no JSON."""
+    for payload in payloads.to_pylist():
+        if payload is not None:
+            orjson.loads(payload)
 
 
 def _without_headers(values: pa.Array) -> tuple[Any, Any]:
@@ -152,7 +170,12 @@ def _converted(array: Any, kind: pa.DataType) -> Any:
     if pa.types.is_list(kind):
         items = _converted(array.values, kind.value_type)
         return pa.ListArray.from_buffers(kind, len(array), array.buffers()[:2], children=[items])
-    return pc.cast(array, kind) if pa.types.is_temporal(kind) else array
+    if not pa.types.is_temporal(kind):
+        return array
+    try:
+        return pc.cast(array, kind)
+    except pa.ArrowInvalid:
+        return pc.cast(pc.replace_substring_regex(array, _NANOSECONDS, r"\1"), kind)
 
 
 def _value(kind: pa.DataType, value: Any) -> Any:
@@ -194,7 +217,8 @@ def _field(field: pa.Field, value: Any) -> Any:
 def _time(kind: pa.DataType, text: str) -> datetime.date | datetime.datetime:
     """By Arrow's rules, as in the other way."""
     try:
-        made: datetime.date | datetime.datetime = pc.cast(pa.scalar(text), kind).as_py()
+        plain = re.sub(_NANOSECONDS, r"\1", text)
+        made: datetime.date | datetime.datetime = pc.cast(pa.scalar(plain), kind).as_py()
     except pa.ArrowInvalid:
         raise Malformed from None
     return made
