@@ -1,8 +1,8 @@
 """A process's connections to schema registries.
 
 The client keeps what it finds by id, since an id never changes its meaning, and asks again for unknown ids
-after some seconds. An unknown id makes a record bad; a registry that does not answer fails the task, which
-Spark repeats.
+after some seconds. An unknown id makes a record bad, and so does a schema that cannot be understood; a
+registry that does not answer fails the task, which Spark repeats.
 
 `folder:/path` instead of a URL is a registry in a folder, for tests (moldau.schemas.folder_registry).
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from moldau.schemas.columns import UnknownSchema
-from moldau.schemas.registry_client import Registered, RegistryClient, RegistryError
+from moldau.schemas.registry_client import Registered, RegistryClient, RegistryError, UnusableSchema
 from moldau.schemas.schema import ParsedSchema, SchemaText
 from pyspark_moldau.schema_options import REGISTRY_URL
 
@@ -88,6 +88,8 @@ class SchemasById:
     def _found(self, name: int | str, ask: Callable[[], ParsedSchema]) -> ParsedSchema:
         try:
             return ask()
+        except UnusableSchema as failure:
+            raise UnknownSchema(str(failure)) from None
         except RegistryError as failure:
             if not failure.is_not_found:
                 raise

@@ -47,6 +47,10 @@ class RegistryError(Exception):
         return self.error_code == 404 or 40400 <= self.error_code < 40500
 
 
+class UnusableSchema(RegistryError):
+    """The registry has the schema, and it cannot be understood here: asking again does not help."""
+
+
 class Registered(NamedTuple):
     """A schema with its place in the registry."""
 
@@ -142,14 +146,14 @@ class RegistryClient:
             try:
                 found = self._parse(self._ask(fetch), what)
             except RegistryError as problem:
-                if not problem.is_not_found:
+                if not problem.is_not_found and not isinstance(problem, UnusableSchema):
                     raise
                 problem.__traceback__ = None
                 found = problem
             seconds = UNKNOWN_KEPT_SECONDS if isinstance(found, RegistryError) else float("inf")
             self._parsed.put(key, found, seconds)
         if isinstance(found, RegistryError):
-            raise RegistryError(str(found), found.error_code)
+            raise type(found)(str(found), found.error_code)
         return found
 
     def latest(self, subject: str) -> Registered:
@@ -210,15 +214,15 @@ class RegistryClient:
         try:
             self._collect(schema, dependencies, set())
         except RecursionError:
-            raise RegistryError(f"{what} stands on references that lead too deeply into each other") from None
+            raise UnusableSchema(f"{what} has references that lead too deeply into each other") from None
         references = tuple(_reference(each) for each in schema.references or ())
         try:
             schema_type = SchemaType((schema.schema_type or "AVRO").upper())
             return parse(SchemaText(schema_type, schema.schema_str or "", references), dependencies)
         except InvalidSchema as problem:
-            raise RegistryError(f"{what} cannot be understood: {problem}") from None
+            raise UnusableSchema(f"{what} cannot be understood: {problem}") from None
         except ValueError:
-            raise RegistryError(f"{what} is of type {schema.schema_type}, which is not known here") from None
+            raise UnusableSchema(f"{what} is of type {schema.schema_type}, which is not known here") from None
         except ImportError as missing:
             raise RegistryError(
                 f"the libraries for {schema.schema_type or 'AVRO'} are not installed ({missing.name}): "
@@ -233,7 +237,7 @@ class RegistryClient:
             visited.add(reference)
             name, subject, version = reference
             if len(visited) > REFERENCES_MAX:
-                raise RegistryError(f"a schema stands on over {REFERENCES_MAX} others")
+                raise UnusableSchema(f"a schema stands on over {REFERENCES_MAX} others")
             inner = self._ask(partial(self._client.get_version, subject, version, deleted=True))
             self._collect(inner.schema, found, visited)
             found[name] = inner.schema.schema_str or ""
@@ -250,7 +254,8 @@ class RegistryClient:
             message = problem.error_message
             if problem.http_status_code == 401:
                 message = f"it wants a login (basic.auth.user.info): {message}"
-            raise RegistryError(f"the schema registry {self.url} refused: {message}", code) from None
+            did = "cannot answer" if problem.http_status_code >= 500 else "refused"
+            raise RegistryError(f"the schema registry {self.url} {did}: {message}", code) from None
         except OAuthTokenError as problem:
             raise RegistryError(f"no token for the schema registry: {problem}") from None
         except Exception as problem:

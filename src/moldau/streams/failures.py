@@ -26,6 +26,8 @@ NAMES_WORTH_SAYING = re.compile(
 WORKER_TOO_SLOW = re.compile(r"(?i)Python worker (failed )?to connect back")
 """Spark gives a worker ten seconds to start, and no setting changes that. One that cannot start at all is
 told in the same words, so that attempts end some time."""
+REGISTRY_AWAY = re.compile(r"the schema registry \S+ cannot (?:be reached|answer)")
+"""What registry_client.py says."""
 PROXY = "An exception was raised by the Python Proxy"
 """Java's words for an error of Python code that it called; the error itself comes further down."""
 
@@ -38,7 +40,7 @@ class Cure(Enum):
     PATIENCE = "patience"
     """Another attempt, many times: the machine is too busy."""
     WAIT = "wait"
-    """Nothing but the broker's return."""
+    """Nothing but the return of the broker, or of the schema registry."""
     NONE = "none"
     """Another driver works."""
 
@@ -85,7 +87,7 @@ def cure_of(failure: BaseException | str) -> Cure:
     text = str(failure)
     if "Fenced" in text or "another driver has taken over" in text:
         return Cure.NONE
-    if "ClusterTimeout" in text:
+    if "ClusterTimeout" in text or REGISTRY_AWAY.search(text):
         return Cure.WAIT
     if WORKER_TOO_SLOW.search(text):
         return Cure.PATIENCE

@@ -7,10 +7,10 @@
                        -> fenced                    another driver has taken over
 
 The policy: a flow that fails is started again from its checkpoint, after 1, 2, 4 ... 30 seconds, because
-most of what goes wrong passes; while no broker answers that goes on for ever, on a machine that is too busy
-to start a Python worker twenty times, else three times. What then still fails is left stopped, with its name
-and reason, and the app's other flows go on: they have nothing to do with it. The app ends with that failure
-in its exit code.
+most of what goes wrong passes; while no broker or registry answers that goes on for ever, on a machine that
+is too busy to start a Python worker twenty times, else three times. What then still fails is left stopped,
+with its name and reason, and the app's other flows go on: they have nothing to do with it. The app ends with
+that failure in its exit code.
 
 A query is stopped between two micro-batches. Spark's own stop() interrupts whatever runs; so each
 micro-batch of a flow that is to stop waits in `_gate`, before it writes anything, for the interruption: the

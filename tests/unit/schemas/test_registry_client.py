@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 from fake_registry import FakeRegistry, guid_of
 
-from moldau.schemas.registry_client import UNKNOWN_KEPT_SECONDS, RegistryClient, RegistryError
+from moldau.schemas.registry_client import UNKNOWN_KEPT_SECONDS, RegistryClient, RegistryError, UnusableSchema
 from moldau.schemas.registry_settings import RegistrySettingError, client_settings
 from moldau.schemas.schema import Reference, SchemaText, SchemaType
+from moldau.streams.failures import Cure, cure_of
 
 NAME = '{"type":"record","name":"Name","namespace":"shop","fields":[{"name":"text","type":"string"}]}'
 ORDER = '{"type":"record","name":"Order","namespace":"shop","fields":[{"name":"by","type":"shop.Name"}]}'
@@ -76,6 +77,28 @@ def test_an_unknown_id_is_not_asked_for_at_each_record(registry: FakeRegistry) -
     for each in range(7):
         registry.add(f"s{each}", NAME.replace("Name", f"Name{each}"))
     assert client.by_id(7).name == "shop.Name6"
+
+
+def test_a_schema_that_cannot_be_understood_is_told_from_a_registry_that_is_away(
+    registry: FakeRegistry,
+) -> None:
+    number = registry.add("odd", '{"type": "sideways"}')
+    other = registry.add("other", "a", schema_type="THRIFT")
+    client = client_of(registry)
+    for each in (number, number, other):
+        with pytest.raises(UnusableSchema):
+            client.by_id(each)
+    assert len(registry.requests) == 2
+    registry.refusal = (503, {"error_code": 50003, "message": "no primary"})
+    with pytest.raises(RegistryError, match="cannot answer") as told:
+        client.by_id(9)
+    assert cure_of(str(told.value)) is Cure.WAIT
+    away = client_of(registry)
+    registry.close()
+    with pytest.raises(RegistryError, match="cannot be reached") as told:
+        away.by_id(9)
+    assert cure_of(str(told.value)) is Cure.WAIT
+    assert not isinstance(told.value, UnusableSchema)
 
 
 def test_the_latest_version_is_looked_up_again_after_a_while(registry: FakeRegistry) -> None:
