@@ -25,10 +25,15 @@ from moldau.registry.settings import RegistrySettings
 HEADER = "X-Forward"
 _PASSED_ON = ("content-type", "accept", "authorization")
 _READ_BYTES = 64 * 1024
+_NOT_WHOLE = "it closed the connection before the end of its response"
 
 
 class NotReached(RegistryProblem):
     """There is nobody at the primary's address: nothing was sent."""
+
+
+class Interrupted(RegistryProblem):
+    """The connection to the primary was lost: whether it wrote is not known."""
 
 
 class Forwarder:
@@ -59,8 +64,12 @@ class Forwarder:
         try:
             async with asyncio.timeout(self._read_seconds):
                 return await self._exchange(reader, writer, address, request, body)
-        except (OSError, TimeoutError, h11.ProtocolError) as error:
+        except h11.ProtocolError:
+            raise Interrupted(Code.FORWARDING, _failure(url, OSError(_NOT_WHOLE))) from None
+        except TimeoutError as error:
             raise RegistryProblem(Code.FORWARDING, _failure(url, error)) from None
+        except OSError as error:
+            raise Interrupted(Code.FORWARDING, _failure(url, error)) from None
         finally:
             with contextlib.suppress(OSError):
                 writer.close()
@@ -95,11 +104,11 @@ class Forwarder:
             elif isinstance(event, h11.Data):
                 received += event.data
                 if len(received) > self._response_bytes_max:
-                    raise OSError("its response is too long")
+                    raise RegistryProblem(Code.FORWARDING, "The primary's response is too long")
             elif isinstance(event, h11.EndOfMessage):
                 return Response(bytes(received), status, media_type=content_type)
             else:
-                raise OSError("it closed the connection before its response")
+                raise OSError(_NOT_WHOLE)
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:

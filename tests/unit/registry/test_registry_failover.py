@@ -1,6 +1,7 @@
 """A write while the primary is replaced: it is sent again as long as nothing of it was written."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from moldau.http.context import SCOPE_KEY, MemoryBudget, RequestContext
-from moldau.registry.forwarding import NotReached
+from moldau.registry.forwarding import Interrupted, NotReached
 from moldau.registry.problems import Code, NotPrimary, RegistryProblem
 from moldau.registry.routes.calls import OFFERED, Calls
 
@@ -46,7 +47,7 @@ ELSEWHERE = NotPrimary("http://primary")
 NOBODY = NotReached(Code.FORWARDING, "refused")
 
 
-def write(told: Told, seconds: float = 60.0) -> Response:
+def write(told: Told, seconds: float = 60.0, *, repeatable: bool = False) -> Response:
     calls = Calls(told, told.forward, election_seconds=seconds)  # type: ignore[arg-type]
     scope: dict[str, Any] = {
         "type": "http",
@@ -56,7 +57,7 @@ def write(told: Told, seconds: float = 60.0) -> Response:
         "headers": [],
     }
     scope[SCOPE_KEY] = RequestContext(MemoryBudget(1), 1, 1, 1.0, OFFERED)
-    return asyncio.run(calls.write(Request(scope), b"body", told.call))
+    return asyncio.run(calls.write(Request(scope), b"body", told.call, repeatable=repeatable))
 
 
 def refusal(code: int) -> Response:
@@ -103,3 +104,11 @@ def test_what_is_written_is_told_although_it_cannot_be_read_here() -> None:
 
     told.catch_up = fail  # type: ignore[method-assign]
     assert write(told).status_code == 200
+
+
+def test_a_primary_that_dies_before_it_answers_is_asked_again_if_that_does_no_harm() -> None:
+    lost = Interrupted(Code.FORWARDING, "reset")
+    told = Told(ELSEWHERE, lost, ELSEWHERE, NOBODY, {"id": 1})
+    assert json.loads(write(told, repeatable=True).body) == {"id": 1}
+    with pytest.raises(Interrupted):
+        write(Told(ELSEWHERE, lost))

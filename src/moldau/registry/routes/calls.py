@@ -25,7 +25,7 @@ from moldau.http.context import context_of
 from moldau.http.media_types import JSON, essence
 from moldau.http.problems import HttpProblem, plain_problem
 from moldau.http.rights import Kind, Operation, Rights
-from moldau.registry.forwarding import NotReached
+from moldau.registry.forwarding import Interrupted, NotReached
 from moldau.registry.names import ANY_CONTEXT, normal_name, parse_context, parse_name, qualify
 from moldau.registry.problems import Code, NotPrimary, RegistryProblem
 from moldau.registry.service import RegistryService
@@ -77,8 +77,12 @@ class Calls:
                 raise
         return await self.read(call, *args, **kwargs)
 
-    async def write(self, request: Request, body: bytes, call: Callable[[], Any]) -> Response:
-        """Call what writes; its result, or the primary's response."""
+    async def write(
+        self, request: Request, body: bytes, call: Callable[[], Any], *, repeatable: bool = False
+    ) -> Response:
+        """Call what writes; its result, or the primary's response. `repeatable`: it may be sent again when
+        the primary is lost before it answers, because twice does what once does.
+        """
         if self.is_read_only:
             raise RegistryProblem(Code.NOT_PERMITTED, "This registry is read-only: it answers reads only")
         loop = asyncio.get_running_loop()
@@ -89,8 +93,8 @@ class Calls:
             except NotPrimary as elsewhere:
                 try:
                     response = await self.forward(elsewhere.url, request, body)
-                except NotReached:
-                    if loop.time() >= deadline:
+                except (NotReached, Interrupted) as lost:
+                    if loop.time() >= deadline or (isinstance(lost, Interrupted) and not repeatable):
                         raise
                 else:
                     if not _wrote_nothing(response) or loop.time() >= deadline:

@@ -55,7 +55,9 @@ class LevelRoutes:
             # Else an alias would lend the rights for its own name to the subject that it stands for.
             context = parse_name(subject or "").context
             self._calls.check(request, Operation.CONFIGURE, in_context(context, alias))
-        return await self._calls.write(request, body, lambda: self._service.set_config(subject, config))
+        return await self._calls.write(
+            request, body, lambda: self._service.set_config(subject, config), repeatable=True
+        )
 
     async def delete_config(self, request: Request) -> Response:
         """DELETE /config[/{s}]."""
@@ -74,7 +76,7 @@ class LevelRoutes:
         body, mode = await read_object(request)
         force = flag(request, "force")
         return await self._calls.write(
-            request, body, lambda: self._service.set_mode(subject, mode, force=force)
+            request, body, lambda: self._service.set_mode(subject, mode, force=force), repeatable=True
         )
 
     async def delete_mode(self, request: Request) -> Response:

@@ -153,6 +153,7 @@ class SubjectRoutes:
             request,
             body,
             lambda: self._service.register(subject, schema, normalize=normalize, format=wanted),
+            repeatable=True,
         )
 
     async def delete_subject(self, request: Request) -> Response:
