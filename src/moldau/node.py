@@ -76,11 +76,11 @@ if TYPE_CHECKING:
     from moldau.coordinator.group.service import GroupCoordinator
     from moldau.coordinator.markers import MarkerWriter
     from moldau.coordinator.transaction.service import TransactionCoordinator
+    from moldau.credentials.jwt.key_source import KeySource
     from moldau.metadata.store import StoreStatus
     from moldau.peers.broker_peers import BrokerPeers
     from moldau.peers.round_trip import RoundTrips
     from moldau.replication.following.replica_fetcher import ReplicaFetcher
-    from moldau.security.jwt.key_source import KeySource
     from moldau.security.login.logins import Logins
     from moldau.server.http_tls import HttpTls
     from moldau.server.monitoring import Monitoring

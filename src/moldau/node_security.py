@@ -13,11 +13,11 @@ from moldau.metadata.image import EMPTY_IMAGE, Image
 from moldau.metadata.view import MetadataView
 
 if TYPE_CHECKING:
+    from moldau.credentials.jwt.key_sources import KeySources
     from moldau.credentials.tls.handshakes import Handshakes
     from moldau.peers.late import LatePeers
     from moldau.security.audit import AuditTrail, Sink
     from moldau.security.authorizer import Authorizer
-    from moldau.security.jwt.key_sources import KeySources
     from moldau.security.login.logins import Logins
     from moldau.security.quotas.limits import ClientQuotas
     from moldau.security.tokens.signing import TokenSigner
@@ -147,7 +147,7 @@ def make_logins(
     stops: Stops,
 ) -> LoginParts:
     """The logins of these listeners. SettingError: a mechanism lacks something."""
-    from moldau.security.jwt.key_sources import KeySources
+    from moldau.credentials.jwt.key_sources import KeySources
     from moldau.security.login.logins import Logins
     from moldau.security.login.outside import Outside
 

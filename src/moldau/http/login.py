@@ -22,13 +22,13 @@ from typing import NamedTuple, TypeAlias
 from starlette.requests import Request
 
 from moldau.core.settings.rows import SettingError
+from moldau.credentials.principals import MappingError, PrincipalMapping
 from moldau.credentials.tls.certificate import parse
 from moldau.http.connections import PEER_CERTIFICATE
 from moldau.http.context import ANONYMOUS, Principal
 from moldau.http.problems import HttpProblem
 from moldau.http.settings import HttpSettingsPart
 from moldau.http.watched_file import WatchedFile
-from moldau.security.principals import MappingError, PrincipalMapping
 
 log = logging.getLogger("moldau.http")
 

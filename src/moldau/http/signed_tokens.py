@@ -5,7 +5,7 @@
     token.audience   one of these must be named; without it a token for anybody is refused
     token.issuer     who must have issued it
 
-The keys are fetched when the first token comes, and kept fresh (security/jwt/key_source.py). The claim
+The keys are fetched when the first token comes, and kept fresh (credentials/jwt/key_source.py). The claim
 `roles` (texts) gives the roles.
 """
 
@@ -18,12 +18,12 @@ from moldau.core.clock import SystemClock
 from moldau.core.settings.rows import SettingError
 from moldau.core.timers import LoopTimers
 from moldau.credentials.http_fetch import fetch
+from moldau.credentials.jwt.checks import Rules, check_token
+from moldau.credentials.jwt.key_source import DOCUMENT_BYTES_MAX, KeySource
+from moldau.credentials.jwt.refused import TokenRefused, UnknownKey
 from moldau.http.context import Principal
 from moldau.http.login import CheckToken
 from moldau.http.settings import HttpSettingsPart
-from moldau.security.jwt.checks import Rules, check_token
-from moldau.security.jwt.key_source import DOCUMENT_BYTES_MAX, KeySource
-from moldau.security.jwt.refused import TokenRefused, UnknownKey
 
 log = logging.getLogger("moldau.http")
 

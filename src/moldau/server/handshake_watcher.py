@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, cast
 
 from moldau.core.clock import Clock
+from moldau.credentials.principals import MappingError
 from moldau.credentials.tls.failures import failure_of
 from moldau.credentials.tls.stream import TlsStream
-from moldau.security.principals import MappingError
 from moldau.server.connection import Connection
 
 if TYPE_CHECKING:

@@ -24,11 +24,11 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.prefixed import listener_settings, own_texts
 from moldau.core.settings.rows import SettingError
 from moldau.credentials.errors import CredentialsError
+from moldau.credentials.principals import MappingError, PrincipalMapping
 from moldau.credentials.tls.certificate import Certificate, parse
 from moldau.credentials.tls.contexts import server_context
 from moldau.credentials.tls.options import TlsOptions, tls_options
 from moldau.credentials.tls.stores import key_material, read_file
-from moldau.security.principals import MappingError, PrincipalMapping
 
 log = logging.getLogger("moldau.security")
 

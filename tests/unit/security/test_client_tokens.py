@@ -16,10 +16,10 @@ from moldau.credentials.client.jwt_assertion import RETRIEVER
 from moldau.credentials.client.options import client_security
 from moldau.credentials.client.token_retrieval import token_for
 from moldau.credentials.errors import CredentialsError
+from moldau.credentials.jwt.checks import Rules, check_token
+from moldau.credentials.jwt.key_set import read_key_set
+from moldau.credentials.jwt.unsecured import UnsecuredRules, check_unsecured_token
 from moldau.credentials.oauthbearer import INVALID_TOKEN, parse_client_message
-from moldau.security.jwt.checks import Rules, check_token
-from moldau.security.jwt.key_set import read_key_set
-from moldau.security.jwt.unsecured import UnsecuredRules, check_unsecured_token
 
 ISSUER = Issuer()
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"

@@ -11,14 +11,14 @@ from token_issuer import NOW_MS, Issuer, claims
 
 from moldau.core.clock import ManualClock
 from moldau.core.timers import ManualTimers
+from moldau.credentials.jwt.checks import Rules
+from moldau.credentials.jwt.key_source import FILE_REFRESH_MS_MAX, UNKNOWN_KEY_PAUSE_MS, KeySource
 from moldau.credentials.oauthbearer import (
     ClientMessage,
     OAuthSyntaxError,
     client_message,
     parse_client_message,
 )
-from moldau.security.jwt.checks import Rules
-from moldau.security.jwt.key_source import FILE_REFRESH_MS_MAX, UNKNOWN_KEY_PAUSE_MS, KeySource
 from moldau.security.login.oauthbearer import OAuthBearer, signed_tokens
 from moldau.security.login.steps import Accepted, Challenge, Refused
 

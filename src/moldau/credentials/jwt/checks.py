@@ -17,8 +17,8 @@ import math
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moldau.security.jwt.key_set import ALGORITHMS, KeySet
-from moldau.security.jwt.refused import TokenRefused
+from moldau.credentials.jwt.key_set import ALGORITHMS, KeySet
+from moldau.credentials.jwt.refused import TokenRefused
 
 if TYPE_CHECKING:
     from joserfc.jws import JWSRegistry

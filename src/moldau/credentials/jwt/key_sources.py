@@ -16,8 +16,8 @@ from moldau.core.files import Files, read_file
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import Timers
 from moldau.core.workers import Pool
-from moldau.security.jwt.key_set import KeySet
-from moldau.security.jwt.key_source import DOCUMENT_BYTES_MAX, KeySource
+from moldau.credentials.jwt.key_set import KeySet
+from moldau.credentials.jwt.key_source import DOCUMENT_BYTES_MAX, KeySource
 
 FETCH_SECONDS = 10.0
 

@@ -17,7 +17,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from moldau.security.jwt.refused import TokenRefused, UnknownKey
+from moldau.credentials.jwt.refused import TokenRefused, UnknownKey
 
 if TYPE_CHECKING:
     from joserfc.jwk import Key

@@ -9,8 +9,8 @@ OAuthBearerUnsecuredValidatorCallbackHandler
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from moldau.security.jwt.checks import HEADER_BYTES_MAX, CheckedToken, Rules, check_claims, json_part
-from moldau.security.jwt.refused import TokenRefused
+from moldau.credentials.jwt.checks import HEADER_BYTES_MAX, CheckedToken, Rules, check_claims, json_part
+from moldau.credentials.jwt.refused import TokenRefused
 
 HANDLER_NAME = "OAuthBearerUnsecuredValidatorCallbackHandler"
 

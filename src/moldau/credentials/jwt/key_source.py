@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from moldau.core.clock import Clock
 from moldau.core.timers import TimerHandle, Timers
-from moldau.security.jwt.key_set import KeySet, UnreadableKeys, read_key_set
+from moldau.credentials.jwt.key_set import KeySet, UnreadableKeys, read_key_set
 
 log = logging.getLogger("moldau.security")
 
