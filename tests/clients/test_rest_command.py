@@ -34,7 +34,8 @@ def test_a_proxy_from_its_start_to_its_end(broker: Broker, tmp_path: Path) -> No
         "api.endpoints.blocklist=api.v3.acls.*,api.v3.topics.delete\nclient.client.id=me\n"
     )
     words = ["--config", str(config), "--listen", "http://127.0.0.1:0", "--json"]
-    with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, text=True) as program:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*COMMAND, *words], stdout=pipe, stderr=pipe, text=True) as program:
         try:
             assert program.stdout is not None
             ready = json.loads(program.stdout.readline())
@@ -46,9 +47,23 @@ def test_a_proxy_from_its_start_to_its_end(broker: Broker, tmp_path: Path) -> No
             assert httpx.delete(f"{cluster}/topics/a", timeout=60).status_code == 405
             while not httpx.get(f"{url}/health", timeout=60).json()["ready"]:
                 pass
+            headers = {"Content-Type": "application/json"}
+            content = b'{"topic_name": "tailed"}'
+            assert (
+                httpx.post(f"{cluster}/topics", content=content, headers=headers, timeout=60).status_code
+                == 201
+            )
+            tail = {"Accept": "text/event-stream"}
+            with httpx.stream("GET", f"{cluster}/topics/tailed/records", headers=tail, timeout=90) as events:
+                lines = events.iter_lines()
+                assert next(lines).startswith("retry")
+                program.send_signal(signal.SIGTERM)
+                assert list(lines) == [""]  # an end, and no broken connection
         finally:
             program.send_signal(signal.SIGTERM)
         assert program.wait(90) == 0
+        assert program.stderr is not None
+        assert "Traceback" not in program.stderr.read()
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,7 @@ def test_a_record_that_fails_does_not_take_others_with_it(client: V2Client):
         ({"records": [{"value": b64(b"1"), "timestamp": "noon"}]}, 422, 422, "timestamp must be"),
         ({"records": [{"value": b64(b"1"), "timestamp": True}]}, 422, 422, "timestamp must be"),
         ({"records": [{"value": b64(b"1"), "timestamp": 0}]}, 422, 422, "timestamp must be"),
+        ({"records": [{"headers": [{"name": "a\0", "value": ""}]}]}, 422, 422, "NUL"),
         ({"records": [{"value": b64(b"1"), "headers": [{"name": "a", "value": 1}]}]}, 400, 400, "header a"),
         ({"records": [{"value": b64(b"1"), "headers": {"a": 1}}]}, 422, 422, "headers must be a list"),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewTopic
 from rest_v2_client import V2, V2Client, V2Instance, b64, cluster, embedded
 from rest_v3_client import rest_proxy
 
@@ -152,8 +153,6 @@ def test_partitions_that_stay_assigned_keep_their_place(client: V2Client):
 
 
 def test_two_instances_share_a_group(client: V2Client, address: str):
-    from confluent_kafka.admin import AdminClient, NewTopic
-
     admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic("shared", 2, 1)])["shared"].result(60)
     with V2Instance(client, "share") as first:
@@ -352,3 +351,18 @@ def test_names_of_topics_with_nul_are_refused(client: V2Client):
     body = {"records": [{"value": 1}]}
     assert client.refused("POST", "/topics/a%00b", body, headers=headers)[:2] == (400, 40002)
     assert client.refused("POST", "/topics/a%00b/partitions/0", body, headers=headers)[:2] == (400, 40002)
+
+
+def test_an_instance_that_is_not_read_gives_partitions_to_others(client: V2Client, address: str):
+    """Also one for which records were taken from Kafka already, and wait for its next read."""
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_topics([NewTopic("given", 2, 1)])["given"].result(60)
+    for partition in range(2):
+        client.produce(f"/topics/given/partitions/{partition}", [{"value": n} for n in range(50)])
+    with V2Instance(client, "givers") as silent, V2Instance(client, "givers") as other:
+        silent.subscribe("given")
+        assert len(silent.read_until(1, max_bytes=1)) == 1
+        other.subscribe("given")
+        while len(client.get(f"{other.path}/assignments")["partitions"]) != 1:
+            time.sleep(0.1)
+        assert len(other.read_until(50)) == 50

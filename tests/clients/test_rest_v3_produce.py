@@ -112,6 +112,7 @@ def test_nothing_and_null_are_tombstones(broker: Broker, client: V3Client) -> No
         ({"headers": {"a": "b"}}, 400),
         ({"headers": [{"value": "Zm9v"}]}, 400),
         ({"headers": [{"name": "a", "value": "!"}]}, 400),
+        ({"headers": [{"name": "a\0b", "value": ""}]}, 400),
         ({"timestamp": "yesterday"}, 400),
         ({"timestamp": 17}, 400),
         ({"timestamp": "1970-01-01T00:00:00Z"}, 400),

@@ -10,6 +10,7 @@ Paths are matched before `%2F` becomes a slash, as JAX-RS does: the name of a su
 read their parameters with `path_value`. A slash at the end of a path is ignored.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -88,6 +89,8 @@ class Application:
         translate: Translate = lambda failure: None,
     ) -> None:
         """`offered` are the media types of responses by path, the favourite first."""
+        self.ending = asyncio.Event()
+        """Set when the server stops: what would go on without end ends now."""
         self.counters = RequestCounters()
         self.budget = MemoryBudget(settings.moldau_http_bodies_bytes_max)
         self._settings = settings
@@ -136,6 +139,9 @@ class Application:
             await self._outer(scope, receive, watched)
         except (ClientDisconnect, ConnectionResetError):
             pass
+        except asyncio.CancelledError:
+            if not self.ending.is_set():
+                raise
         finally:
             self.counters.running -= 1
             context.release()

@@ -118,6 +118,9 @@ class HttpServer:
 
     async def stop(self) -> None:
         """Accept nothing more, let requests end that run, close."""
+        ending = getattr(self.app, "ending", None)
+        if ending is not None:
+            ending.set()
         for server, _ in self._servers:
             server.should_exit = True
             server.ended.set()

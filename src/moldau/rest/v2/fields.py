@@ -140,6 +140,8 @@ def headers(value: Any) -> list[tuple[str, bytes | None]]:
         name = text(header, "name")
         if name is None:
             raise unprocessable("name of a header must not be null")
+        if "\0" in name:  # for librdkafka it would end there
+            raise unprocessable("name of a header has a NUL character")
         try:
             found.append((name, to_bytes(Format.BINARY, header.get("value"))))
         except BadData as problem:

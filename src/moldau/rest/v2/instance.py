@@ -125,6 +125,10 @@ class Instance:
         """Whether there is anything that could be read, now or after the group has formed."""
         return self.subscription != Subscription()
 
+    def unread_bytes(self) -> int:
+        """The bytes of the records that wait for the next read."""
+        return sum(len(each.key() or b"") + len(each.value() or b"") for each in self.unread)
+
     def note_returned(self, last: Mapping[Place, int]) -> None:
         """Records up to these offsets (inclusive) are in a response."""
         for place, offset in last.items():

@@ -38,6 +38,8 @@ log = logging.getLogger("moldau.rest")
 
 TICK_SECONDS = 0.5
 PATTERN_SECONDS = 10.0
+IDLE_BYTES_MAX = 1024 * 1024
+"""An idle instance that keeps so many bytes for its next read is not polled any more."""
 _THREADS_MAX = 1_000
 _CLOSE_SECONDS = 10.0
 _DEFAULTS: Mapping[str, Any] = {
@@ -171,7 +173,7 @@ class Instances:
         if instance.subscription.pattern is not None and now >= instance.pattern_due_at:
             instance.pattern_due_at = now + PATTERN_SECONDS
             self._in_background(self._follow_pattern(instance))
-        if not instance.running and not instance.unread and instance.is_assigned():
+        if not instance.running and instance.unread_bytes() < IDLE_BYTES_MAX and instance.is_assigned():
             self._follow_group(instance)
 
     def _is_expired(self, instance: Instance, now: float) -> bool:

@@ -7,7 +7,7 @@ nothing. After that, each record has its own outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -43,6 +43,7 @@ from moldau.rest.v2.service import V2Service
 _REQUEST_FIELDS = ("records", "key_schema", "key_schema_id", "value_schema", "value_schema_id")
 _RECORD_FIELDS = frozenset(("key", "value", "partition", "headers", "timestamp"))
 _SLICE_RECORDS = 200
+_FREED_RECORDS = 1_000
 _PARSED_INLINE_BYTES_MAX = 128 * 1024
 
 Coder = Callable[[Any], bytes | None]
@@ -76,7 +77,9 @@ async def _produce(service: V2Service, request: Request, partition: int | None) 
     try:
         if partition is not None and not await _has_partition(service, topic, partition):
             raise partition_not_found()
-        outcomes = await (await service.producers.begin_shaped(topic, records, _delivered))
+        written = await service.producers.begin_shaped(topic, records, _delivered)
+        await _free(records)
+        outcomes = await written
     except KafkaProblem as problem:
         raise request_problem(problem) from None
     context_of(request).release()
@@ -196,26 +199,36 @@ def _records(given: list[Any], partition: int | None, key: Coder, value: Coder) 
 
 async def _answer(
     request: Request,
-    outcomes: Sequence[bytes | KafkaProblem],
+    outcomes: list[bytes | KafkaProblem],
     key: SchemaCoder | None,
     value: SchemaCoder | None,
 ) -> Response:
     status = 200
-    parts: list[bytes] = []
-    for index, outcome in enumerate(outcomes):
-        if isinstance(outcome, bytes):
-            parts.append(outcome)
-        else:
-            code = record_error_code(outcome)
-            if status == 200 and code in (NOT_AUTHENTICATED, NOT_AUTHORIZED):
-                status = code // 100
-            failed = {"partition": None, "offset": None, "error_code": code, "error": str(outcome)}
-            parts.append(orjson.dumps(failed))
-        if index % 1000 == 999:
-            await asyncio.sleep(0)
-    ids = b'"key_schema_id":%b,"value_schema_id":%b' % (_id(key), _id(value))
-    body = b'{"offsets":[' + b",".join(parts) + b"]," + ids + b"}"
-    return bytes_answer(body, media_type(request), status)
+    body = bytearray(b'{"offsets":[')
+    while outcomes:
+        some = outcomes[:_FREED_RECORDS]
+        del outcomes[:_FREED_RECORDS]
+        for outcome in some:
+            if isinstance(outcome, bytes):
+                body += outcome
+            else:
+                code = record_error_code(outcome)
+                if status == 200 and code in (NOT_AUTHENTICATED, NOT_AUTHORIZED):
+                    status = code // 100
+                failed = {"partition": None, "offset": None, "error_code": code, "error": str(outcome)}
+                body += orjson.dumps(failed)
+            body += b","
+        del some
+        await asyncio.sleep(0)
+    body[-1:] = b'],"key_schema_id":%b,"value_schema_id":%b}' % (_id(key), _id(value))
+    return bytes_answer(bytes(body), media_type(request), status)
+
+
+async def _free(records: list[Record]) -> None:
+    """Empty the list, a slice at a time: to free very many things takes as long as to make them."""
+    while records:
+        del records[-_FREED_RECORDS:]
+        await asyncio.sleep(0)
 
 
 def _delivered(partition: int, offset: int, timestamp_ms: int | None) -> bytes:

@@ -37,7 +37,7 @@ from moldau.rest.v3.operations import Right, operation
 from moldau.rest.v3.produced_record import ProducedRecord, read_record, report
 
 UNANSWERED_BYTES_MAX = 1024 * 1024
-_GROUP_RECORDS_MAX = 500
+_GROUP_RECORDS_MAX = 200
 _SLICE_BYTES = 4 * 1024
 _INLINE_BYTES_MAX = 128 * 1024
 _SEPARATOR = b"\r\n"

@@ -124,6 +124,8 @@ def _timestamp_ms(body: Mapping[str, Any]) -> int | None:
 
 def _header(each: Mapping[str, Any]) -> tuple[str, bytes | None]:
     name = fields.text(each, "name")
+    if "\0" in name:  # for librdkafka it would end there
+        raise HttpProblem(400, "The name of a header has a NUL character.")
     value = fields.optional_text(each, "value")
     try:
         return name, None if value is None else base64.b64decode(value, validate=True)

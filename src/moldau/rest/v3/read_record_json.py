@@ -10,6 +10,7 @@ record does not end the reading of a topic.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from moldau.rest.schema_choice import Schemas
     from moldau.schemas.serde.records import RecordReader
 
+_TURN_BYTES_MAX = 256 * 1024
+"""What is made to JSON at a time: the event loop has its turn in between."""
 _BY_SCHEMA = "SCHEMA"
 """Whatever language the schema that a record names is of."""
 FORMATS = (*(each.name for each in Format), _BY_SCHEMA)
@@ -54,7 +57,14 @@ class RecordShower:
     async def texts(self, records: Sequence[ReadRecord]) -> list[bytes]:
         """The records' JSON; decoding by schemas happens in a thread."""
         if self._reader is None:
-            return [self._text(each) for each in records]
+            texts, turn_bytes = [], 0
+            for each in records:
+                texts.append(self._text(each))
+                turn_bytes += each.size_bytes
+                if turn_bytes > _TURN_BYTES_MAX:
+                    turn_bytes = 0
+                    await asyncio.sleep(0)
+            return texts
         found: list[bytes] = await self._schemas.in_thread(lambda: [self._text(each) for each in records])
         return found
 

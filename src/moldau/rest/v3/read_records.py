@@ -201,14 +201,17 @@ class _Tail(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.ensure_future(_until_gone(receive))
         sending = asyncio.ensure_future(self._send_all(send))
+        ending = asyncio.ensure_future(scope["app"].ending.wait())
         try:
-            await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({gone, sending, ending}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 await sending
         finally:
-            for task in (gone, sending):
+            for task in (gone, sending, ending):
                 task.cancel()
-            await asyncio.gather(gone, sending, return_exceptions=True)
+            ended = await asyncio.gather(sending, ending, gone, return_exceptions=True)
+            if ended[0] is not None and ended[1] is True and ended[2] is not None:  # the server stops
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
             await self._reader.close()
 
     async def _send_all(self, send: Send) -> None:
