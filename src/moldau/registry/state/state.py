@@ -55,6 +55,8 @@ from moldau.registry.state.records import (
 
 log = logging.getLogger(__name__)
 MAX_IDS = "maxIds"
+_NAMES_PER_LOCK = 1_000
+"""Who waits for the lock (the event loop, for one schema) does not wait for a long list."""
 _LAST = "\U0010ffff"
 """Behind every name that starts with what stands before it."""
 
@@ -293,10 +295,17 @@ class State:
                     end = bisect.bisect_left(names, qualify(each, prefix) + _LAST, start)
                     names = names[start:end]
                 found += names
-            if is_live is None:
-                return found
-            versions = self._subjects
-            return [name for name in found if is_live != all(v.deleted for v in versions[name].values())]
+        if is_live is None:
+            return found
+        chosen: list[str] = []
+        for start in range(0, len(found), _NAMES_PER_LOCK):
+            chosen += self._chosen(found[start : start + _NAMES_PER_LOCK], is_live)
+        return chosen
+
+    def _chosen(self, names: list[str], is_live: bool) -> list[str]:
+        with self._lock:
+            found = ((name, self._subjects.get(name, {}).values()) for name in names)
+            return [name for name, each in found if each and is_live != all(v.deleted for v in each)]
 
     def matching(self, subject: str) -> list[str]:
         """The subjects that a setting of `subject` stands for: itself, those of a context, or ("") all."""
