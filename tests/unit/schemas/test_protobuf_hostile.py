@@ -50,6 +50,10 @@ REFUSED = {
         base64.b64encode(b'"\t\n\x01A\x12\x04\n\x01aH\x05').decode(),
         "expected",
     ),
+    "a descriptor whose package is no name": (
+        base64.b64encode(b'\x12\x10a b; message E {}"\x03\n\x01Ab\x06proto3').decode(),
+        "expected",
+    ),
 }
 
 

@@ -34,7 +34,8 @@ def _parse(text: str) -> File:
             raise
         try:
             packed = base64.b64decode(text, validate=True)
-            return file_of_descriptor(packed)
+            # A descriptor's names may be any text. What is kept is the file that it is printed as.
+            return parse_text(canonical_text(file_of_descriptor(packed)))
         except (binascii.Error, ValueError):
             raise problem from None
 
