@@ -307,3 +307,15 @@ def test_zero_is_an_id_that_a_text_keeps() -> None:
     assert first is not None
     writer = TopicWriter(lambda: None, "t", "t", state, None, 1_000, lambda: None)  # type: ignore[arg-type,return-value]
     assert writer.id_for(".", first.body) == 0
+
+
+def test_a_schema_that_is_not_valid_does_not_fit_with_its_reason(registry: MemoryRegistry) -> None:
+    for version in (None, "latest"):
+        found = registry.compatibility("a", version, {"schema": "{"}, verbose=True)
+        assert found["is_compatible"] is False
+        assert "Invalid schema of type AVRO" in found["messages"][0]
+        assert (
+            registry.refusal(registry.compatibility, "a", version, {"schema": "{"})[0] == Code.INVALID_SCHEMA
+        )
+    refused = registry.refusal(registry.compatibility, "a", "1", {"schema": "{"}, verbose=True)
+    assert refused[0] == Code.VERSION_NOT_FOUND

@@ -16,6 +16,7 @@ from moldau.registry.operations.scope import (
     validates_fields,
 )
 from moldau.registry.parsing import Parsed
+from moldau.registry.problems import Code, RegistryProblem
 from moldau.registry.state.body import Version
 from moldau.registry.state.document import Document
 from moldau.schemas.schema import ParsedSchema, SchemaType
@@ -32,12 +33,10 @@ def compatibility(
     normalize: bool,
     verbose: bool,
 ) -> dict[str, Any]:
-    """Whether a request's schema fits a version, or (None) those that the level names. RegistryProblem."""
+    """Whether a request's schema fits a version, or (None) those that the level names. RegistryProblem; a
+    schema that is not valid is one that does not fit, if `verbose`, as in Confluent's registry.
+    """
     request = parse_request(raw)
-    parsed = parse_schema(core, subject, request, is_new=True)
-    if normalizes(core, subject, normalize):
-        text = parsed.normalized()
-        parsed = core.parser.parse(subject, request.schema_type, text, request.references)
     if version is None:
         previous = [each for each in core.state.versions(subject) if not each.deleted]
     else:
@@ -46,7 +45,16 @@ def compatibility(
         if found is None and number is not None:
             raise version_not_found(number)
         previous = [] if found is None else [found]
-    lines = incompatible_lines(core, subject, parsed, request.metadata, previous)
+    try:
+        parsed = parse_schema(core, subject, request, is_new=True)
+        if normalizes(core, subject, normalize):
+            text = parsed.normalized()
+            parsed = core.parser.parse(subject, request.schema_type, text, request.references)
+        lines = incompatible_lines(core, subject, parsed, request.metadata, previous)
+    except RegistryProblem as problem:
+        if not verbose or problem.error_code != Code.INVALID_SCHEMA:
+            raise
+        lines = [problem.message]
     return {"is_compatible": not lines, **({"messages": lines} if verbose else {})}
 
 
