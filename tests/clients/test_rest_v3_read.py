@@ -14,9 +14,15 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from confluent_kafka import Producer
+from rest_v2_client import V2Client, V2Instance
 from rest_v3_client import TIMEOUT_SECONDS, V3Client, check_object, rest_proxy
 
+from moldau.client.cluster import Cluster
 from moldau.http.problems import HttpProblem
+from moldau.protocol.messages import produce
+from moldau.records.batch import seal
+from moldau.records.builder import build_batch
+from moldau.records.record import Record
 from moldau.rest.v3 import read_records as read_records_module
 from moldau.testing import Broker
 
@@ -228,6 +234,26 @@ def test_a_tail_outlives_a_broker_that_is_away_for_long(monkeypatch: pytest.Monk
             producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
             write(producer, "outlived", ["after"])
             assert tail.values(1) == ["after"]
+
+
+def test_headers_whose_names_are_no_text_do_not_stop_a_reader(broker: Broker, client: V3Client) -> None:
+    client.create("named-oddly")
+    record = Record(0, 1_700_000_000_000, None, b"1", [("XX", b"v")])
+    batch = bytearray(build_batch([record]).replace(b"XX", b"\xff\xfe"))
+    seal(batch)
+    partition = produce.PartitionProduceData(index=0, records=bytes(batch))
+    topic = produce.TopicProduceData(name="named-oddly", partition_data=[partition])
+    request = produce.ProduceRequest(transactional_id=None, acks=-1, timeout_ms=60_000, topic_data=[topic])
+    cluster = Cluster(broker.bootstrap_servers, {})
+    cluster.any_broker().ask(request, at_most=12)
+    cluster.close()
+    (found,) = client.get("/topics/named-oddly/records", params={"value_format": "json"})["data"]
+    assert (found["value"]["data"], found["headers"]) == (1, [{"name": "\ufffd", "value": None}])
+    v2 = V2Client(client.url)
+    with V2Instance(v2, "named-oddly") as instance:
+        instance.assign(("named-oddly", 0))
+        (found,) = instance.read_until(1, include="headers")
+    assert (found["value"], found["headers"]) == (1, [{"name": "\ufffd", "value": None}])
 
 
 def test_aborted_records_are_not_shown_and_the_page_ends(broker: Broker, client: V3Client) -> None:

@@ -29,6 +29,7 @@ from confluent_kafka import (
 
 from moldau.rest.kafka.client_settings import client_settings, create
 from moldau.rest.kafka.librdkafka_errors import problem_in, problem_of
+from moldau.rest.kafka.message_headers import headers_of
 
 log = logging.getLogger("moldau.rest")
 
@@ -198,7 +199,7 @@ def _record(message: Message) -> ReadRecord:
         fields.offset(),
         None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
         kind == TIMESTAMP_LOG_APPEND_TIME,
-        fields.headers() or (),
+        headers_of(message),
         fields.key(),
         fields.value(),
     )

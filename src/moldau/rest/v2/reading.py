@@ -18,7 +18,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
 
 import orjson
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
@@ -26,6 +25,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
 from moldau.http.problems import HttpProblem
 from moldau.rest.embedded import BadData, Format, schema_json_text, to_json_text
 from moldau.rest.kafka.librdkafka_errors import problem_of
+from moldau.rest.kafka.message_headers import headers_of
 from moldau.rest.schema_choice import Schemas
 from moldau.rest.v2.errors import KAFKA_ERROR, KAFKA_RETRIABLE_ERROR, illegal_state, request_problem
 from moldau.rest.v2.fields import Place
@@ -193,7 +193,7 @@ async def _texts(
     reader = schemas.reader
 
     def text(data: bytes | None, is_key: bool, message: Message) -> bytes:
-        return schema_json_text(wanted.format, reader, data, is_key, _headers(message))
+        return schema_json_text(wanted.format, reader, data, is_key, headers_of(message))
 
     return await schemas.in_thread(_encoded, batch, wanted, text)
 
@@ -226,11 +226,6 @@ def _encoded(
     return texts, None
 
 
-def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    found: Any = message.headers()
-    return list(found or ())
-
-
 def _extras(message: Message, wanted: ReadRequest) -> bytes:
     """Headers and timestamp, which Confluent's v2 does not have, for who asks for them."""
     found = b""
@@ -240,7 +235,7 @@ def _extras(message: Message, wanted: ReadRequest) -> bytes:
     if wanted.with_headers:
         headers = [
             b'{"name":%b,"value":%b}' % (orjson.dumps(name), to_json_text(Format.BINARY, value))
-            for name, value in _headers(message)
+            for name, value in headers_of(message)
         ]
         found += b',"headers":[%b]' % b",".join(headers)
     return found
