@@ -206,7 +206,17 @@ def run_until_signal(serving: Callable[[], contextlib.AbstractAsyncContextManage
         with contextlib.suppress(asyncio.CancelledError):
             await held
 
+    _allow_many_files()
     run_in_new_loop(run())
+
+
+def _allow_many_files() -> None:
+    """As many open files as the system lets us: each connection is one, and 1,024 are soon reached."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def in_own_thread(call: Callable[[], T]) -> T:
