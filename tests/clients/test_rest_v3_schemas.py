@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,3 +161,28 @@ def test_the_subject_is_the_records_name_where_that_is_asked_for(client: V3Clien
         {"value": {**given, "subject": "mine"}},
     )
     assert [each["value"]["subject"] for each in answers] == ["river.Level", "named-river.Level", "mine"]
+
+
+def test_who_may_write_a_topic_may_not_register_in_any_subject(
+    broker: Broker, registry: SchemaRegistry, tmp_path: Path
+) -> None:
+    rights = "* read,write,configure topic:*\n* write subject:mine-*\n* read cluster:*\n"
+    (tmp_path / "rights").write_text(rights)
+    settings = {"schema.registry.url": registry.url, "moldau.http.rights.file": str(tmp_path / "rights")}
+    with rest_proxy(broker.bootstrap_servers, **settings) as url:
+        writer = V3Client(url)
+        writer.create("limited")
+        value = {"type": "AVRO", "schema": '"long"', "data": 1}
+        codes = [
+            produce(writer, "limited", {"value": {**value, **more}})[0]["error_code"]
+            for more in (
+                {"subject": "somebody-elses"},
+                {"subject": "mine-own"},
+                {},
+                {"subject": "limited-value"},
+            )
+        ]
+    assert codes == [40301, 200, 200, 200]
+    known = SchemaRegistryClient({"url": registry.url}).get_subjects()
+    assert "somebody-elses" not in known
+    assert {"mine-own", "limited-value"} <= set(known)
