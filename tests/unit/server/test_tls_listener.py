@@ -356,6 +356,8 @@ def test_a_client_that_reads_late_gets_all_its_answers(run) -> None:
         question = b"e" + os.urandom(1_000_000)
         for _ in range(20):
             writer.write(struct.pack(">i", len(question)) + question)
+        while not world.dispatcher.connections:  # noqa: ASYNC110 - the client is done with its handshake first
+            await asyncio.sleep(0.01)
         (connection,) = world.dispatcher.connections
         while not connection.write_paused:  # noqa: ASYNC110 - until neither end takes more
             await asyncio.sleep(0.01)
@@ -378,9 +380,11 @@ def test_a_client_that_never_reads_is_closed_when_memory_runs_out(run) -> None:
         listener = await world.serve(settings)
         _, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=world.client())
         writer.transport.pause_reading()
-        question = b"e" + os.urandom(1_000_000)
-        while listener.connections:
-            writer.write(struct.pack(">i", len(question)) + question)
+        question = b"e" + bytes(30_000_000)  # more than the kernel's buffers hold, whatever their size
+        writer.write(struct.pack(">i", len(question)) + question)
+        while not world.listeners.responses.closed_count:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        while listener.connections:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert world.listeners.responses.closed_count == 1
         writer.close()
