@@ -20,6 +20,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from moldau.core.message_headers import message_headers
 from moldau.kit.client_config import positive
 from moldau.kit.errors import BadCall
 
@@ -31,7 +32,7 @@ def header(name: str) -> Callable[[Message], RecordId]:
     """The id is a header's value."""
 
     def value(record: Message) -> RecordId:
-        given: Any = record.headers() or []
+        given: Any = message_headers(record)
         found = [content for key, content in given if key == name]
         return found[-1] if found else None
 

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from moldau.core.message_headers import message_headers
 from moldau.kit.client_config import Config, client_config, client_log, log, sentence
 from moldau.kit.errors import BadCall, KitError
 from moldau.kit.handlers import Attempt
@@ -153,7 +154,7 @@ class Failures:
             if problem is not None:
                 failed.append(problem)
 
-        given: Any = record.headers() or []
+        given: Any = message_headers(record)
         cause = f"{type(error).__name__}: {error}"[:_CAUSE_MAX].encode(errors="replace")
         headers = [*given, ("error", cause), ("place", place.encode())]
         try:

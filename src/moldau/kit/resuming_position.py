@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from moldau.core.message_headers import message_headers
 from moldau.kit.client_config import client_log, sentence
 from moldau.kit.errors import KitError, TimedOut
 from moldau.kit.topics import Topics
@@ -44,11 +45,7 @@ class Mark(NamedTuple):
 
 def mark_of(record: Message) -> Mark | None:
     """The mark in a record's headers; None if it has none, or a garbled one."""
-    try:
-        headers: Any = record.headers() or []
-    except UnicodeDecodeError:  # somebody else's, with names that are no text
-        return None
-    for name, content in headers:
+    for name, content in message_headers(record):
         if name == HEADER and content is not None:
             try:
                 source, number, position, before = json.loads(content)

@@ -22,6 +22,9 @@ class NoText:
     def headers(self):
         return b"\xff".decode()
 
+    def set_headers(self, headers):
+        self.replaced = headers
+
 
 @pytest.mark.parametrize(
     "content",

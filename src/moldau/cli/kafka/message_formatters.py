@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from moldau.cli.kafka.problems import ToolError
+from moldau.core.message_headers import message_headers
 
 Format = Callable[[Any], bytes]
 DEFAULT = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
@@ -97,14 +98,14 @@ class DefaultFormatter:
         if shown["print.epoch"]:
             columns.append(b"Epoch:NOT_PRESENT")
         if shown["print.headers"]:
-            columns.append(self._headers(message.headers()))
+            columns.append(self._headers(message_headers(message)))
         if shown["print.key"]:
             columns.append(self._text(message.key(), self._key))
         if shown["print.value"]:
             columns.append(self._text(message.value(), self._value))
         return self._between.join(columns) + self._end
 
-    def _headers(self, headers: list[tuple[str, bytes | None]] | None) -> bytes:
+    def _headers(self, headers: Sequence[tuple[str, bytes | None]]) -> bytes:
         if not headers:
             return b"NO_HEADERS"
         return self._headers_between.join(

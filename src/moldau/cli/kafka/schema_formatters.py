@@ -33,6 +33,7 @@ from moldau.cli.shared.schema_coding import (
     require_language,
     told_plainly,
 )
+from moldau.core.message_headers import message_headers
 
 _LANGUAGES = {"Avro": "avro", "JsonSchema": "json-schema", "Protobuf": "protobuf"}
 DEFAULT_URL = "http://localhost:8081"
@@ -103,7 +104,7 @@ class SchemaFormatter:
             columns.append(b"Partition:%d" % message.partition())
         if shown["offset"]:
             columns.append(b"Offset:%d" % message.offset())
-        headers: Sequence[tuple[str, bytes | None]] = message.headers() or ()
+        headers: Sequence[tuple[str, bytes | None]] = message_headers(message)
         if shown["headers"]:
             columns.append(
                 self._headers_between.join(

@@ -22,6 +22,7 @@ from moldau.cli.shared.schema_coding import (
     require_language,
     told_plainly,
 )
+from moldau.core.message_headers import message_headers
 
 FORMS = ("auto", "raw", *LANGUAGES)
 _Shown = tuple[Any, int | str] | None
@@ -76,7 +77,7 @@ def decoding(
     reader = record_reader(open_registry(conf))
 
     def part(record: ConsumedRecord, data: bytes | None, is_key: bool, form: str) -> _Shown:
-        headers: Sequence[tuple[str, bytes | None]] = record.headers() or ()
+        headers: Sequence[tuple[str, bytes | None]] = message_headers(record)
         if data is None or form == "raw" or (form == "auto" and not _names_schema(data, headers, is_key)):
             return None
         what = f"{record.topic()}[{record.partition()}] at offset {record.offset()}: the "

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from moldau.cli.records.number_formats import NUMBER_FORMS, render_number
 from moldau.cli.records.template import Field, Part, bracketed, parse_template
 from moldau.cli.shared.errors import UsageError
+from moldau.core.message_headers import message_headers
 
 
 class ConsumedRecord(Protocol):
@@ -79,7 +80,7 @@ _NUMBERS: dict[str, Callable[[ConsumedRecord, int], int]] = {
     "T": lambda record, count: len((record.topic() or "").encode()),
     "K": lambda record, count: len(record.key() or b""),
     "V": lambda record, count: len(record.value() or b""),
-    "H": lambda record, count: len(record.headers() or ()),
+    "H": lambda record, count: len(message_headers(record)),
     "p": lambda record, count: record.partition() or 0,
     "o": lambda record, count: record.offset() or 0,
     "e": lambda record, count: -1 if (epoch := record.leader_epoch()) is None else epoch,
@@ -167,7 +168,7 @@ def _headers(part: Field) -> Renderer:
 
     def render(record: ConsumedRecord, count: int) -> bytes:
         return b"".join(
-            piece(name, value or b"") for name, value in record.headers() or () for piece in pieces
+            piece(name, value or b"") for name, value in message_headers(record) for piece in pieces
         )
 
     return render
@@ -199,7 +200,7 @@ def render_json(record: ConsumedRecord, count: int) -> bytes:
 def json_fields(record: ConsumedRecord) -> dict[str, Any]:
     """Return what --json prints of a record."""
     kind, timestamp_ms = record.timestamp()
-    headers: Sequence[tuple[str, bytes | None]] = record.headers() or ()
+    headers: Sequence[tuple[str, bytes | None]] = message_headers(record)
     return {
         "topic": record.topic(),
         "partition": record.partition(),

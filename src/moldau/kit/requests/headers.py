@@ -11,10 +11,11 @@ reply     correlation-id
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from confluent_kafka import Message
 
+from moldau.core.message_headers import message_headers
 from moldau.kit.errors import KitError
 
 CORRELATION = "correlation-id"
@@ -51,11 +52,7 @@ class Address(NamedTuple):
 
 def headers_of(record: Message) -> dict[str, bytes]:
     """Headers by name; of equal names the last. None of a record whose names are no text."""
-    try:
-        given: Any = record.headers() or []
-    except UnicodeDecodeError:
-        return {}
-    return {name: content for name, content in given if content is not None}
+    return {name: content for name, content in message_headers(record) if content is not None}
 
 
 def address_of(record: Message) -> Address | None:

@@ -27,9 +27,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from moldau.core.message_headers import message_headers
 from moldau.rest.kafka.client_settings import client_settings, create
 from moldau.rest.kafka.librdkafka_errors import problem_in, problem_of
-from moldau.rest.kafka.message_headers import headers_of
 
 log = logging.getLogger("moldau.rest")
 
@@ -199,7 +199,7 @@ def _record(message: Message) -> ReadRecord:
         fields.offset(),
         None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
         kind == TIMESTAMP_LOG_APPEND_TIME,
-        headers_of(message),
+        message_headers(message),
         fields.key(),
         fields.value(),
     )

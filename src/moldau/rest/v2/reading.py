@@ -22,10 +22,10 @@ from time import monotonic
 import orjson
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
 
+from moldau.core.message_headers import message_headers
 from moldau.http.problems import HttpProblem
 from moldau.rest.embedded import BadData, Format, schema_json_text, to_json_text
 from moldau.rest.kafka.librdkafka_errors import problem_of
-from moldau.rest.kafka.message_headers import headers_of
 from moldau.rest.schema_choice import Schemas
 from moldau.rest.v2.errors import KAFKA_ERROR, KAFKA_RETRIABLE_ERROR, illegal_state, request_problem
 from moldau.rest.v2.fields import Place
@@ -193,7 +193,7 @@ async def _texts(
     reader = schemas.reader
 
     def text(data: bytes | None, is_key: bool, message: Message) -> bytes:
-        return schema_json_text(wanted.format, reader, data, is_key, headers_of(message))
+        return schema_json_text(wanted.format, reader, data, is_key, message_headers(message))
 
     return await schemas.in_thread(_encoded, batch, wanted, text)
 
@@ -235,7 +235,7 @@ def _extras(message: Message, wanted: ReadRequest) -> bytes:
     if wanted.with_headers:
         headers = [
             b'{"name":%b,"value":%b}' % (orjson.dumps(name), to_json_text(Format.BINARY, value))
-            for name, value in headers_of(message)
+            for name, value in message_headers(message)
         ]
         found += b',"headers":[%b]' % b",".join(headers)
     return found

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import methodcaller
-
-from confluent_kafka import Message
+from typing import Any
 
 UNREADABLE = (("\ufffd", None),)
 """Instead of headers of which one has a name that is not UTF-8: the client cannot give any of them."""
 _CALL = methodcaller("headers")
 
 
-def headers_of(message: Message) -> Sequence[tuple[str, bytes | None]]:
-    """Names and values."""
+def message_headers(message: Any) -> Sequence[tuple[str, bytes | None]]:
+    """Names and values of a `confluent_kafka.Message`, or of what looks like one."""
     try:
         return _CALL(message) or ()
     except (SystemError, UnicodeDecodeError):
