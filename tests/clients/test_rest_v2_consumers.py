@@ -309,13 +309,13 @@ def test_fetch_min_bytes_waits_for_more(client: V2Client):
         one.assign(("waits", 0))
         assert len(one.read()) == 1  # ends long before its timeout
     with V2Instance(
-        client, "min-bytes", **{"fetch.min.bytes": 1000, "consumer.request.timeout.ms": 1500}
+        client, "min-bytes", **{"fetch.min.bytes": 1000, "consumer.request.timeout.ms": 5000}
     ) as one:
         one.assign(("waits", 0))
         one.post("positions/beginning", {"partitions": [place("waits")]})
         began = time.monotonic()
         assert len(one.read()) == 1
-        assert time.monotonic() - began >= 1.4
+        assert time.monotonic() - began >= 4.9
 
 
 def test_a_deleted_instance_leaves_its_group_at_once(client: V2Client, address: str):
@@ -365,4 +365,5 @@ def test_an_instance_that_is_not_read_gives_partitions_to_others(client: V2Clien
         other.subscribe("given")
         while len(client.get(f"{other.path}/assignments")["partitions"]) != 1:
             time.sleep(0.1)
-        assert len(other.read_until(50)) == 50
+        # Its partition may be the one of the record that the silent one has read, and committed.
+        assert len(other.read_until(49)) in (49, 50)

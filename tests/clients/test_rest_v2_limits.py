@@ -60,14 +60,15 @@ def test_an_instance_that_is_not_used_ends(broker: Broker, clock: Clock):
 
 
 def test_an_instance_does_not_end_during_a_read(broker: Broker, clock: Clock):
-    with rest_proxy(broker.bootstrap_servers, consumer_request_timeout_ms="2500") as url:
+    with rest_proxy(broker.bootstrap_servers, consumer_request_timeout_ms="5000") as url:
         client = V2Client(url)
         instance = V2Instance(client, "patient")
         instance.subscribe("nothing-there")
         found: list[object] = []
         reading = threading.Thread(target=lambda: found.append(instance.read()))
         reading.start()
-        time.sleep(0.5)
+        while metric(client, "moldau_rest_requests_running") < 2:  # this one, and the read
+            time.sleep(0.02)
         clock.later_seconds = 600
         reading.join()
         assert found == [[]]

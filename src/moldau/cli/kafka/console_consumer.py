@@ -189,7 +189,6 @@ def _consume(settings: dict[str, Any], wanted: Wanted, form: Format) -> None:
 
     from moldau.cli.shared.closing import close
 
-    commits = str(settings.get("enable.auto.commit", True)).lower() == "true"
     consumer = Consumer(settings)
     try:
         if wanted.partition is not None and wanted.offset is not None:
@@ -198,7 +197,7 @@ def _consume(settings: dict[str, Any], wanted: Wanted, form: Format) -> None:
             consumer.subscribe([wanted.topic])
         _print_all(consumer, wanted, form, stores=not settings.get("enable.auto.offset.store", True))
     finally:
-        close(consumer, commits=commits)
+        close(consumer)
 
 
 def _print_all(consumer: Any, wanted: Wanted, form: Format, *, stores: bool) -> None:

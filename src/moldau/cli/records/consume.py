@@ -147,7 +147,7 @@ def consume(
             reader.assign(names, partitions, wanted, connection)
         reader.run()
     finally:
-        close(consumer, commits=bool(group))
+        close(consumer)
 
 
 def _with_registry(
