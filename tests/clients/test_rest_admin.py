@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from moldau.protocol.errors import ErrorCode
+from moldau.protocol.operations import Operation
 from moldau.rest.kafka.admin import acls, configs, groups, reassignments, topics
 from moldau.rest.kafka.admin.access import KafkaAdmin
 from moldau.rest.kafka.problem import KafkaProblem
@@ -53,7 +54,7 @@ def test_a_topic_is_created_described_enlarged_and_deleted(admin: KafkaAdmin) ->
     call(admin, topics.add_partitions, name="one", count=3)
     while len(topic.partitions) != 3:  # Apache Kafka's brokers learn of it a moment later
         (topic,) = call(admin, topics.describe_topics, names=["one"], operations=True)
-    assert int(acls.Operation.WRITE) in topic.operations
+    assert int(Operation.WRITE) in topic.operations
     call(admin, topics.delete_topic, name="one")
     while "one" in [each.name for each in call(admin, topics.describe_topics)]:
         pass
