@@ -95,6 +95,16 @@ class Session:
                 process.wait()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def as_at_a_terminal() -> Iterator[None]:
+    """Ctrl-C ends a command. What a shell starts in the background (`make test &`) ignores it, and so does all
+    that is started from there.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
     pytest.importorskip("kazoo")

@@ -187,8 +187,6 @@ def _group(given: Given) -> dict[str, Any]:
 def _consume(settings: dict[str, Any], wanted: Wanted, form: Format) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
-    from moldau.cli.shared.closing import close
-
     consumer = Consumer(settings)
     try:
         if wanted.partition is not None and wanted.offset is not None:
@@ -197,7 +195,7 @@ def _consume(settings: dict[str, Any], wanted: Wanted, form: Format) -> None:
             consumer.subscribe([wanted.topic])
         _print_all(consumer, wanted, form, stores=not settings.get("enable.auto.offset.store", True))
     finally:
-        close(consumer)
+        consumer.close()
 
 
 def _print_all(consumer: Any, wanted: Wanted, form: Format, *, stores: bool) -> None:

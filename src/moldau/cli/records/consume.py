@@ -116,7 +116,6 @@ def consume(
 ) -> None:
     """Print the records of one or several topics (see HELP)."""
     from moldau.cli.records.render import compile_renderer, render_json
-    from moldau.cli.shared.closing import close
     from moldau.cli.shared.connection import Connection
     from moldau.cli.shared.offset_range import parse_offset_range
 
@@ -147,7 +146,7 @@ def consume(
             reader.assign(names, partitions, wanted, connection)
         reader.run()
     finally:
-        close(consumer)
+        consumer.close()
 
 
 def _with_registry(
