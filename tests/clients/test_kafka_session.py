@@ -97,8 +97,8 @@ class Session:
 
 @pytest.fixture(scope="module", autouse=True)
 def as_at_a_terminal() -> Iterator[None]:
-    """Ctrl-C ends a command. What a shell starts in the background (`make test &`) ignores it, and so does all
-    that is started from there.
+    """Ctrl-C ends a command. What a shell starts in the background (`make test &`) ignores it, and so does
+    all that is started from there.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
