@@ -123,6 +123,7 @@ class Node:
         self.in_cluster = False
         """Whether the metadata store may have other brokers; if not, nothing is sent to any."""
         self._elsewhere: list[_FollowsImage] = []
+        self._partitions_closed = False
         self.round_trips: RoundTrips | None = None
         self.token_keys: Callable[[], Sequence[KeySource]] = tuple
         """The keys of token issuers, for OAUTHBEARER."""
@@ -155,6 +156,7 @@ class Node:
         """
         self.round_trips = None
         self._stopping = None  # a stop before this had nothing to stop
+        self._partitions_closed = False
         self._starting = asyncio.ensure_future(self._start())
         try:
             await self._starting
@@ -403,9 +405,8 @@ class Node:
         self.replicas.set_strays_aside()
 
     def _close_partitions(self) -> None:
-        monitoring = self.monitoring_port.monitoring
-        if monitoring is not None:
-            monitoring.sources.replicas = None  # closed by a stop is not offline: nothing is wrong with them
+        self._partitions_closed = True
+        self._show_parts()
         self.replicas.close()
 
     def _make_fetcher(self) -> "ReplicaFetcher":
@@ -743,7 +744,8 @@ class Node:
         monitoring.entered(self.phase)
         if self.phase in ("RUNNING", "SHUTTING_DOWN"):
             sources = monitoring.sources
-            sources.replicas = self.replicas
+            # Closed by a stop is not offline: nothing is wrong with them. (Monitoring may begin in a stop.)
+            sources.replicas = None if self._partitions_closed else self.replicas
             sources.groups, sources.transactions = self.groups.made, self.transactions.made
             sources.listeners, sources.fsyncs = self.listeners.all, self.group_commit
             sources.requests, sources.responses = self.listeners.requests, self.listeners.responses
