@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.cli.shared.errors import CommandError
 from moldau.cli.shared.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -17,6 +16,7 @@ from moldau.cli.shared.options import (
     parse_assignments,
     teach,
 )
+from moldau.cli.shared.service_options import ServiceSettings, properties_of
 
 HELP = """Run a schema registry until Ctrl-C (or SIGTERM), with Confluent's paths, errors and records.
 
@@ -55,17 +55,14 @@ def registry(
             "--config", "-c", metavar="FILE", help="A property file of settings, as Confluent's registry has."
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of that file. May be repeated."),
-    ] = None,
+    settings: ServiceSettings = None,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Answer reads only; needs the right to read _schemas only.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Run a registry (see HELP)."""
-    texts = properties_of(config) if config is not None else {}
+    texts = properties_of(config)
     texts |= parse_assignments(settings, "--set")
     texts |= {f"kafkastore.{name}": value for name, value in parse_assignments(client_settings, "-X").items()}
     if listen:
@@ -79,20 +76,3 @@ def registry(
             f"the schema registry is not installed ({missing.name}): pip install 'moldau[registry]'"
         ) from None
     raise typer.Exit(run_registry(texts, is_read_only=read_only, as_json=as_json))
-
-
-def properties_of(path: Path) -> dict[str, str]:
-    """The settings of a property file, with `${file:...}` and the like filled in. UsageError."""
-    from moldau.core.settings.properties import parse_properties
-    from moldau.core.settings.providers import DECLARED, fill_in
-    from moldau.core.settings.rows import SettingError
-
-    try:
-        found = fill_in(parse_properties(path.read_text(encoding="utf-8")), os.environ)
-    except OSError as problem:
-        raise UsageError(f"--config {path} cannot be read: {problem.strerror}") from None
-    except SettingError as problem:
-        raise UsageError(f"--config {path}: {problem.sentence}") from None
-    except ValueError as problem:
-        raise UsageError(f"--config {path} is not a property file: {problem}") from None
-    return {name: value for name, value in found.items() if not name.startswith(DECLARED)}

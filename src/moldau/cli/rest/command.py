@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.cli.shared.errors import CommandError
 from moldau.cli.shared.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -17,6 +16,7 @@ from moldau.cli.shared.options import (
     parse_assignments,
     teach,
 )
+from moldau.cli.shared.service_options import ServiceSettings, properties_of
 
 HELP = """Serve Kafka over HTTP until Ctrl-C (or SIGTERM): Confluent's API in versions 2 and 3, and more.
 
@@ -55,10 +55,7 @@ def rest(
             "--config", "-c", metavar="FILE", help="A property file of settings, as Confluent's proxy has."
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of that file. May be repeated."),
-    ] = None,
+    settings: ServiceSettings = None,
     schema_registry: Annotated[
         str | None,
         typer.Option(
@@ -71,7 +68,7 @@ def rest(
     as_json: Json = False,
 ) -> None:
     """Run the proxy (see HELP)."""
-    texts = _from_file(config) if config is not None else {}
+    texts = properties_of(config)
     texts |= parse_assignments(settings, "--set")
     texts |= {f"client.{name}": value for name, value in parse_assignments(client_settings, "-X").items()}
     if schema_registry:
@@ -88,19 +85,3 @@ def rest(
             f"the REST proxy is not installed ({missing.name}): pip install 'moldau[rest]'"
         ) from None
     raise typer.Exit(run_proxy(texts, as_json=as_json))
-
-
-def _from_file(path: Path) -> dict[str, str]:
-    from moldau.core.settings.properties import parse_properties
-    from moldau.core.settings.providers import DECLARED, fill_in
-    from moldau.core.settings.rows import SettingError
-
-    try:
-        found = fill_in(parse_properties(path.read_text(encoding="utf-8")), os.environ)
-    except OSError as problem:
-        raise UsageError(f"--config {path} cannot be read: {problem.strerror}") from None
-    except SettingError as problem:
-        raise UsageError(f"--config {path}: {problem.sentence}") from None
-    except ValueError as problem:
-        raise UsageError(f"--config {path} is not a property file: {problem}") from None
-    return {name: value for name, value in found.items() if not name.startswith(DECLARED)}
