@@ -3,6 +3,12 @@
 import os
 
 import pytest
+from hung_tests import (  # noqa: F401  (hooks)
+    pytest_configure,
+    pytest_exception_interact,
+    pytest_runtest_protocol,
+    pytest_sessionfinish,
+)
 from hypothesis import HealthCheck, settings
 
 from moldau.log.compaction import kernel
