@@ -1,5 +1,6 @@
 """What the settings under `zookeeper.` ask of the store, and what is said where they cannot be used."""
 
+import re
 import subprocess
 import sys
 
@@ -7,9 +8,11 @@ import pytest
 
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.rows import SettingError
+from moldau.credentials.tls.options import TlsOptions
 from moldau.host import zookeeper_store
 from moldau.metadata.store import MetadataStoreError
-from moldau.metadata.zookeeper.options import Tls, options_of, parse_connect
+from moldau.metadata.zookeeper.options import options_of, parse_connect
+from moldau.security.certificates.authority import Authority
 
 
 @pytest.mark.parametrize(
@@ -60,26 +63,40 @@ def test_credentials():
         options_of(settings(zookeeper_set_acl=True))
 
 
-def test_tls():
+def test_tls(tmp_path):
     options = options_of(settings(zookeeper_ssl_client_enable=True))
-    assert options.tls == Tls(None, None, None, True)
+    assert options.tls == TlsOptions(keystore_type="PEM", truststore_type="PEM")
+    authority = Authority.make("test", now_ms=1_790_000_000_000)
+    (tmp_path / "trusted").write_text(authority.certificate)
     options = options_of(
         settings(
             zookeeper_ssl_client_enable=True,
-            zookeeper_ssl_keystore_location="/k.pem",
-            zookeeper_ssl_keystore_password="p",
-            zookeeper_ssl_truststore_location="/t",
-            zookeeper_ssl_truststore_type="PEM",
+            zookeeper_ssl_truststore_location=str(tmp_path / "trusted"),
+            zookeeper_ssl_truststore_type="pem",
+            zookeeper_ssl_enabled_protocols=("TLSv1.3",),
+            zookeeper_ssl_cipher_suites=("TLS_AES_256_GCM_SHA384",),
             zookeeper_ssl_endpoint_identification_algorithm="",
         )
     )
-    assert options.tls == Tls("/k.pem", "p", "/t", False)
-    for named in (
-        {"zookeeper_ssl_keystore_location": "/k.jks"},
-        {"zookeeper_ssl_truststore_location": "/t.pem", "zookeeper_ssl_truststore_type": "PKCS12"},
-    ):
-        with pytest.raises(SettingError, match=r"must be a PEM file"):
-            options_of(settings(zookeeper_ssl_client_enable=True, **named))
+    assert options.tls.truststore_location == str(tmp_path / "trusted")
+    assert options.tls.enabled_protocols == ("TLSv1.3",)
+    assert options.tls.endpoint_identification_algorithm == ""
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"keystore_location": "/k.bcfks"}, "must be PEM, PKCS12 or JKS"),
+        ({"truststore_location": "/t.pem", "truststore_type": "BCFKS"}, "must be PEM, PKCS12 or JKS"),
+        ({"truststore_location": "/missing.jks"}, "zookeeper.ssl.truststore.location=/missing.jks: the file"),
+        ({"enabled_protocols": ("SSLv3",)}, "zookeeper.ssl.enabled.protocols: SSLv3 is not spoken"),
+        ({"endpoint_identification_algorithm": "x"}, "zookeeper.ssl.endpoint.identification.algorithm=x"),
+    ],
+)
+def test_tls_that_cannot_be_used(named, said):
+    chosen = {f"zookeeper_ssl_{name}": value for name, value in named.items()}
+    with pytest.raises(SettingError, match=re.escape(said)):
+        options_of(settings(zookeeper_ssl_client_enable=True, **chosen))
 
 
 def test_kazoo_is_not_installed(monkeypatch):

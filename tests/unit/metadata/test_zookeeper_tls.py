@@ -1,15 +1,19 @@
-"""Connections to ZooKeeper over TLS, with certificates on both sides; a server of its own."""
+"""Connections to ZooKeeper over TLS, with certificates on both sides in stores of each format; a server of
+its own."""
 
 import asyncio
 import shutil
+import socket
 import subprocess
 
 import pytest
 
+from moldau.core.settings.broker import BrokerSettings
 from moldau.ensemble import ZooKeeperServer, free_ports
 from moldau.metadata.changes import ClusterCreated
 from moldau.metadata.store import MetadataStoreError
-from moldau.metadata.zookeeper.options import Tls
+from moldau.metadata.zookeeper.options import options_of
+from moldau.metadata.zookeeper.session import _secured
 
 pytestmark = [
     pytest.mark.xdist_group("zookeeper"),
@@ -35,7 +39,16 @@ def certificates(tmp_path):
         openssl("x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.crt", *signed)
         pair = (tmp_path / f"{name}.key").read_bytes() + (tmp_path / f"{name}.crt").read_bytes()
         (tmp_path / f"{name}.pem").write_bytes(pair)
+    export = ("pkcs12", "-export", "-passout", "pass:secret")
+    openssl(*export, "-in", "broker.pem", "-out", "broker.p12")
+    openssl(*export, "-nokeys", "-in", "ca.pem", "-out", "ca.p12")
     return tmp_path
+
+
+def tls_of(hosts, **settings):
+    """The TLS options that settings of these names (without `zookeeper_ssl_`) ask for."""
+    named = {f"zookeeper_ssl_{name}": value for name, value in settings.items()}
+    return options_of(BrokerSettings(zookeeper_connect=hosts, zookeeper_ssl_client_enable=True, **named)).tls
 
 
 def test_both_sides_prove_who_they_are(certificates, tmp_path, zookeeper_world):
@@ -52,19 +65,39 @@ def test_both_sides_prove_who_they_are(certificates, tmp_path, zookeeper_world):
             "ssl.clientAuth": "need",
         },
     )
-    trusted, identity = str(certificates / "ca.pem"), str(certificates / "broker.pem")
     hosts = f"127.0.0.1:{port}"
+    pem = {"truststore_location": str(certificates / "ca.pem")}
+    identity = {"keystore_location": str(certificates / "broker.pem")}
+    pkcs12 = {
+        "keystore_location": str(certificates / "broker.p12"),
+        "keystore_password": "secret",
+        "truststore_location": str(certificates / "ca.p12"),
+        "truststore_password": "secret",
+    }
 
     async def scenario():
-        store = zookeeper_world.make(hosts=hosts, tls=Tls(identity, None, trusted))
-        await store.open()
-        assert await store.append_if(0, [ClusterCreated("c")]) == 1
-        await store.close()
-        for wrong in (Tls(identity, None, None), Tls(None, None, trusted)):
-            refused = zookeeper_world.make(hosts=hosts, tls=wrong, connection_timeout_ms=1_000)
+        for root, good in (("/of-pem", pem | identity), ("/of-pkcs12", pkcs12)):
+            store = zookeeper_world.make(hosts=hosts, root=root, tls=tls_of(hosts, **good))
+            await store.open()
+            assert await store.append_if(0, [ClusterCreated("c")]) == 1
+            await store.close()
+        for wrong in (identity, pem):
+            refused = zookeeper_world.make(
+                hosts=hosts, tls=tls_of(hosts, **wrong), connection_timeout_ms=1_000
+            )
             with pytest.raises(MetadataStoreError, match="no ZooKeeper answered") as caught:
                 await refused.open()
-            assert wrong.trusted or "certificate verify failed" in str(caught.value)
+            assert wrong is pem or "certificate verify failed" in str(caught.value)
 
     with server:
         asyncio.run(scenario())
+
+
+def test_stores_that_are_replaced_are_read_anew(certificates, tmp_path):
+    """Each connection reads the stores; one that cannot be read any more is an error of the connection."""
+    location = tmp_path / "ca.pem"
+    tls = tls_of("a:1", truststore_location=str(location))
+    location.write_text("nothing")
+    here, there = socket.socketpair()
+    with here, there, pytest.raises(OSError, match="there is no trusted certificate"):
+        _secured(here, tls, "localhost")

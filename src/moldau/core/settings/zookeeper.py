@@ -2,7 +2,7 @@
 
 from moldau.core.settings.checks import at_least
 from moldau.core.settings.rows import Kind
-from moldau.core.settings.table import SettingsObject, boolean, integer, part, text
+from moldau.core.settings.table import SettingsObject, boolean, integer, listing, part, text
 
 
 @part
@@ -42,19 +42,33 @@ class ZooKeeperSettings(SettingsObject):
     )
     zookeeper_ssl_client_enable: bool = boolean(False, "Whether connections to ZooKeeper use TLS.")
     zookeeper_ssl_keystore_location: str | None = text(
-        None, "A PEM file with the broker's private key and certificates, where ZooKeeper asks for them."
+        None,
+        "A file with the broker's private key and certificates (PEM, PKCS12 or JKS), where ZooKeeper asks "
+        "for them.",
     )
     zookeeper_ssl_keystore_password: str | None = text(
-        None, "The password of the private key.", kind=Kind.PASSWORD
+        None, "The password of the key store and of its private key.", kind=Kind.PASSWORD
     )
-    zookeeper_ssl_keystore_type: str | None = text(None, "The format of the key store; Moldau reads PEM.")
+    zookeeper_ssl_keystore_type: str | None = text(
+        None, "PEM, PKCS12 or JKS; unset: by the end of the file's name (.pem, .p12, .jks)."
+    )
     zookeeper_ssl_truststore_location: str | None = text(
-        None, "A PEM file with the certificates that ZooKeeper's are checked against; unset: the system's."
+        None,
+        "A file with the certificates that ZooKeeper's are checked against (PEM, PKCS12 or JKS); unset: the "
+        "system's.",
     )
     zookeeper_ssl_truststore_password: str | None = text(
-        None, "The password of the trust store; PEM files have none.", kind=Kind.PASSWORD, effective=False
+        None, "The password of the trust store; PEM files have none.", kind=Kind.PASSWORD
     )
-    zookeeper_ssl_truststore_type: str | None = text(None, "The format of the trust store; Moldau reads PEM.")
+    zookeeper_ssl_truststore_type: str | None = text(
+        None, "PEM, PKCS12 or JKS; unset: by the end of the file's name (.pem, .p12, .jks)."
+    )
+    zookeeper_ssl_enabled_protocols: tuple[str, ...] = listing(
+        (), "The versions of TLS that are spoken with ZooKeeper, of TLSv1.2 and TLSv1.3; empty: both."
+    )
+    zookeeper_ssl_cipher_suites: tuple[str, ...] = listing(
+        (), "The cipher suites of connections to ZooKeeper, by Java's names; empty: OpenSSL's choice."
+    )
     zookeeper_ssl_endpoint_identification_algorithm: str = text(
         "HTTPS", "HTTPS: ZooKeeper's certificate must be for its host's name; empty: for any."
     )

@@ -1,5 +1,6 @@
 """What the store needs to know: where the ensemble is, for how long sessions last, how to authenticate."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -7,21 +8,13 @@ from typing import NamedTuple
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.listeners import protocol_map
 from moldau.core.settings.rows import SettingError
+from moldau.credentials.errors import CredentialsError
+from moldau.credentials.tls.contexts import client_context
+from moldau.credentials.tls.options import SERVED_PROTOCOLS, TlsOptions
 
 DEFAULT_PORT = 2181
-PEM_NAMES = ("pem", "crt", "cer", "key")
 
 CONNECTION_TIMEOUT_MS = 18_000
-
-
-class Tls(NamedTuple):
-    """TLS to the ensemble, with PEM files. `identity`: the client's key and certificates, if it has any;
-    `trusted`: certificates that the servers' are checked against, or None for the system's."""
-
-    identity: str | None = None
-    identity_password: str | None = None
-    trusted: str | None = None
-    checks_host: bool = True
 
 
 class Options(NamedTuple):
@@ -41,7 +34,7 @@ class Options(NamedTuple):
     in_flight_max: int = 10
     credentials: str | None = None
     private: bool = False
-    tls: Tls | None = None
+    tls: TlsOptions | None = None
     protocols: Mapping[str, str] = MappingProxyType({})
     snapshot_entries: int = 1_000
     snapshot_bytes: int = 8_388_608
@@ -103,22 +96,51 @@ def parse_connect(text: str) -> tuple[str, str]:
     return ",".join(found), "".join(f"/{name}" for name in names)
 
 
-def _tls(settings: BrokerSettings) -> Tls:
+_STORE_TYPES = {
+    "pem": "PEM",
+    "crt": "PEM",
+    "cer": "PEM",
+    "key": "PEM",
+    "jks": "JKS",
+    "p12": "PKCS12",
+    "pfx": "PKCS12",
+    "pkcs12": "PKCS12",
+}
+"""The formats of key stores, by the end of the file's name or the setting `.type`, in small letters."""
+
+
+def _tls(settings: BrokerSettings) -> TlsOptions:
+    """TLS to the ensemble. SettingError: the stores cannot be used, which are read for that."""
     identity, trusted = settings.zookeeper_ssl_keystore_location, settings.zookeeper_ssl_truststore_location
-    for location, kind, what in (
-        (identity, settings.zookeeper_ssl_keystore_type, "keystore"),
-        (trusted, settings.zookeeper_ssl_truststore_type, "truststore"),
-    ):
-        form = kind or (location or "pem").rpartition(".")[2]
-        if form.lower() not in PEM_NAMES:
-            raise SettingError(
-                f"zookeeper.ssl.{what}.location",
-                f"zookeeper.ssl.{what}.location={location} must be a PEM file: convert it, and name it .pem "
-                f"or set zookeeper.ssl.{what}.type=PEM",
-            )
-    return Tls(
-        identity,
-        settings.zookeeper_ssl_keystore_password,
-        trusted,
-        bool(settings.zookeeper_ssl_endpoint_identification_algorithm.strip()),
+    found = TlsOptions(
+        keystore_type=_store_type("keystore", identity, settings.zookeeper_ssl_keystore_type),
+        keystore_location=identity,
+        keystore_password=settings.zookeeper_ssl_keystore_password,
+        key_password=settings.zookeeper_ssl_keystore_password,  # ZooKeeper has no setting of its own for it
+        truststore_type=_store_type("truststore", trusted, settings.zookeeper_ssl_truststore_type),
+        truststore_location=trusted,
+        truststore_password=settings.zookeeper_ssl_truststore_password,
+        enabled_protocols=settings.zookeeper_ssl_enabled_protocols or SERVED_PROTOCOLS,
+        cipher_suites=settings.zookeeper_ssl_cipher_suites,
+        endpoint_identification_algorithm=(
+            settings.zookeeper_ssl_endpoint_identification_algorithm.strip().lower()
+        ),
     )
+    try:
+        client_context(found)
+    except CredentialsError as error:
+        said = re.sub(r"\bssl\.key\.password\b", "ssl.keystore.password", str(error))
+        said = re.sub(r"(?<![.\w])ssl\.", "zookeeper.ssl.", said)
+        raise SettingError("zookeeper.ssl.client.enable", said) from None
+    return found
+
+
+def _store_type(what: str, location: str | None, named: str | None) -> str:
+    form = _STORE_TYPES.get((named or (location or "pem").rpartition(".")[2]).strip().lower())
+    if form is None:
+        raise SettingError(
+            f"zookeeper.ssl.{what}.type",
+            f"zookeeper.ssl.{what}.location={location}: zookeeper.ssl.{what}.type={named or ''} must be PEM, "
+            "PKCS12 or JKS, or the file's name end in .pem, .p12 or .jks",
+        )
+    return form

@@ -19,6 +19,8 @@ Not here: what is called (the other files of this folder).
 import asyncio
 import contextlib
 import logging
+import socket
+import ssl
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -31,6 +33,9 @@ from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 from moldau.core.timers import TimerHandle, Timers
+from moldau.credentials.errors import CredentialsError
+from moldau.credentials.tls.contexts import client_context
+from moldau.credentials.tls.options import TlsOptions
 from moldau.metadata.zookeeper.options import Options
 
 log = logging.getLogger("moldau.zookeeper")
@@ -69,10 +74,13 @@ class Failure(Exception):
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads; looks at each wait for the network whether the event loop lives."""
+    """kazoo's threads and connections; looks at each wait for the network whether the event loop lives."""
 
-    def __init__(self, look: Callable[[], None], connect_seconds_max: float) -> None:
+    def __init__(
+        self, look: Callable[[], None], connect_seconds_max: float, tls: TlsOptions | None = None
+    ) -> None:
         super().__init__()
+        self._tls = tls
         self._look = look
         self._connect_seconds_max = connect_seconds_max
         self.last_error = ""
@@ -85,10 +93,24 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         # kazoo would spend the whole session on one server that does not answer.
         kwargs["timeout"] = min(kwargs.get("timeout") or self._connect_seconds_max, self._connect_seconds_max)
         try:
-            return super().create_connection(*args, **kwargs)
+            connected = super().create_connection(*args, **kwargs)
+            return connected if self._tls is None else _secured(connected, self._tls, kwargs.get("hostname"))
         except OSError as error:
             self.last_error = str(error)
             raise
+
+
+def _secured(connected: socket.socket, tls: TlsOptions, hostname: str | None) -> ssl.SSLSocket:
+    """A connection after its handshake. The stores are read anew, so that renewed certificates are shown;
+    kazoo itself reads PEM only. OSError, also where they cannot be used any more."""
+    try:
+        return client_context(tls).wrap_socket(connected, server_hostname=hostname)
+    except CredentialsError as error:
+        connected.close()
+        raise OSError(str(error)) from None
+    except OSError:
+        connected.close()
+        raise
 
 
 class Session:
@@ -132,8 +154,7 @@ class Session:
         self._given_up = False
         hosts = options.hosts.count(",") + 1
         timeout_seconds = options.session_timeout_ms / 1000
-        self._handler = _Handler(self._look_at_the_loop, max(timeout_seconds / (hosts + 1), 0.2))
-        tls = options.tls
+        self._handler = _Handler(self._look_at_the_loop, max(timeout_seconds / (hosts + 1), 0.2), options.tls)
         self._client = KazooClient(
             hosts=options.hosts,
             timeout=timeout_seconds,
@@ -142,12 +163,6 @@ class Session:
             auth_data=[("digest", options.credentials)] if options.credentials else None,
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=min(1.0, timeout_seconds / 4)),
             logger=_client_log,
-            use_ssl=tls is not None,
-            keyfile=tls.identity if tls else None,
-            certfile=tls.identity if tls else None,
-            keyfile_password=tls.identity_password if tls else None,
-            ca=tls.trusted if tls else None,
-            check_hostname=tls.checks_host if tls else False,
         )
         self._client.add_listener(self._state_heard)
         self._hear_timeout()
