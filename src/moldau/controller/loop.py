@@ -61,7 +61,7 @@ class DecisionLoop:
         """Open the store, publish what it holds, and follow it. MetadataStoreError when it cannot be."""
         image = await self._store.open()
         self._view.publish(image, ())
-        await self._store.follow(image.version, self._delivered)
+        await self._store.follow(image.version, self._delivered, lambda: self._view.image)
         return self._view.image
 
     async def decide(
@@ -170,7 +170,10 @@ class DecisionLoop:
             self._pending = self._view.publish(new, event.changes)
         elif isinstance(event, Snapshot):
             log.info("metadata: from version %d on to the snapshot of %d", old.version, event.image.version)
-            self._pending = self._view.publish(event.image, changes_between(old, event.image))
+            changes = event.changes if event.since is old else None  # else entries came meanwhile
+            if changes is None:
+                changes = changes_between(old, event.image)
+            self._pending = self._view.publish(event.image, changes)
         self._heard(event)
 
 

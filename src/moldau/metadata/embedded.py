@@ -32,6 +32,7 @@ from moldau.metadata.store import (
     Deliver,
     Entry,
     Event,
+    Known,
     LiveBrokers,
     MetadataStoreError,
     NoSession,
@@ -114,8 +115,9 @@ class EmbeddedStore:
             raise
         return image
 
-    async def follow(self, after_version: int, deliver: Deliver) -> None:
+    async def follow(self, after_version: int, deliver: Deliver, known: Known | None = None) -> None:
         """Deliver the entries after this version, or a snapshot where they are compacted; then all events."""
+        del known  # nobody is served yet
         if after_version < self._version - len(self._entries):
             deliver(Snapshot(self._image()))
         else:

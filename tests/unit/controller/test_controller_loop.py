@@ -11,13 +11,15 @@ from moldau.controller.adoption import FoundTopic
 from moldau.controller.configs import AlterResource
 from moldau.controller.controller import Controller
 from moldau.controller.election import ElectionType
+from moldau.controller.loop import DecisionLoop
 from moldau.controller.partitions import AlterPartition, MorePartitions
 from moldau.controller.topics import NewTopic
 from moldau.core.ids import ZERO_UUID
 from moldau.core.settings.sources import from_texts
+from moldau.metadata.changes import ClusterCreated, FeatureLevelChanged, replay
 from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.image import ResourceType
-from moldau.metadata.store import OutcomeUnknown, VersionConflict
+from moldau.metadata.image import EMPTY_IMAGE, ResourceType
+from moldau.metadata.store import OutcomeUnknown, Snapshot, VersionConflict
 from moldau.metadata.view import MetadataView
 from moldau.protocol.errors import ErrorCode
 
@@ -69,6 +71,34 @@ def test_subscribers_see_every_change_in_order(tmp_path):
         await asyncio.gather(*(controller.create_topics([NewTopic(f"t{n}")]) for n in range(5)))
         assert versions == [(start_version + n, start_version + n + 1, 1) for n in range(5)]
         await controller.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_snapshot_s_changes_are_taken_as_they_are_only_where_they_begin_with_the_present_image():
+    """Entries may have come while the store compared the two; then they are compared again."""
+
+    class Store:
+        async def open(self):
+            return EMPTY_IMAGE
+
+        async def follow(self, after_version, deliver, known):
+            self.deliver, self.known = deliver, known
+
+    async def scenario():
+        store, view, told = Store(), MetadataView(), []
+        view.subscribe(lambda old, new, changes: told.append((old.version, list(changes))))
+        await DecisionLoop(store, view, None, lambda event: None).open()
+        first = store.known()
+        assert first is EMPTY_IMAGE
+        one, two = ClusterCreated("c"), FeatureLevelChanged(2)
+        second = replay(first, 5, [one])
+        store.deliver(Snapshot(second, first, [one]))
+        assert store.known() is second
+        third = replay(second, 9, [two])
+        store.deliver(Snapshot(third, first, [one, two]))
+        assert store.known() is third
+        assert told[1:] == [(0, [one]), (5, [two])]
 
     asyncio.run(scenario())
 

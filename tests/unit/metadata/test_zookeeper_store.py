@@ -22,7 +22,9 @@ from moldau.metadata.changes import (
     PartitionChanged,
     PartitionsChanged,
     TopicCreated,
+    replay,
 )
+from moldau.metadata.difference import changes_between
 from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
 from moldau.metadata.store import (
     ControllerFenced,
@@ -33,6 +35,7 @@ from moldau.metadata.store import (
     OutcomeUnknown,
     SeatVacant,
     SessionEnded,
+    Snapshot,
     VersionConflict,
 )
 from moldau.metadata.zookeeper import store as store_module
@@ -381,6 +384,42 @@ def test_the_session_ends_before_the_answer_comes(zookeeper_world):
     for made in (True, False):
         for others in (True, False):
             asyncio.run(scenario(made, others, registers=made is others))
+
+
+def test_a_snapshot_is_compared_with_the_image_beside_the_event_loop(zookeeper_world, monkeypatch):
+    world, threads = zookeeper_world, []
+
+    def compare(old, new):
+        threads.append(threading.get_ident())
+        return changes_between(old, new)
+
+    monkeypatch.setattr(store_module, "changes_between", compare)
+
+    async def scenario():
+        async with opened(world) as (two, _):
+            one, follower = world.make(), Follower()
+            try:
+                await one.open()
+                await one.follow(0, follower, lambda: follower.image)
+                await two.append_if(0, [topic("a"), topic("b", 2)])
+                await world.settle()
+                before = follower.image
+                assert set(before.topics) == {"a", "b"}
+                world.stores[one].cut()
+                for version in range(1, 4):
+                    await two.append_if(version, [config(str(version))])
+                await snapshots_of(world, two).write(kept_entries=1)
+                await world.reconnect(one)
+                (snapshot,) = follower.of(Snapshot)
+                assert snapshot.since is before
+                assert snapshot.changes == [config("3")]
+                assert replay(before, 4, snapshot.changes) == snapshot.image == follower.image
+                assert threads
+                assert threading.get_ident() not in threads
+            finally:
+                await one.close()
+
+    asyncio.run(scenario())
 
 
 def test_an_append_whose_entry_was_removed_before_it_could_look_has_an_unknown_outcome(zookeeper_world):

@@ -26,12 +26,14 @@ from moldau.core.clock import Clock
 from moldau.core.slow_lane import SlowLane, all_steps
 from moldau.core.timers import Timers
 from moldau.metadata.changes import Change
+from moldau.metadata.difference import changes_between
 from moldau.metadata.image import Image
 from moldau.metadata.store import (
     ControllerFenced,
     Deliver,
     Entry,
     Event,
+    Known,
     LiveBrokers,
     MetadataStoreError,
     NoSession,
@@ -107,6 +109,7 @@ class ZooKeeperStore:
         self._over_seconds = seconds()
         """When the last session ended."""
         self._deliver: Deliver | None = None
+        self._known: Known | None = None
         self._version = 0
         self._node_version_offset = 0
         self._head = Head(0, 0)
@@ -290,13 +293,13 @@ class ZooKeeperStore:
 
     # Following
 
-    async def follow(self, after_version: int, deliver: Deliver) -> None:
-        """Deliver what there is and all that comes."""
+    async def follow(self, after_version: int, deliver: Deliver, known: Known | None = None) -> None:
+        """Deliver what there is and all that comes; `known` is the image that this has led to."""
         if self._deliver is not None:
             raise ValueError("one broker, one follower")
         if self._snapshotting is not None:
             await asyncio.wait([self._snapshotting])
-        self._version, self._deliver = after_version, deliver
+        self._version, self._deliver, self._known = after_version, deliver, known
         while True:
             session = await self._reached()
             try:
@@ -354,9 +357,13 @@ class ZooKeeperStore:
         image = await reader.snapshot()
         if image.version < missing:
             raise MetadataStoreError(f"{self._layout.entry(missing)} is missing in ZooKeeper")
+        since = changes = None
+        if self._known is not None:
+            since = self._known()
+            changes = await self._offload(partial(changes_between, since, image))
         if image.version > self._version:
             self._version = image.version
-            self._send(Snapshot(image))
+            self._send(Snapshot(image, since, changes))
 
     async def _look_at_brokers(self, session: Session) -> None:
         live = await self._registrations.look(session, self._brokers_changed)
