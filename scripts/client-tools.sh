@@ -1,5 +1,6 @@
 #!/bin/sh
-# Brings what is not Python and the client tests use: kcat, a JDK with Maven, Node.js with npm, a Kerberos KDC.
+# Brings what is not Python and the client tests use: kcat, a JDK with Maven, Node.js with npm, a Kerberos KDC,
+# a browser without a window.
 # The package gssapi is built on Kerberos's headers, so it follows here, into the environment $1 (.venv).
 # As root on Debian or Ubuntu they are installed; elsewhere it says what is missing. Nothing here fails: a test
 # whose program is missing is reported as skipped, with the reason.
@@ -17,6 +18,8 @@ PATH="$PATH:/usr/sbin:/usr/local/sbin"
 have krb5kdc || wanted="$wanted krb5-kdc krb5-admin-server"
 have kinit || wanted="$wanted krb5-user"
 have krb5-config || wanted="$wanted libkrb5-dev"
+have chromium-headless-shell || have chromium || have chromium-browser || have google-chrome ||
+    wanted="$wanted chromium-headless-shell"
 
 if [ -n "$wanted" ] && [ "$(id -u)" = 0 ] && have apt-get; then
     apt-get update -qq >/dev/null 2>&1
@@ -38,4 +41,6 @@ for need in kcat:kcat 'javac:a JDK 17 or newer' 'mvn:Maven' 'node:Node.js 18 or 
     have "$program" ||
         echo "$program was not found: the client tests that need it are skipped (install ${need#*:} to run them)"
 done
+have chromium-headless-shell || have chromium || have chromium-browser || have google-chrome ||
+    echo "no Chromium was found: the test of the REST proxy's page is skipped (install chromium to run it)"
 exit 0
