@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 from starlette.requests import ClientDisconnect, Request
 
+from moldau.core.json_steps import has_more_values
 from moldau.http.context import context_of
 from moldau.http.media_types import essence
 from moldau.http.problems import HttpProblem, plain_problem, too_large
@@ -57,8 +58,13 @@ async def read_json(request: Request, *, bytes_max: int | None = None) -> Any:
     return await asyncio.to_thread(parse_json, body, depth_max)
 
 
-def parse_json(body: bytes, depth_max: int) -> Any:
-    """JSON text; HttpProblem 400 where it is none, or nested deeper than `depth_max`. Integers are exact."""
+def parse_json(body: bytes, depth_max: int, *, values_max: int | None = None) -> Any:
+    """JSON text; HttpProblem 400 where it is none, or nested deeper than `depth_max`. Integers are exact.
+
+    HttpProblem 413 where it has more than `values_max` values: a parser would hold all threads for long.
+    """
+    if values_max is not None and len(body) > values_max and has_more_values(body, values_max):
+        raise HttpProblem(413, f"the request's body is JSON of more than {values_max} values")
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:

@@ -18,6 +18,7 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
+from moldau.core.json_steps import has_more_values, load_in_steps
 from moldau.schemas.schema import InvalidSchema
 
 TEXT_CHARACTERS_MAX = 2 * 1024 * 1024
@@ -25,8 +26,12 @@ TEXT_CHARACTERS_MAX = 2 * 1024 * 1024
 NESTING_MAX = 240
 """Objects and arrays in one another. A record in a record is four of them."""
 
+VALUES_MAX = 200_000
+"""Elements and members. A schema of 1 MB has fewer, unless it was made to cost time."""
+
+_STEPPED_CHARACTERS_MIN = 32 * 1024
 _NOT_ENCODABLE = re.compile("[\ud800-\udfff]")
-_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)
+_COMMENT = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)
 """Strings too, in which there are no comments. What does not end, ends with the text: else each start
 would be tried to the end, and a text of nothing but starts would take the square of its length."""
 _LOWER_ESCAPE = re.compile(r"\\u00[01][0-9a-f]")
@@ -41,6 +46,8 @@ def read(text: str, *, number: Callable[[str], Any] = float, comments: bool = Fa
         raise InvalidSchema(
             f"the schema has {len(text)} characters, and schemas have {TEXT_CHARACTERS_MAX} at most"
         )
+    if len(text) > VALUES_MAX and has_more_values(text.encode("utf-8", "surrogatepass"), VALUES_MAX):
+        raise InvalidSchema(f"the schema has more than {VALUES_MAX} values (members, elements)")
     try:
         value = _loads(text, number)
     except json.JSONDecodeError as error:
@@ -60,8 +67,9 @@ def read(text: str, *, number: Callable[[str], Any] = float, comments: bool = Fa
 
 
 def _loads(text: str, number: Callable[[str], Any]) -> Any:
+    loads = load_in_steps if len(text) > _STEPPED_CHARACTERS_MIN else json.loads
     try:
-        return json.loads(text, parse_float=number, parse_constant=_refuse_constant)
+        return loads(text, parse_float=number, parse_constant=_refuse_constant)
     except RecursionError:
         raise InvalidSchema(f"the text nests deeper than {NESTING_MAX}") from None
     except (json.JSONDecodeError, InvalidSchema):

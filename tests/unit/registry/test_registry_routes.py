@@ -306,6 +306,14 @@ def test_a_text_that_is_too_large_is_not_parsed() -> None:
         assert (response.json()["error_code"], calls) == (42209, [])
 
 
+def test_a_body_with_very_many_values_is_not_parsed() -> None:
+    body = b'{"schema":"[0,0]","more":[' + b"0," * 50_000 + b"0]}"
+    response, calls = ask("POST", "/subjects/s/versions", content=body)
+    assert (response.status_code, response.json()["error_code"], calls) == (413, 413, [])
+    response, calls = ask("POST", "/subjects/s/versions", {"schema": "[" + '"a",' * 60_000 + '""]'})
+    assert (response.status_code, len(calls)) == (200, 1)  # a schema is one value
+
+
 def test_refusals_have_confluents_form() -> None:
     service = Recorder()
     service.failure = RegistryProblem(40401, "Subject 's' not found.")

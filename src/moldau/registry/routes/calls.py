@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from moldau.core.collector import full_collections
 from moldau.http.answers import json_answer
 from moldau.http.application import path_value, principal_of
 from moldau.http.bodies import parse_json, read_bytes
@@ -38,7 +40,9 @@ T = TypeVar("T")
 V1_JSON = "application/vnd.schemaregistry.v1+json"
 OFFERED = (V1_JSON, "application/vnd.schemaregistry+json", JSON)
 _READ = frozenset((*OFFERED, "application/octet-stream", ""))
-_PARSED_INLINE_BYTES_MAX = 128 * 1024
+_PARSED_INLINE_BYTES_MAX = 32 * 1024
+_VALUES_MAX = 50_000
+"""Members and elements of a body, in which a schema is one text. With 10,000 references it has 40,000."""
 _PAGE = 1_000
 _LIST_MAX = 20_000
 _INT_MAX = 2**31 - 1
@@ -123,6 +127,11 @@ class Calls:
                 "(moldau.registry.schema.bytes.max)",
             )
         return body, found
+
+    @staticmethod
+    def at_work(body: bytes) -> AbstractContextManager[None]:
+        """What goes around the work on a schema: a large one is parsed into very many objects."""
+        return full_collections.paused() if len(body) > _PARSED_INLINE_BYTES_MAX else nullcontext()
 
     # -- rights ---------------------------------------------------------------------------------------
 
@@ -281,7 +290,8 @@ async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
         raise HttpProblem(422, "The request's body must not be empty: it is a JSON object")
     depth_max = context_of(request).json_depth_max
     if len(body) > _PARSED_INLINE_BYTES_MAX:
-        value = await asyncio.to_thread(parse_json, body, depth_max)
+        with full_collections.paused():
+            value = await asyncio.to_thread(parse_json, body, depth_max, values_max=_VALUES_MAX)
     else:
         value = parse_json(body, depth_max)
     if not isinstance(value, dict):

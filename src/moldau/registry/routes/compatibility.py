@@ -27,15 +27,16 @@ class CompatibilityRoutes:
         """POST /compatibility/subjects/{s}/versions[/{v}] [normalize, verbose]."""
         subject = subject_of(request)
         self._calls.check(request, Operation.READ, subject)
-        _, schema = await self._calls.read_schema(request)
+        body, schema = await self._calls.read_schema(request)
         self._calls.check_references(request, subject, schema)
         version = path_value(request, "version") if "version" in request.path_params else None
-        found = await self._calls.find(
-            self._calls.service.compatibility,
-            subject,
-            version,
-            schema,
-            normalize=flag(request, "normalize"),
-            verbose=flag(request, "verbose"),
-        )
+        with self._calls.at_work(body):
+            found = await self._calls.find(
+                self._calls.service.compatibility,
+                subject,
+                version,
+                schema,
+                normalize=flag(request, "normalize"),
+                verbose=flag(request, "verbose"),
+            )
         return json_answer(request, found)

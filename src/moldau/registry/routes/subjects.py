@@ -129,16 +129,17 @@ class SubjectRoutes:
         """POST /subjects/{s} [normalize, format, deleted]: the version that has this schema."""
         subject = subject_of(request)
         self._calls.check(request, Operation.READ, subject)
-        _, schema = await self._calls.read_schema(request)
+        body, schema = await self._calls.read_schema(request)
         self._calls.check_references(request, subject, schema)
-        found = await self._calls.find(
-            self._service.look_up,
-            subject,
-            schema,
-            normalize=flag(request, "normalize"),
-            format=request.query_params.get("format", ""),
-            deleted=flag(request, "deleted"),
-        )
+        with self._calls.at_work(body):
+            found = await self._calls.find(
+                self._service.look_up,
+                subject,
+                schema,
+                normalize=flag(request, "normalize"),
+                format=request.query_params.get("format", ""),
+                deleted=flag(request, "deleted"),
+            )
         self._calls.check_found(request, subject, found)
         return json_answer(request, found)
 
@@ -149,12 +150,13 @@ class SubjectRoutes:
         body, schema = await self._calls.read_schema(request)
         self._calls.check_references(request, subject, schema)
         normalize, wanted = flag(request, "normalize"), request.query_params.get("format", "")
-        return await self._calls.write(
-            request,
-            body,
-            lambda: self._service.register(subject, schema, normalize=normalize, format=wanted),
-            repeatable=True,
-        )
+        with self._calls.at_work(body):
+            return await self._calls.write(
+                request,
+                body,
+                lambda: self._service.register(subject, schema, normalize=normalize, format=wanted),
+                repeatable=True,
+            )
 
     async def delete_subject(self, request: Request) -> Response:
         """DELETE /subjects/{s} [permanent]: the versions deleted."""

@@ -1,0 +1,38 @@
+"""Full collections of garbage pause while a thread makes very many objects, and not for ever."""
+
+import gc
+
+from moldau.core.collector import FullCollections
+
+
+def test_full_collections_pause_until_the_last_user_has_left() -> None:
+    usual = gc.get_threshold()
+    collections = FullCollections()
+    with collections.paused():
+        with collections.paused():
+            assert gc.get_threshold()[:2] == usual[:2]
+            assert gc.get_threshold()[2] > 1_000_000
+        assert gc.get_threshold() != usual
+    assert gc.get_threshold() == usual
+
+
+def test_who_comes_late_does_not_make_a_long_pause_longer() -> None:
+    usual, now = gc.get_threshold(), [0.0]
+    collections = FullCollections(lambda: now[0])
+    first, late = collections.paused(), collections.paused()
+    with first:
+        now[0] = 11.0
+        late.__enter__()
+    assert gc.get_threshold() == usual
+    late.__exit__(None, None, None)
+    assert gc.get_threshold() == usual
+
+
+def test_an_error_ends_the_pause() -> None:
+    usual = gc.get_threshold()
+    try:
+        with FullCollections().paused():
+            raise ValueError
+    except ValueError:
+        pass
+    assert gc.get_threshold() == usual
