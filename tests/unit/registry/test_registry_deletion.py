@@ -14,6 +14,12 @@ def registry() -> MemoryRegistry:
     return registry
 
 
+def compacted(log: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
+    """What is left of a log: the last record of each key."""
+    last = {key: index for index, (key, _) in enumerate(log)}
+    return [each for index, each in enumerate(log) if last[each[0]] == index and each[1] is not None]
+
+
 def test_a_version_is_deleted_softly_and_then_for_good(registry: MemoryRegistry) -> None:
     assert registry.refusal(registry.delete_version, "a", "1", permanent=True)[0] == (
         Code.VERSION_NOT_SOFT_DELETED
@@ -69,12 +75,41 @@ def test_ids_are_not_given_again_when_all_is_deleted_for_good(registry: MemoryRe
     assert registry.replayed().max_id(".") == 4
 
 
+def test_ids_of_very_many_contexts_are_kept_in_small_records() -> None:
+    registry = MemoryRegistry()
+    names = [f":.ci-{number}:a" for number in range(600)]
+    for name in names:
+        registry.register(name, record("one"))
+        registry.register(name, record("one", "b", default=True))
+    for name in names:
+        registry.delete_subject(name)
+        registry.delete_subject(name, permanent=True)
+    assert max(len(value or b"") for _, value in registry.log) < 1_000
+    registry.log = compacted(registry.log)
+    state = registry.replayed()
+    assert state.names("*") == []
+    assert {state.max_id(f".ci-{number}") for number in range(600)} == {2}
+    assert state.repairs() == []
+
+
+def test_highest_ids_in_one_record_for_all_contexts_are_kept() -> None:
+    registry = MemoryRegistry()
+    registry.log = [(b'{"keytype":"NOOP","magic":0}', b'{"maxIds":{".":3,".dev":7,".prod":9}}')]
+    registry.state.replay(*registry.log[0], 0, 0)
+    assert registry.register("a", record("one"))["id"] == 4
+    registry.delete_subject("a")
+    registry.delete_subject("a", permanent=True)
+    registry.log = compacted(registry.log)
+    state = registry.replayed()
+    assert [state.max_id(context) for context in (".", ".dev", ".prod")] == [4, 7, 9]
+    assert registry.register(":.dev:a", record("one"))["id"] == 8
+
+
 def test_a_deleted_subject_stays_deleted_after_compaction(registry: MemoryRegistry) -> None:
     registry.delete_subject("a")
     registry.register("a", record("four"))
     registry.delete_subject("a")
-    last = {key: index for index, (key, _) in enumerate(registry.log)}
-    registry.log = [each for index, each in enumerate(registry.log) if last[each[0]] == index]
+    registry.log = compacted(registry.log)
     assert [each.deleted for each in registry.replayed().versions("a")] == [True] * 4
 
 

@@ -30,6 +30,7 @@ KEYS = {
     Key(KeyType.CONFIG, ":.prod:"): b'{"keytype":"CONFIG","subject":":.prod:","magic":0}',
     Key(KeyType.MODE, "a"): b'{"keytype":"MODE","subject":"a","magic":0}',
     Key(KeyType.NOOP): b'{"keytype":"NOOP","magic":0}',
+    Key(KeyType.NOOP, "", 3): b'{"keytype":"NOOP","magic":0}   ',
     Key(KeyType.DELETE_SUBJECT, "é"): '{"keytype":"DELETE_SUBJECT","subject":"é","magic":0}'.encode(),
     Key(KeyType.CLEAR_SUBJECT, "a"): b'{"keytype":"CLEAR_SUBJECT","subject":"a","magic":0}',
     Key(KeyType.CONTEXT, ".prod"): b'{"keytype":"CONTEXT","tenant":"default","context":".prod","magic":0}',

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moldau.registry.names import context_of
 from moldau.registry.operations.core import Core, subject_not_found
 from moldau.registry.operations.deleting import check_unreferenced
 from moldau.registry.operations.registering import check_writable
@@ -120,12 +121,13 @@ def _cleared(core: Core, subject: str) -> list[Record]:
     if core.state.has_subjects(subject, deleted=False):
         raise RegistryProblem(Code.NOT_PERMITTED, "Cannot import since found existing subjects")
     records: list[Record] = []
+    contexts: set[str] = set()
     for name in core.state.matching(subject):
+        contexts.add(context_of(name))
         for version in core.state.versions(name):
             check_unreferenced(core, name, version.version)
             records.append(Record(Key(KeyType.SCHEMA, name, version.version), None))
-    if records:
-        records.append(core.state.mark())
+    records += core.state.marks(contexts)
     value = {"subject": subject} if subject else {}
     return [*records, Record(Key(KeyType.CLEAR_SUBJECT, subject), value)]
 

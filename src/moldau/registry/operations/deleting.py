@@ -6,7 +6,7 @@ are gone for good goes the knowledge of their ids, so a record that keeps the hi
 
 from __future__ import annotations
 
-from moldau.registry.names import parse_context, qualify
+from moldau.registry.names import context_of, parse_context, qualify
 from moldau.registry.operations.core import (
     Core,
     find_version,
@@ -48,7 +48,7 @@ def decide_version_deletion(core: Core, subject: str, text: str, *, permanent: b
     records = [Record(_key(subject, version.version), None)]
     if len(core.state.versions(subject)) == 1:
         records += _settings_removed(core, subject)
-    return Decision([*records, core.state.mark()], version.version)
+    return Decision([*records, *_marks(core, subject)], version.version)
 
 
 def decide_subject_deletion(core: Core, subject: str, *, permanent: bool) -> Decision:
@@ -78,7 +78,7 @@ def decide_subject_deletion(core: Core, subject: str, *, permanent: bool) -> Dec
             f"Subject '{subject}' was not deleted first before being permanently deleted",
         )
     records = [Record(_key(subject, number), None) for number in numbers]
-    return Decision([*records, *_settings_removed(core, subject), core.state.mark()], numbers)
+    return Decision([*records, *_settings_removed(core, subject), *_marks(core, subject)], numbers)
 
 
 def decide_context_deletion(core: Core, text: str) -> Decision:
@@ -103,6 +103,10 @@ def check_unreferenced(core: Core, subject: str, version: int) -> None:
 
 def _key(subject: str, version: int) -> Key:
     return Key(KeyType.SCHEMA, subject, version)
+
+
+def _marks(core: Core, subject: str) -> list[Record]:
+    return core.state.marks((context_of(subject),))
 
 
 def _settings_removed(core: Core, subject: str) -> list[Record]:

@@ -8,13 +8,10 @@
     {"keytype":"DELETE_SUBJECT","subject":"s","magic":0}       {"subject":"s","version":3}: up to this version
     {"keytype":"CLEAR_SUBJECT","subject":"s","magic":0}        {"subject":"s"}
     {"keytype":"CONTEXT","tenant":"default","context":".c","magic":0}   {"tenant":"default","context":".c"}
-    {"keytype":"NOOP","magic":0}                               nothing, or ours: {"maxIds":{".":17}}
+    {"keytype":"NOOP","magic":0}                               nothing, or ours: highest_ids.py
 
 A value of nothing (a tombstone) removes what the key stands for. Compaction goes by a key's bytes: a key that
 another registry spelled differently is written with its spelling (state.py remembers it).
-
-Confluent's registry looks at the key of a NOOP only. We keep the highest ids in its value: after a schema was
-deleted for good and compacted away, nothing else says that its id was given.
 """
 
 from __future__ import annotations
@@ -45,7 +42,10 @@ class KeyType(StrEnum):
 
 
 class Key(NamedTuple):
-    """A record's key. `subject` is the context for CONTEXT, and "" for what is global."""
+    """A record's key. `subject` is the context for CONTEXT, and "" for what is global.
+
+    `version` is the page for NOOP: the number of spaces after it.
+    """
 
     keytype: KeyType
     subject: str = ""
@@ -76,7 +76,7 @@ def encode_key(key: Key) -> bytes:
     if key.keytype == KeyType.CONTEXT:
         return encode_json({"keytype": key.keytype, "tenant": TENANT, "context": key.subject, "magic": 0})
     if key.keytype == KeyType.NOOP:
-        return encode_json({"keytype": key.keytype, "magic": 0})
+        return encode_json({"keytype": key.keytype, "magic": 0}) + b" " * key.version
     return encode_json({"keytype": key.keytype, "subject": key.subject or None, "magic": 0})
 
 
@@ -88,7 +88,7 @@ def parse_key(data: bytes) -> Key:
     except ValueError:
         raise UnknownRecord(f"its key is of the type {found.get('keytype')!r}") from None
     if keytype == KeyType.NOOP:
-        return Key(keytype)
+        return Key(keytype, "", len(data) - len(data.rstrip(b" ")))
     if keytype == KeyType.CONTEXT:
         if found.get("tenant", TENANT) != TENANT:
             raise UnknownRecord("it is of another tenant")

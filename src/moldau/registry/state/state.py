@@ -37,6 +37,7 @@ from moldau.registry.names import (
 from moldau.registry.problems import RegistryProblem
 from moldau.registry.state.body import AVRO, Body, Version, make_body
 from moldau.registry.state.document import parse_metadata, parse_rule_set
+from moldau.registry.state.highest_ids import HighestIds
 from moldau.registry.state.records import (
     Key,
     KeyType,
@@ -54,7 +55,6 @@ from moldau.registry.state.records import (
 )
 
 log = logging.getLogger(__name__)
-MAX_IDS = "maxIds"
 _NAMES_PER_LOCK = 1_000
 """Who waits for the lock (the event loop, for one schema) does not wait for a long list."""
 _LAST = "\U0010ffff"
@@ -74,8 +74,7 @@ class State:
         self._configs: dict[str, dict[str, Any]] = {}
         self._modes: dict[str, str] = {}
         self._contexts: set[str] = set()
-        self._max_ids: dict[str, int] = {}
-        self._marked_ids: dict[str, int] = {}
+        self._highest_ids = HighestIds()
         self._bodies: WeakValueDictionary[bytes, Body] = WeakValueDictionary()
         self._spellings: dict[Key, list[bytes]] = {}
         self._aborted: set[Key] = set()
@@ -106,7 +105,7 @@ class State:
             with self._lock:
                 self._aborted.add(key)
                 if key.keytype == KeyType.SCHEMA and value is not None:
-                    self._saw_id(context_of(key.subject), number(value, "id"))
+                    self._highest_ids.saw(context_of(key.subject), number(value, "id"))
         except UnknownRecord:
             return
 
@@ -132,7 +131,7 @@ class State:
             case KeyType.CONTEXT:
                 self._contexts.discard(key.subject)
             case KeyType.NOOP:
-                self._take_marks(value)
+                self._highest_ids.replay(key.version, value)
 
     def _take_schema(self, key: Key, value: dict[str, Any] | None, timestamp_ms: int) -> None:
         if value is None:
@@ -142,7 +141,7 @@ class State:
         if not isinstance(text, str):
             raise UnknownRecord("it has no schema")
         context = context_of(key.subject)
-        self._saw_id(context, schema_id)
+        self._highest_ids.saw(context, schema_id)
         body = self._body(value, text)
         self._check_id(context, schema_id, key, text)
         self._forget(key.subject, key.version)
@@ -242,17 +241,6 @@ class State:
         for name in self._matching(subject):
             for version in [each for each in self._subjects[name].values() if each.deleted]:
                 self._forget(name, version.version)
-
-    def _saw_id(self, context: str, schema_id: int) -> None:
-        self._max_ids[context] = max(self._max_ids.get(context, 0), schema_id)
-
-    def _take_marks(self, value: dict[str, Any] | None) -> None:
-        marks = (value or {}).get(MAX_IDS, {})
-        if not isinstance(marks, dict):
-            raise UnknownRecord("its highest ids are no object")
-        self._marked_ids = {str(context): number(marks, context) for context in marks}
-        for context, schema_id in self._marked_ids.items():
-            self._saw_id(context, schema_id)
 
     def _remember_spelling(self, key: Key, key_bytes: bytes, *, exists: bool) -> None:
         """Keep how a key is spelled in the topic, where that is not how we spell it."""
@@ -366,7 +354,7 @@ class State:
     def max_id(self, context: str) -> int:
         """The highest id that was ever given in a context; 0 if none was."""
         with self._lock:
-            return self._max_ids.get(context, 0)
+            return self._highest_ids.get(context)
 
     def contexts(self) -> list[str]:
         """All contexts but the default one, sorted."""
@@ -426,13 +414,14 @@ class State:
                     keys |= {Key(KeyType.SCHEMA, key.subject, each) for each in versions}
                 elif key.keytype not in (KeyType.NOOP, KeyType.CLEAR_SUBJECT):
                     keys.add(key)
-            lost = any(
-                schema_id > self._marked_ids.get(context, 0)
+            lost = [
+                context
+                for context, schema_id in self._highest_ids.items()
+                if schema_id > self._highest_ids.written(context)
                 and schema_id > max(self._by_id.get(context, ()), default=0)
-                for context, schema_id in self._max_ids.items()
-            )
+            ]
             repaired = [Record(key, self._value(key)) for key in sorted(keys)]
-            return [*repaired, self.mark()] if lost else repaired
+            return [*repaired, *self._highest_ids.records(lost)]
 
     def _value(self, key: Key) -> dict[str, Any] | None:
         match key.keytype:
@@ -447,10 +436,10 @@ class State:
             case _:
                 return context_value(key.subject) if key.subject in self._contexts else None
 
-    def mark(self) -> Record:
-        """A record that keeps the highest ids."""
+    def marks(self, contexts: Iterable[str]) -> list[Record]:
+        """Records that keep the highest ids of contexts: written with what deletes schemas for good."""
         with self._lock:
-            return Record(Key(KeyType.NOOP), {MAX_IDS: dict(sorted(self._max_ids.items()))})
+            return self._highest_ids.records(contexts)
 
 
 def _config(value: dict[str, Any]) -> dict[str, Any]:
