@@ -133,20 +133,19 @@ class RegistryService:
 
     def subjects(
         self,
-        prefix: str = ":*:",
-        *,
+        *prefixes: str,
         deleted: bool = False,
         deleted_only: bool = False,
         offset: int = 0,
         limit: int = -1,
         visible: Visible | None = None,
     ) -> list[str]:
-        """GET /subjects: sorted; `limit` below 1 is the setting's default. `visible` says which
-        may be listed.
+        """GET /subjects: sorted, those that begin with one of `prefixes` (none: all). `limit` below 1 is the
+        setting's default. `visible` says which may be listed.
         """
         return listing.list_subjects(
             self._core,
-            prefix,
+            prefixes or (listing.EVERYTHING,),
             deleted=deleted,
             deleted_only=deleted_only,
             offset=offset,
@@ -201,8 +200,7 @@ class RegistryService:
 
     def schemas(
         self,
-        prefix: str = ":*:",
-        *,
+        *prefixes: str,
         deleted: bool = False,
         latest_only: bool = False,
         aliases: bool = False,
@@ -211,10 +209,10 @@ class RegistryService:
         limit: int = -1,
         visible: Visible | None = None,
     ) -> list[dict[str, Json]]:
-        """GET /schemas."""
+        """GET /schemas: those of `subjects` with these prefixes."""
         return listing.list_schemas(
             self._core,
-            prefix,
+            prefixes or (listing.EVERYTHING,),
             deleted=deleted,
             latest_only=latest_only,
             aliases=aliases,

@@ -137,4 +137,6 @@ def test_a_prefix_may_end_within_the_name_of_a_context() -> None:
     assert registry.subjects(":.prod") == [":.prod:a", ":.production:b"]
     assert registry.subjects(":.prod:") == [":.prod:a"]
     assert registry.subjects(":.") == ["a", ":.dev:a", ":.prod:a", ":.production:b"]
+    assert registry.subjects(":.prod:", "a", ":.p") == ["a", ":.prod:a", ":.production:b"]
+    assert [each["subject"] for each in registry.schemas("b", ":.dev:")] == [":.dev:a"]
     assert [each["subject"] for each in registry.schemas(":.prod")] == [":.prod:a", ":.production:b"]

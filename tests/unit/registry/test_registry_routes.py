@@ -30,14 +30,13 @@ class Recorder(RegistryService):
 
     def subjects(  # type: ignore[override]
         self,
-        prefix: str = ":*:",
-        *,
+        *prefixes: str,
         offset: int = 0,
         limit: int = -1,
         visible: Callable[[str], bool] | None = None,
         **rest: Any,
     ) -> list[str]:
-        self._note("subjects", prefix, offset=offset, limit=limit, **rest)
+        self._note("subjects", *prefixes, offset=offset, limit=limit, **rest)
         return [*filter(visible or bool, SUBJECTS)][offset:][: limit if limit > 0 else None]
 
     def subjects_of_id(self, schema_id: int, subject: str | None = None, **rest: Any) -> list[str]:
@@ -51,14 +50,13 @@ class Recorder(RegistryService):
 
     def schemas(  # type: ignore[override]
         self,
-        prefix: str = ":*:",
-        *,
+        *prefixes: str,
         offset: int = 0,
         limit: int = -1,
         visible: Callable[[str], bool] | None = None,
         **rest: Any,
     ) -> list[Any]:
-        self._note("schemas", prefix, offset=offset, limit=limit, **rest)
+        self._note("schemas", *prefixes, offset=offset, limit=limit, **rest)
         return [{"subject": each} for each in filter(visible or bool, SUBJECTS)][offset:][
             : limit if limit > 0 else None
         ]
@@ -173,6 +171,10 @@ FORMATS = {"format": "", "reference_format": ""}
             ("subjects", "o", {"deleted": True, "deleted_only": True, "offset": 1, "limit": 2}),
         ),
         ("GET", "/contexts/ctx/subjects", None, ("subjects", ":.ctx:", LISTED)),
+        ("GET", "/subjects?subjectPrefix=a&subjectPrefix=b&subjectPrefix=a", None,
+         ("subjects", "a", "b", LISTED)),
+        ("GET", "/contexts/ctx/subjects?subjectPrefix=a&subjectPrefix=:.x:b", None,
+         ("subjects", ":.ctx:a", ":.x:b", LISTED)),
         ("GET", "/contexts/:.ctx:/subjects?subjectPrefix=o", None, ("subjects", ":.ctx:o", LISTED)),
         ("GET", "/contexts/:.:/subjects", None, ("subjects", "", LISTED)),
         (

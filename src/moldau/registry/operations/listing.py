@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
-from moldau.registry.names import DEFAULT_CONTEXT, parse_name, qualified_like
+from moldau.registry.names import ANY_CONTEXT, DEFAULT_CONTEXT, parse_name, qualified_like
 from moldau.registry.operations.core import Core, page, subject_not_found
 from moldau.registry.operations.views import schema_view
 from moldau.registry.state.body import Version
 
+EVERYTHING = f":{ANY_CONTEXT}:"
+"""The prefix of every subject."""
 Visible = Callable[[str], bool]
 """Whether whoever asks may know of a subject."""
 
 
 def list_subjects(
     core: Core,
-    prefix: str,
+    prefixes: Sequence[str],
     *,
     deleted: bool,
     deleted_only: bool,
@@ -27,7 +29,7 @@ def list_subjects(
 ) -> list[str]:
     """Subjects that have a version that counts; with `deleted_only` those that have no other ones."""
     is_live = False if deleted_only else None if deleted else True
-    names = _names(core, prefix, is_live)
+    names = _names(core, prefixes, is_live)
     if visible is not None:
         names = [*filter(visible, names)]
     settings = core.settings
@@ -36,7 +38,13 @@ def list_subjects(
     )
 
 
-def _names(core: Core, prefix: str, is_live: bool | None) -> list[str]:
+def _names(core: Core, prefixes: Sequence[str], is_live: bool | None) -> list[str]:
+    """Subjects that begin with one of some prefixes, each once."""
+    found = [_names_with(core, prefix, is_live) for prefix in prefixes]
+    return found[0] if len(found) == 1 else sorted({*chain(*found)}, key=parse_name)
+
+
+def _names_with(core: Core, prefix: str, is_live: bool | None) -> list[str]:
     """Subjects that begin with a prefix; one that ends within a context's name means all such contexts."""
     parsed = parse_name(prefix)
     if not (prefix.startswith(":.") and prefix.count(":") == 1):
@@ -73,7 +81,7 @@ def list_versions(
 
 def list_schemas(
     core: Core,
-    prefix: str,
+    prefixes: Sequence[str],
     *,
     deleted: bool,
     latest_only: bool,
@@ -84,8 +92,8 @@ def list_schemas(
     visible: Visible | None,
 ) -> list[dict[str, Any]]:
     """All versions of subjects with a prefix; with `aliases` also those that an alias with it stands for."""
-    names = _names(core, prefix, None)
-    known = _aliases(core, prefix) if aliases else {}
+    names = _names(core, prefixes, None)
+    known = _aliases(core, prefixes) if aliases else {}
     if known:
         names = sorted({*names, *known}, key=parse_name)
     if visible is not None:
@@ -111,13 +119,16 @@ def _versions(
                 yield version
 
 
-def _aliases(core: Core, prefix: str) -> dict[str, list[str]]:
-    """The aliases that start with a prefix, by the subject that they stand for."""
-    parsed = parse_name(prefix)
+def _aliases(core: Core, prefixes: Sequence[str]) -> dict[str, list[str]]:
+    """The aliases that start with one of some prefixes, by the subject that they stand for."""
+    searched = [*map(parse_name, prefixes)]
     found: dict[str, list[str]] = {}
     for name, config in sorted(core.state.configs().items()):
         alias, own = config.get("alias"), parse_name(name)
-        in_scope = parsed.context in ("*", own.context) and own.subject.startswith(parsed.subject)
+        in_scope = any(
+            each.context in (ANY_CONTEXT, own.context) and own.subject.startswith(each.subject)
+            for each in searched
+        )
         if isinstance(alias, str) and alias and name and in_scope:
             found.setdefault(qualified_like(alias, name), []).append(name)
     return found

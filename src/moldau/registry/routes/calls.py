@@ -45,6 +45,7 @@ _VALUES_MAX = 50_000
 """Members and elements of a body, in which a schema is one text. With 10,000 references it has 40,000."""
 _PAGE = 1_000
 _LIST_MAX = 20_000
+_PREFIXES_MAX = 100
 _INT_MAX = 2**31 - 1
 _NOT_FOUND = 404
 _ELECTION_PAUSE_SECONDS = 0.1
@@ -248,13 +249,15 @@ def subject_parameter(request: Request) -> str | None:
     return given if context is None else in_context(context, given or "")
 
 
-def prefix_parameter(request: Request) -> str:
-    """The query parameter `subjectPrefix`: every context if it is absent, or that of the path."""
+def prefix_parameters(request: Request) -> list[str]:
+    """The query parameters `subjectPrefix`: every context if there is none, or that of the path."""
     context = context_of_path(request)
-    given = request.query_params.get("subjectPrefix")
+    given = list(dict.fromkeys(request.query_params.getlist("subjectPrefix")))
+    if len(given) > _PREFIXES_MAX:
+        raise HttpProblem(422, f"The parameter subjectPrefix is given more than {_PREFIXES_MAX} times")
     if context is None:
-        return f":{ANY_CONTEXT}:" if given is None else given
-    return in_context(context, given or "")
+        return given or [f":{ANY_CONTEXT}:"]
+    return [in_context(context, each) for each in given or [""]]
 
 
 def flag(request: Request, name: str) -> bool:

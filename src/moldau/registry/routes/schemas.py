@@ -18,7 +18,7 @@ from moldau.registry.routes.calls import (
     flag,
     paging,
     parsed_number,
-    prefix_parameter,
+    prefix_parameters,
     subject_parameter,
 )
 
@@ -47,14 +47,14 @@ class SchemaRoutes:
 
     async def schemas(self, request: Request) -> Response:
         """GET /schemas [subjectPrefix, deleted, latestOnly, aliases, ruleType, offset, limit]."""
-        prefix = prefix_parameter(request)
+        prefixes = prefix_parameters(request)
         deleted, latest_only = flag(request, "deleted"), flag(request, "latestOnly")
         aliases, rule_type = flag(request, "aliases"), request.query_params.get("ruleType")
         offset, limit = paging(request)
 
         found = await self._calls.read(
             self._service.schemas,
-            prefix,
+            *prefixes,
             deleted=deleted,
             latest_only=latest_only,
             aliases=aliases,

@@ -15,7 +15,7 @@ from moldau.registry.routes.calls import (
     both,
     flag,
     paging,
-    prefix_parameter,
+    prefix_parameters,
     subject_of,
 )
 
@@ -42,13 +42,13 @@ class SubjectRoutes:
 
     async def subjects(self, request: Request) -> Response:
         """GET /subjects [subjectPrefix, deleted, deletedOnly, offset, limit]."""
-        prefix = prefix_parameter(request)
+        prefixes = prefix_parameters(request)
         deleted, deleted_only = flag(request, "deleted"), flag(request, "deletedOnly")
         offset, limit = paging(request)
 
         found = await self._calls.read(
             self._service.subjects,
-            prefix,
+            *prefixes,
             deleted=deleted,
             deleted_only=deleted_only,
             offset=offset,
