@@ -12,6 +12,10 @@ from typing import Any
 import httpx
 from jsonschema import Draft202012Validator
 
+# Routes are loaded here and not first in a server's thread: two threads that compile modules at a time can
+# fail in Python 3.11 ("AST constructor recursion depth mismatch").
+import moldau.rest.v2.routes
+import moldau.rest.v3.routes  # noqa: F401
 from moldau.http.server import ServerThread
 from moldau.rest.app import serve_rest
 from moldau.rest.openapi.document import document

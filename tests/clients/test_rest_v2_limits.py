@@ -14,6 +14,7 @@ from rest_v2_client import V2Client, V2Instance, embedded
 from rest_v3_client import rest_proxy
 
 from moldau.rest.v2 import instances as instances_module
+from moldau.rest.v2.prefetch import LEAST_BYTES
 from moldau.testing import Broker
 
 pytestmark = pytest.mark.client
@@ -82,6 +83,24 @@ def test_the_number_of_instances_is_limited(broker: Broker):
             assert (status, code) == (429, 42901)
             assert "moldau.rest.consumer.instances.max" in message
         with V2Instance(client, "few"):
+            pass
+
+
+def test_instances_that_may_fetch_little_ahead_read_large_records(broker: Broker):
+    """Two least shares: a third instance is refused, and a record larger than a share is read."""
+    with rest_proxy(
+        broker.bootstrap_servers, moldau_rest_consumer_prefetch_bytes_max=str(2 * LEAST_BYTES)
+    ) as url:
+        client = V2Client(url)
+        for number in range(3):
+            client.produce("/topics/large", [{"value": "x" * 700_000}, {"value": number}])
+        with V2Instance(client, "large") as one, V2Instance(client, "larger") as other:
+            assert client.refused("POST", "/consumers/largest", {})[:2] == (429, 42901)
+            for instance in (one, other):
+                instance.assign(("large", 0))
+                found = instance.read_until(6)
+                assert [each["value"] for each in found if each["value"] in range(3)] == [0, 1, 2]
+        with V2Instance(client, "large"), V2Instance(client, "larger"):  # their shares are free again
             pass
 
 

@@ -75,6 +75,12 @@ class RestSettings(HttpSettingsPart):
     moldau_rest_consumer_instances_max: int = integer(
         500, "The most consumer instances at a time; a further one is refused with 429.", at_least(1)
     )
+    moldau_rest_consumer_prefetch_bytes_max: int = long(
+        256 * _MIB,
+        "The most bytes that all consumer instances together fetch ahead; each has a share, larger while "
+        "there are few.",
+        at_least(1024),
+    )
     moldau_rest_readers_max: int = integer(
         100,
         "The most reads without a session, live tails too, at a time; 429 for a further one.",

@@ -104,6 +104,8 @@ class Instance:
         self.pattern_due_at = 0.0
         self.running = 0
         self.reads = 0
+        self.prefetch_bytes = 0
+        """Its share of what all instances may fetch ahead (prefetch.py)."""
         self.closed = False
         self._auto_commit = auto_commit
         self._pool = pool

@@ -1,8 +1,8 @@
 """All consumer instances: made by name in a group, found again, ended when they are not used any more.
 
-Their number is limited, because each has a client of Kafka with threads and buffers. What such a client
-prefetches is kept small. Twice a second (`TICK_SECONDS`) the idle ones are polled once, so that they follow
-changes in their groups: a group cannot go on while a member keeps partitions that are to move.
+Their number is limited, because each has a client of Kafka with threads and buffers; what all of these fetch
+ahead is bounded (prefetch.py). Twice a second (`TICK_SECONDS`) the idle ones are polled once, so that they
+follow changes in their groups: a group cannot go on while a member keeps partitions that are to move.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from moldau.rest.v2.errors import (
     invalid_config,
 )
 from moldau.rest.v2.instance import Instance, InstanceConfig
+from moldau.rest.v2.prefetch import PrefetchShares, buffer_settings
 
 if TYPE_CHECKING:
     from moldau.rest.schema_choice import Schemas
@@ -46,8 +47,6 @@ _DEFAULTS: Mapping[str, Any] = {
     "client.id": "moldau-rest",
     "auto.offset.reset": "latest",
     "enable.auto.commit": "true",
-    "fetch.max.bytes": "8388608",
-    "queued.max.messages.kbytes": "4096",
     "queued.min.messages": "10000",
     "fetch.queue.backoff.ms": "10",
     "log.connection.close": "false",
@@ -64,6 +63,9 @@ class Instances:
         self.schemas = schemas
         self.unsent = ByteBudget(settings.moldau_rest_responses_bytes_max)
         self._settings = client_settings(consumer, _DEFAULTS)
+        self._prefetch = PrefetchShares(
+            settings.moldau_rest_consumer_prefetch_bytes_max, settings.moldau_rest_consumer_instances_max
+        )
         self._by_name: dict[tuple[str, str], Instance | None] = {}
         threads = settings.consumer_threads
         self._pool = ThreadPoolExecutor(
@@ -83,26 +85,31 @@ class Instances:
             name = "-".join(("rest-consumer", *filter(None, (self.settings.id, str(uuid.uuid4())))))
         if (group, name) in self._by_name:
             raise already_exists()
-        if len(self._by_name) >= self.settings.moldau_rest_consumer_instances_max:
+        if len(self._by_name) >= self._prefetch.instances_max:
             raise HttpProblem(
                 TOO_MANY,
                 f"There are {len(self._by_name)} consumer instances, as many as the proxy allows: delete one "
-                "(moldau.rest.consumer.instances.max)",
+                "(moldau.rest.consumer.instances.max, moldau.rest.consumer.prefetch.bytes.max)",
             )
         settings = self._consumer_settings(group, config)
         self._by_name[group, name] = None  # the name is taken while the client starts
+        share_bytes = self._prefetch.take()
+        settings = {**buffer_settings(share_bytes), **settings}
+        made = None
         try:
             consumer = await asyncio.get_running_loop().run_in_executor(
                 self._pool, lambda: create(lambda known: Consumer(known, logger=log), settings)
             )
             auto_commit = settings["enable.auto.commit"] == "true"
             made = Instance(group, name, config, consumer, auto_commit, self._pool, owner)
+            made.prefetch_bytes = share_bytes
             self._by_name[group, name] = made
         except KafkaException as wrong:
             raise invalid_config(wrong.args[0].str()) from None
         finally:
-            if self._by_name.get((group, name)) is None:
+            if made is None:
                 self._by_name.pop((group, name), None)
+                self._prefetch.give_back(share_bytes)
         if self._ticking is None:
             self._ticking = asyncio.get_running_loop().create_task(self._tick())
         return made
@@ -148,9 +155,15 @@ class Instances:
         del self._by_name[group, name]
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await asyncio.shield(asyncio.ensure_future(found.close(processed=True)))
+                await asyncio.shield(asyncio.ensure_future(self._end(found, processed=True)))
         except TimeoutError:
             log.info("consumer %s/%s is still leaving its group", group, name)
+
+    async def _end(self, instance: Instance, *, processed: bool) -> None:
+        try:
+            await instance.close(processed=processed)
+        finally:
+            self._prefetch.give_back(instance.prefetch_bytes)
 
     async def _tick(self) -> None:
         while True:
@@ -168,7 +181,7 @@ class Instances:
         if not instance.running and self._is_expired(instance, now):
             log.info("consumer %s/%s was not used for long, and ends", instance.group, instance.name)
             del self._by_name[instance.group, instance.name]
-            self._in_background(instance.close(processed=False))
+            self._in_background(self._end(instance, processed=False))
             return
         if instance.subscription.pattern is not None and now >= instance.pattern_due_at:
             instance.pattern_due_at = now + PATTERN_SECONDS
@@ -204,7 +217,7 @@ class Instances:
             self._ticking = None
         instances = [each for each in self._by_name.values() if each is not None]
         self._by_name.clear()
-        closing = [asyncio.ensure_future(each.close(processed=False)) for each in instances]
+        closing = [asyncio.ensure_future(self._end(each, processed=False)) for each in instances]
         if closing or self._background:
             await asyncio.wait([*closing, *self._background], timeout=_CLOSE_SECONDS)
         self._pool.shutdown(wait=False, cancel_futures=True)
