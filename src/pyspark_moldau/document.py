@@ -88,7 +88,14 @@ TAIL = """
 Other options that begin with `kafka.` are settings of the client: `kafka.security.protocol`, `kafka.sasl.*`,
 `kafka.ssl.*`, `kafka.request.timeout.ms`, `kafka.fetch.max.bytes` and their like. Those of security have
 Java's names or librdkafka's: PLAIN, SCRAM, OAUTHBEARER and GSSAPI (`kafka.sasl.jaas.config`), key stores in
-PEM, PKCS12 and JKS, whose files are read by the driver and by every executor. These are refused:
+PEM, PKCS12 and JKS, whose files are read by the driver and by every executor.
+
+Spark shows options in the plans of SQL statements (`CREATE VIEW ... USING moldau OPTIONS (...)`), on its web
+page and in its event log. It hides those whose name or value has `password`, `secret` or `token` in it;
+`spark_session` has it hide keys in PEM, pass phrases and the registry's login as well. For a session that is
+made otherwise: `spark.redaction.regex` with the value of `moldau.streams.session.REDACTED`.
+
+These options are refused:
 
 """
 

@@ -129,3 +129,28 @@ def test_session(spark: SparkSession) -> None:
     assert conf.get("spark.sql.shuffle.partitions") == "2"
     assert conf.get("spark.sql.autoBroadcastJoinThreshold") == "5"
     conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("kafka.sasl.jaas.config", 'a.PlainLoginModule required user_x="planted";'),
+        ("kafka.sasl.password", "planted"),
+        ("kafka.ssl.key.password", "planted"),
+        ("kafka.ssl.keystore.key", "planted"),
+        ("kafka.ssl.key.pem", "planted"),
+        ("kafka.sasl.oauthbearer.client.credentials.client.secret", "planted"),
+        ("kafka.sasl.oauthbearer.assertion.private.key.passphrase", "planted"),
+        ("basic.auth.user.info", "name:planted"),
+        ("bearer.auth.token", "planted"),
+        ("schema.registry.url", "http://name:planted@127.0.0.1:8081"),
+        ("schema.registry.ssl.key.password", "planted"),
+    ],
+)
+def test_secret_options_are_hidden_in_plans(spark: SparkSession, option: str, value: str) -> None:
+    statement = f"CREATE TEMPORARY VIEW v USING moldau OPTIONS (subscribe 'shown', `{option}` '{value}')"
+    (row,) = spark.sql(f"EXPLAIN EXTENDED {statement}").collect()
+    plan = row[0]
+    assert f"{option} -> *" in plan, plan
+    assert "subscribe -> shown" in plan
+    assert "planted" not in plan

@@ -32,6 +32,10 @@ from moldau.streams.worker_check import see_that_workers_have_moldau
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+REDACTED = r"(?i)secret|password|passphrase|token|access[.]?key|jaas|keystore[.]key|key[.]pem|user[.]info"
+"""Which options Spark hides in plans, its web page, event log and messages: its own default, and those of
+Kafka's clients that it lets through (keys in PEM, pass phrases, the registry's logins)."""
+
 EVERYWHERE: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": (
@@ -43,6 +47,7 @@ EVERYWHERE: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
     "spark.ui.showConsoleProgress": "false",
+    "spark.redaction.regex": REDACTED,
 }
 ON_THIS_MACHINE: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
