@@ -25,7 +25,18 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v"}
+_QUOTED = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
 _FLAGS = ("required", "requisite", "sufficient", "optional")
+
+
+MODULES: Mapping[str, str] = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
+}
+"""The login module of each mechanism, without its package."""
 
 
 class JaasError(ValueError):
@@ -46,6 +57,12 @@ class JaasEntry(NamedTuple):
     def module_name(self) -> str:
         """The class name without its package."""
         return self.module.rpartition(".")[2]
+
+    @property
+    def text(self) -> str:
+        """The entry in JAAS notation."""
+        options = (f"{_quoted(name)}={_quoted(value)}" for name, value in self.options.items())
+        return f"{' '.join((self.module, self.flag, *options))};"
 
 
 def parse_jaas(text: str) -> JaasEntry:
@@ -129,6 +146,10 @@ def _tokens(text: str) -> Iterator[tuple[bool, str, int]]:
 def _unescape(match: re.Match[str]) -> str:
     sign = match[1]
     return chr(int(sign, 8)) if sign[0] in "01234567" else _ESCAPED.get(sign, sign)
+
+
+def _quoted(text: str) -> str:
+    return f'"{"".join(_QUOTED.get(sign, sign) for sign in text)}"'
 
 
 def _entries(tokens: _Tokens, until: str | None = None) -> Iterator[JaasEntry]:

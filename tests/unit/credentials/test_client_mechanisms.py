@@ -3,6 +3,7 @@
 import pytest
 
 from moldau.credentials import scram
+from moldau.credentials.client.digest_md5 import DigestMd5Exchange
 from moldau.credentials.client.exchange import LoginFailed, exchange_of
 from moldau.credentials.client.options import SaslOptions
 from moldau.credentials.errors import CredentialsError
@@ -122,3 +123,39 @@ def test_what_a_login_needs_and_lacks():
     with pytest.raises(CredentialsError, match="is not supported"):
         exchange_of(SaslOptions("CRAM-MD5"), "localhost")
     assert "s3cret" not in repr(_sasl("PLAIN"))
+
+
+def _digest(nonce: str = "OA6MHXh6VqTrRk") -> DigestMd5Exchange:
+    return DigestMd5Exchange("chris", "secret", "imap/elwood.innosoft.com", lambda: nonce)
+
+
+DIGEST_CHALLENGE = (
+    b'realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth,auth-int",algorithm=md5-sess,charset=utf-8'
+)
+
+
+def test_digest_md5_is_that_of_rfc_2831() -> None:
+    exchange = _digest()
+    assert exchange.first() == b""
+    answer = exchange.next(DIGEST_CHALLENGE)
+    assert answer is not None
+    assert b"response=d388dad90d4bbd760a152321f2143af7" in answer
+    assert b"secret" not in answer
+    assert exchange.next(b"rspauth=ea40f60335c427b5527b84dbabcdfffd") is None
+
+
+@pytest.mark.parametrize(
+    "challenge",
+    [b"", b"\xff", b"realm", b'nonce=""', DIGEST_CHALLENGE.replace(b"md5-sess", b"md5"), b'nonce="x', b"=,="],
+)
+def test_digest_md5_refuses_other_challenges(challenge: bytes) -> None:
+    with pytest.raises(LoginFailed):
+        _digest().next(challenge)
+
+
+@pytest.mark.parametrize("proof", [b"", b"rspauth=", b"rspauth=d388dad90d4bbd760a152321f2143af7"])
+def test_digest_md5_wants_the_servers_proof(proof: bytes) -> None:
+    exchange = _digest()
+    exchange.next(DIGEST_CHALLENGE)
+    with pytest.raises(LoginFailed, match="prove"):
+        exchange.next(proof)

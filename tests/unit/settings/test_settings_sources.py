@@ -150,11 +150,3 @@ def test_the_documentation_is_up_to_date(pytestconfig):
     page = pytestconfig.rootpath / "docs" / "settings.md"
     remedy = "run: python -m moldau.core.settings.document > docs/settings.md"
     assert page.read_text() == document.document(), remedy
-
-
-def test_a_file_of_logins_that_is_not_read_is_told():
-    options = {"KAFKA_OPTS": "-Xmx1g -Djava.security.auth.login.config=/etc/kafka/jaas.conf"}
-    (warning,) = load(environment=options).warnings
-    assert "KAFKA_OPTS" in warning
-    assert "sasl.jaas.config" in warning
-    assert load(environment={"KAFKA_OPTS": "-Xmx1g"}).warnings == ()

@@ -7,6 +7,7 @@ error. Those of security are translated in credentials/client/librdkafka.py.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 
@@ -51,9 +52,10 @@ def translate(java: Mapping[str, str]) -> dict[str, str]:
     """
     from moldau.credentials.client.librdkafka import for_librdkafka
     from moldau.credentials.errors import CredentialsError
+    from moldau.credentials.login_file import with_client_login
 
     try:
-        secured = for_librdkafka(java)
+        secured = for_librdkafka(with_client_login(java, os.environ))
     except CredentialsError as problem:
         raise ToolError(str(problem)) from None
     found: dict[str, str] = {}

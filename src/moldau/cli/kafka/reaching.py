@@ -86,11 +86,25 @@ def cluster(given: Given) -> Cluster:
 
 def reach(bootstrap: str, settings: Mapping[str, str]) -> Cluster:
     """Return a cluster whose first contact has succeeded. ToolError if no broker answers within 5 s."""
+    settings = _with_login(settings)
     options = parse_options(
         {"default.api.timeout.ms": "15000", "client.id": "moldau-tool", **settings}, settings
     )
     require_broker(bootstrap, options)
     return Cluster(bootstrap, options)
+
+
+def _with_login(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """The settings, with the login of the JAAS file that KAFKA_OPTS names, if they need one. ToolError."""
+    if "KAFKA_OPTS" not in os.environ:
+        return settings
+    from moldau.credentials.errors import CredentialsError
+    from moldau.credentials.login_file import with_client_login
+
+    try:
+        return with_client_login(settings, os.environ)
+    except CredentialsError as problem:
+        raise ToolError(str(problem)) from None
 
 
 def require_broker(bootstrap: str, options: ClientOptions) -> None:
@@ -130,6 +144,7 @@ def require_client(bootstrap: str, settings: Mapping[str, str]) -> None:
     from moldau.credentials.client.options import PLAINTEXT, client_security, is_supported
     from moldau.credentials.errors import CredentialsError
 
+    settings = _with_login(settings)
     try:
         security = client_security({name: value for name, value in settings.items() if is_supported(name)})
     except CredentialsError as problem:

@@ -158,6 +158,10 @@ def _run(arguments: Arguments) -> int:
         settings = load(
             file=Path(file) if file else None, environment=os.environ, overrides=overrides(arguments)
         )
+        if "login.config" in os.environ.get("KAFKA_OPTS", ""):
+            from moldau.security.login.login_file import with_login_file
+
+            settings = with_login_file(settings, os.environ)
     except OSError as problem:
         raise Mistake(f"cannot read the settings in {file}: {problem.strerror}", MISUSED) from None
     except SettingError as problem:

@@ -13,6 +13,7 @@ until its timeout.
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -142,9 +143,10 @@ def librdkafka_settings(given: dict[str, str]) -> dict[str, str]:
         return given
     from moldau.credentials.client.librdkafka import for_librdkafka
     from moldau.credentials.errors import CredentialsError
+    from moldau.credentials.login_file import with_client_login
 
     try:
-        return for_librdkafka(given)
+        return for_librdkafka(with_client_login(given, os.environ))
     except CredentialsError as problem:
         raise UsageError(str(problem)) from None
 
@@ -154,10 +156,11 @@ def client_options(given: dict[str, str], timeout_seconds: float) -> ClientOptio
     from moldau.client.options import ClientOptions
     from moldau.credentials.client.options import client_security, is_supported
     from moldau.credentials.errors import CredentialsError
+    from moldau.credentials.login_file import with_client_login
 
     theirs = {name: value for name, value in given.items() if is_supported(name)}
     try:
-        security = client_security(theirs)
+        security = client_security(with_client_login(theirs, os.environ))
     except CredentialsError as problem:
         raise UsageError(str(problem)) from None
     return ClientOptions(

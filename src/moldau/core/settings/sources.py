@@ -43,7 +43,6 @@ _NOT_SETTINGS = frozenset(
     }
 )
 """Variables of the container image and its scripts that are no settings."""
-_JAAS_FILE = "-Djava.security.auth.login.config"
 
 
 class StaticSettings:
@@ -94,13 +93,7 @@ def load(
             raise SettingError(str(file), f"{file}: {error}") from None
     texts.update(from_environment(environment or {}))
     texts.update(from_overrides(overrides))
-    found = from_texts(texts, environment or {})
-    if _JAAS_FILE in (environment or {}).get("KAFKA_OPTS", ""):
-        found.warnings += (
-            f"KAFKA_OPTS names a file with logins ({_JAAS_FILE}), which is not read: move its entries to "
-            "listener.name.LISTENER.MECHANISM.sasl.jaas.config",
-        )
-    return found
+    return from_texts(texts, environment or {})
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -35,10 +35,17 @@ class ZooKeeperSettings(SettingsObject):
         "credentials of moldau.zookeeper.user.",
     )
     moldau_zookeeper_user: str | None = text(
-        None, "The user of ZooKeeper's digest scheme; Kafka has it in a JAAS file."
+        None, "The user of ZooKeeper's digest scheme, which asks for no login."
     )
     moldau_zookeeper_password: str | None = text(
         None, "The password of moldau.zookeeper.user.", kind=Kind.PASSWORD
+    )
+    moldau_zookeeper_sasl_jaas_config: str | None = text(
+        None,
+        "The login by SASL (DIGEST-MD5) where ZooKeeper asks for one, in the syntax of JAAS: "
+        'org.apache.zookeeper.server.auth.DigestLoginModule required username="..." password="..."; '
+        "Kafka has it in the section Client of a JAAS file, which is read as well.",
+        kind=Kind.PASSWORD,
     )
     zookeeper_ssl_client_enable: bool = boolean(False, "Whether connections to ZooKeeper use TLS.")
     zookeeper_ssl_keystore_location: str | None = text(

@@ -9,19 +9,31 @@ from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.listeners import protocol_map
 from moldau.core.settings.rows import SettingError
 from moldau.credentials.errors import CredentialsError
+from moldau.credentials.jaas import JaasError, parse_jaas
 from moldau.credentials.tls.contexts import client_context
 from moldau.credentials.tls.options import SERVED_PROTOCOLS, TlsOptions
 
 DEFAULT_PORT = 2181
+_SASL = "moldau.zookeeper.sasl.jaas.config"
 
 CONNECTION_TIMEOUT_MS = 18_000
+
+
+class SaslLogin(NamedTuple):
+    """A user of ZooKeeper's own JAAS file, who logs in by DIGEST-MD5."""
+
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"SaslLogin({self.username!r}, [hidden])"
 
 
 class Options(NamedTuple):
     """`hosts`: "host:port,host:port"; `root`: the chroot, "" or "/a/b".
 
-    `credentials`: "user:password" of ZooKeeper's digest scheme. `private`: whether only who has the
-    credentials may change the nodes, and read those that are not Kafka's.
+    `credentials`: "user:password" of ZooKeeper's digest scheme. `sasl`: the login by SASL. `private`: whether
+    only who has the credentials may change the nodes, and read those that are not Kafka's.
     `protocols`: the security protocol of each listener.
     A snapshot is written after `snapshot_entries` entries, or `snapshot_bytes` of them; the newest
     `kept_entries` remain behind it, but none from before the last snapshot.
@@ -33,6 +45,7 @@ class Options(NamedTuple):
     connection_timeout_ms: int = CONNECTION_TIMEOUT_MS
     in_flight_max: int = 10
     credentials: str | None = None
+    sasl: SaslLogin | None = None
     private: bool = False
     tls: TlsOptions | None = None
     protocols: Mapping[str, str] = MappingProxyType({})
@@ -50,11 +63,12 @@ def options_of(settings: BrokerSettings) -> Options:
             "moldau.zookeeper.user",
             "moldau.zookeeper.user and moldau.zookeeper.password belong together: set both or neither",
         )
-    if settings.zookeeper_set_acl and user is None:
+    sasl = _sasl(settings.moldau_zookeeper_sasl_jaas_config)
+    if settings.zookeeper_set_acl and user is None and sasl is None:
         raise SettingError(
             "zookeeper.set.acl",
-            "zookeeper.set.acl needs moldau.zookeeper.user and moldau.zookeeper.password, for which access "
-            "is reserved",
+            "zookeeper.set.acl needs moldau.zookeeper.user and moldau.zookeeper.password, or "
+            "moldau.zookeeper.sasl.jaas.config: access is reserved for that user",
         )
     session_timeout_ms = settings.zookeeper_session_timeout_ms
     # Kafka takes the session's, by default 18 s. A short one, for quick failovers, says nothing about how
@@ -67,6 +81,7 @@ def options_of(settings: BrokerSettings) -> Options:
         connection_timeout_ms=settings.zookeeper_connection_timeout_ms or connection_timeout_ms,
         in_flight_max=settings.zookeeper_max_in_flight_requests,
         credentials=None if user is None else f"{user}:{password}",
+        sasl=sasl,
         private=settings.zookeeper_set_acl,
         tls=_tls(settings) if settings.zookeeper_ssl_client_enable else None,
         protocols=protocol_map(settings),
@@ -94,6 +109,25 @@ def parse_connect(text: str) -> tuple[str, str]:
             "zookeeper.connect", f"zookeeper.connect={text} has no usable chroot: {slash}{chroot}"
         )
     return ",".join(found), "".join(f"/{name}" for name in names)
+
+
+def _sasl(text: str | None) -> SaslLogin | None:
+    """The login of a JAAS entry. SettingError."""
+    if not text:
+        return None
+    try:
+        entry = parse_jaas(text)
+    except JaasError as error:
+        raise SettingError(_SASL, f"{_SASL} cannot be read: {error}") from None
+    if entry.module_name != "DigestLoginModule":
+        named = " (Kerberos is not spoken with ZooKeeper)" if entry.module_name == "Krb5LoginModule" else ""
+        raise SettingError(
+            _SASL, f"{_SASL} needs the login module org.apache.zookeeper.server.auth.DigestLoginModule{named}"
+        )
+    username, password = entry.options.get("username"), entry.options.get("password")
+    if not username or password is None:
+        raise SettingError(_SASL, f'{_SASL} needs username="..." and password="..."')
+    return SaslLogin(username, password)
 
 
 _STORE_TYPES = {

@@ -36,6 +36,8 @@ from moldau.core.timers import TimerHandle, Timers
 from moldau.credentials.errors import CredentialsError
 from moldau.credentials.tls.contexts import client_context
 from moldau.credentials.tls.options import TlsOptions
+from moldau.metadata.store import MetadataStoreError
+from moldau.metadata.zookeeper.login import log_in_by
 from moldau.metadata.zookeeper.options import Options
 
 log = logging.getLogger("moldau.zookeeper")
@@ -164,6 +166,10 @@ class Session:
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=min(1.0, timeout_seconds / 4)),
             logger=_client_log,
         )
+        self._logs_in = options.sasl is not None
+        if options.sasl is not None:
+            connection, done = self._client._connection, self._logged_in
+            log_in_by(options.sasl, connection, accepted=done, refused=self._login_refused)
         self._client.add_listener(self._state_heard)
         self._hear_timeout()
 
@@ -295,7 +301,19 @@ class Session:
 
     def _state_heard(self, state: str) -> None:
         """Called by kazoo's thread."""
+        if state == KazooState.CONNECTED and self._logs_in:
+            return  # the login comes next
         self._soon(self._state_changed, state, self._client.client_id)
+
+    def _logged_in(self) -> None:
+        """Called by kazoo's thread."""
+        self._soon(self._state_changed, KazooState.CONNECTED, self._client.client_id)
+
+    def _login_refused(self, why: str) -> None:
+        """Called by kazoo's thread."""
+        if why != self._handler.last_error:
+            log.warning("%s", why)
+        self._handler.last_error = why
 
     def _state_changed(self, state: str, client_id: tuple[int, bytes] | None) -> None:
         if self.over:
@@ -416,5 +434,12 @@ def _settle(answer: "asyncio.Future[Any]", result: Any) -> None:
         answer.set_result(result.value)
     elif isinstance(error, _AWAY):
         answer.set_exception(ConnectionAway())
+    elif isinstance(error, zk.SessionClosedRequireSaslError):
+        answer.set_exception(
+            MetadataStoreError(
+                "ZooKeeper serves only clients that log in by SASL: set moldau.zookeeper.sasl.jaas.config, "
+                "or name a JAAS file with a section Client in KAFKA_OPTS"
+            )
+        )
     else:
         answer.set_exception(error)

@@ -22,7 +22,7 @@ from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.prefixed import listener_settings, own_texts
 from moldau.core.settings.rows import SettingError
-from moldau.credentials.jaas import JaasEntry, JaasError, parse_jaas
+from moldau.credentials.jaas import MODULES, JaasEntry, JaasError, parse_jaas
 from moldau.metadata.image import Image
 from moldau.security.login.outside import Outside
 from moldau.security.login.plain import PlainUsers
@@ -120,22 +120,13 @@ _MADE_OF = tuple(
 )
 """The settings that mechanisms are made of, besides their JAAS entries."""
 
-_MODULES: Mapping[str, str] = {
-    "PLAIN": "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
-    "OAUTHBEARER": "OAuthBearerLoginModule",
-    "GSSAPI": "Krb5LoginModule",
-}
-"""The login module of each mechanism, without its package."""
-
 
 def _jaas(
     listener: str, mechanism: str, settings: BrokerSettings, texts: Mapping[str, str]
 ) -> JaasEntry | None:
     """The JAAS entry of a mechanism. SettingError when it cannot be read, or is another mechanism's."""
     name = f"{mechanism.lower()}.sasl.jaas.config"
-    module = _MODULES.get(mechanism)
+    module = MODULES.get(mechanism)
     own = _parsed(texts.get(name), f"listener.name.{listener.lower()}.{name}")
     if own is not None and own.module_name != module:
         raise SettingError(
@@ -149,7 +140,7 @@ def _jaas(
 
 def _shown(module_name: str) -> str:
     """A login module's name. What is none may be a password in the wrong place."""
-    return module_name if module_name in _MODULES.values() else "a login module that there is not"
+    return module_name if module_name in MODULES.values() else "a login module that there is not"
 
 
 def _parsed(text: str | None, setting: str) -> JaasEntry | None:

@@ -1,0 +1,70 @@
+"""The login at ZooKeeper by SASL (DIGEST-MD5): with a server that lets in nobody else, and one that knows no
+users."""
+
+import asyncio
+
+import pytest
+
+from moldau.ensemble import ZooKeeperServer, free_ports
+from moldau.metadata.changes import ClusterCreated
+from moldau.metadata.store import MetadataStoreError
+from moldau.metadata.zookeeper.options import SaslLogin
+
+pytestmark = pytest.mark.xdist_group("zookeeper")
+
+USER = SaslLogin('brok"er', 'sec\\ret="ü, x')
+USERS = """
+Server {
+  org.apache.zookeeper.server.auth.DigestLoginModule required
+  "user_brok\\"er"="sec\\\\ret=\\"ü, x";
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def strict_server(tmp_path_factory):
+    """A server at which every client has to log in."""
+    folder = tmp_path_factory.mktemp("zookeeper")
+    (folder / "jaas.conf").write_text(USERS)
+    options = (
+        f"-Djava.security.auth.login.config={folder / 'jaas.conf'}",
+        "-Dfile.encoding=UTF-8",
+        "-Dzookeeper.enforce.auth.enabled=true",
+        "-Dzookeeper.enforce.auth.schemes=sasl",
+        "-Dzookeeper.authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+    )
+    with ZooKeeperServer(folder / "server", free_ports(1)[0], syncs=False, java_options=options) as server:
+        yield server
+
+
+def test_only_who_logs_in_is_served(strict_server, zookeeper_world):
+    hosts = strict_server.connect_string
+
+    async def scenario():
+        store = zookeeper_world.make(hosts=hosts, sasl=USER, private=True)
+        await store.open()
+        assert await store.append_if(0, [ClusterCreated("c")]) == 1
+        await store.close()
+        for sasl, said in (
+            (SaslLogin(USER.username, "planted"), "refuses the login of brok"),
+            (SaslLogin("nobody", "planted"), "refuses the login of nobody by SASL"),
+            (None, "only clients that log in by SASL: set moldau.zookeeper.sasl.jaas.config"),
+        ):
+            refused = zookeeper_world.make(hosts=hosts, sasl=sasl, connection_timeout_ms=3_000)
+            with pytest.raises(MetadataStoreError) as caught:
+                await asyncio.wait_for(refused.open(), 90)
+            assert said in str(caught.value)
+            assert "planted" not in str(caught.value)
+
+    asyncio.run(scenario())
+
+
+def test_a_server_without_users(zookeeper_world):
+    async def scenario():
+        refused = zookeeper_world.make(
+            hosts=zookeeper_world.server.connect_string, sasl=USER, connection_timeout_ms=3_000
+        )
+        with pytest.raises(MetadataStoreError, match="refuses the login"):
+            await asyncio.wait_for(refused.open(), 90)
+
+    asyncio.run(scenario())
