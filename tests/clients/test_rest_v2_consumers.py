@@ -189,6 +189,23 @@ def test_a_pattern_finds_topics_that_come_later(client: V2Client):
             assert client.refused("POST", f"{instance.path}/subscription", body)[:2] == (422, 422)
 
 
+def test_after_a_subscription_partitions_can_be_chosen(client: V2Client):
+    """What the group gave is given up before the response: it does not take away what is chosen next."""
+    client.produce("/topics/both-ways", [{"value": n} for n in range(3)])
+    with V2Instance(client, "both-ways") as instance:
+        instance.subscribe("both-ways")
+        assert values(instance.read_until(1, max_bytes=1)) == [0]
+        instance.client.ask("DELETE", f"{instance.path}/subscription")
+        assert client.get(f"{instance.path}/assignments") == {"partitions": []}
+        instance.assign(("both-ways", 0))
+        instance.post("positions/beginning", {"partitions": [place("both-ways")]})
+        assert values(instance.read_until(3)) == [0, 1, 2]
+        instance.client.ask("DELETE", f"{instance.path}/subscription")
+        instance.subscribe("both-ways")
+        client.produce("/topics/both-ways", [{"value": 3}])
+        assert values(instance.read_until(1))[-1] == 3
+
+
 def test_what_an_instance_cannot_do_now(client: V2Client):
     client.produce("/topics/state", [{"value": 1}])
     with V2Instance(client, "states") as instance:

@@ -46,6 +46,9 @@ NOT_SUBSCRIBED = "Consumer is not subscribed to any topics or assigned any parti
 _REQUEST_SECONDS = 10.0
 _SEEK_SECONDS = 10.0
 _SEEK_PAUSE_SECONDS = 0.02
+_GIVE_UP_SECONDS = 10.0
+_GIVE_UP_PAUSE_SECONDS = 0.005
+_DROPPED_RECORDS = 100
 _COORDINATOR_PAUSE_SECONDS = 0.1
 _COORDINATOR_STARTS = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -219,12 +222,29 @@ class Instance:
 
     async def unsubscribe(self) -> None:
         """Read nothing."""
-        await self.call(self.consumer.unsubscribe)
-        await self.call(self.consumer.unassign)
+        if self.subscription.places:
+            await self.call(self.consumer.unassign)
+        else:
+            await self.call(self.consumer.unsubscribe)
+            await self._give_partitions_up()
         self.subscription = Subscription()
         self.topics = ()
         self.unread.clear()
         self._returned.clear()
+
+    async def _give_partitions_up(self) -> None:
+        """Let the callback of the partitions that are taken away happen; it gives them up.
+
+        With `unassign` they would be given up before, and the callback still come, at the latest while the
+        consumer closes. It then asks a group that may have ended, with the interpreter's lock held: nobody
+        answers, and the process stands still for ever.
+        """
+        ends = time.monotonic() + _GIVE_UP_SECONDS
+        while self.poll(_DROPPED_RECORDS) or await self.assignment():
+            if time.monotonic() >= ends:  # the rest happens while the consumer closes
+                log.warning("consumer %s/%s still has partitions of its group", self.group, self.name)
+                return
+            await asyncio.sleep(_GIVE_UP_PAUSE_SECONDS)
 
     async def assignment(self) -> list[Place]:
         """The partitions that are read now."""
