@@ -101,7 +101,7 @@ class Controller:
         self._store = store
         self._random = source
         self._timers = timers
-        self._loop = DecisionLoop(store, view, lane, self._heard)
+        self._loop = DecisionLoop(store, view, lane, self._heard, timers, self.store_status)
         self._decide = self._loop.decide
         self._presence = Presence(node_id, store, view, self._rules)
         rebalancing = Rebalancing(self._loop, self._rules, lambda: self.settings)
@@ -280,9 +280,12 @@ class Controller:
         validate_only: bool = False,
     ) -> R:
         """As `decide`. What another broker has answered before is known to this decision: an administrator
-        who deletes a topic at one broker and makes it at another is not told that it exists.
+        who deletes a topic at one broker and makes it at another is not told that it exists. While the store
+        is away, who waits for it is told.
         """
-        return await self._decide(decide, failed, validate_only=validate_only, newest=self.in_cluster)
+        return await self._decide(
+            decide, failed, validate_only=validate_only, newest=self.in_cluster, for_client=True
+        )
 
     async def create_topics(
         self,
@@ -469,6 +472,7 @@ class Controller:
             lambda image: raise_level(image, level, self._presence.live),
             lambda failure: failure,
             validate_only=validate_only,
+            for_client=True,
         )
         if not (outcome.failed or validate_only or level == before):
             log.info("the metadata level is %d, it was %d", level, before)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from moldau.controller.decision import Decision, Outcome, Steps, decided
 from moldau.core.slow_lane import SlowLane
+from moldau.core.timers import TimerHandle, Timers
 from moldau.metadata.changes import Change, PartitionsChanged, replay
 from moldau.metadata.difference import changes_between
 from moldau.metadata.image import Image
@@ -29,6 +30,7 @@ from moldau.metadata.store import (
     NoSession,
     OutcomeUnknown,
     Snapshot,
+    StoreStatus,
     VersionConflict,
 )
 from moldau.metadata.view import MetadataView
@@ -39,6 +41,9 @@ log = logging.getLogger("moldau.controller")
 R = TypeVar("R")
 Decide = Callable[[Image], Decision[R] | Steps[R]]
 
+AWAY_MS = 5_000
+"""How long the store must have been away before clients that wait for it are told."""
+
 
 class DecisionLoop:
     """Makes decisions one after the other. `heard` is called with every event of the store after it took
@@ -46,14 +51,25 @@ class DecisionLoop:
     """
 
     def __init__(
-        self, store: MetadataStore, view: MetadataView, lane: SlowLane | None, heard: Callable[[Event], None]
+        self,
+        store: MetadataStore,
+        view: MetadataView,
+        lane: SlowLane | None,
+        heard: Callable[[Event], None],
+        timers: Timers | None = None,
+        status: Callable[[], StoreStatus | None] = lambda: None,
     ) -> None:
+        """`status`: how the store is reached, None where it is on this machine."""
         self._store = store
+        self._timers = timers
+        self._status = status
         self._view = view
         self._lane = lane
         self._heard = heard
         self._deciding = asyncio.Lock()
         self._tasks: set[asyncio.Task[object]] = set()
+        self._queued: set[asyncio.Task[Any] | None] = set()
+        """Those of `_tasks` that have not begun, so that nothing of them can have been made."""
         self._pending: list[asyncio.Future[None]] = []
         """What this broker's parts have still to do for the newest image."""
 
@@ -73,12 +89,14 @@ class DecisionLoop:
         controller_epoch: int | None = None,
         in_step: bool = True,
         newest: bool = False,
+        for_client: bool = False,
     ) -> R:
         """Decide, append the changes, return the answer. `controller_epoch`: it is the controller's decision,
         refused with ControllerFenced when that epoch is over. `in_step`: not before this broker's own parts
         follow the new image. `newest`: a decision that changes nothing holds only if the image is the newest
         there is. A failed append is answered with `failed`; without it, OSError, NoSession,
-        OutcomeUnknown or LevelTooHigh is raised.
+        OutcomeUnknown or LevelTooHigh is raised. `for_client`: while the store is away, who waits is told so
+        after `AWAY_MS`, by `failed`.
         """
         if validate_only:
             return (await self._decided(decide, self._view.image)).answer
@@ -86,6 +104,10 @@ class DecisionLoop:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
+            if for_client and failed is not None and self._timers is not None and self._status() is not None:
+                away = await self._done_or_away(task, self._timers)
+                if away is not None:
+                    return failed(self._put_off(task, away))
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             task.add_done_callback(_tell)
@@ -95,6 +117,40 @@ class DecisionLoop:
                 raise
             return failed(_unwritten(error))
 
+    async def _done_or_away(self, task: "asyncio.Task[Any]", timers: Timers) -> StoreStatus | None:
+        """Wait for `task`, or until it has waited for long and the store is away: then its status."""
+        over = asyncio.Event()
+        away: StoreStatus | None = None
+        timer: TimerHandle | None = None
+
+        def look() -> None:
+            nonlocal away, timer
+            status = self._status()
+            if status is None or status.is_up or status.since_seconds * 1000 < AWAY_MS:
+                timer = timers.call_later(AWAY_MS, look)
+            else:
+                away = status
+                over.set()
+
+        timer = timers.call_later(AWAY_MS, look)
+        task.add_done_callback(lambda _: over.set())
+        try:
+            await over.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return None if task.done() else away
+
+    def _put_off(self, task: "asyncio.Task[Any]", away: StoreStatus) -> Outcome:
+        """What a client hears that waits no longer. What has not begun is dropped, or clients that ask again
+        and again would queue up."""
+        cause = f"{away.name} is not reached for {away.since_seconds:.0f} s"
+        if task in self._queued:
+            task.cancel()
+            return Outcome(ErrorCode.REQUEST_TIMED_OUT, f"The change was not made: {cause}")
+        task.add_done_callback(_tell)
+        return Outcome(ErrorCode.REQUEST_TIMED_OUT, f"The change waits, and may yet be made: {cause}")
+
     async def _decided(self, decide: Decide[R], image: Image) -> Decision[R]:
         outcome = decide(image)
         if isinstance(outcome, Decision):
@@ -102,7 +158,13 @@ class DecisionLoop:
         return decided(outcome) if self._lane is None else await self._lane.slices().run(outcome)
 
     async def _run(self, decide: Decide[R], controller_epoch: int | None, in_step: bool, newest: bool) -> R:
-        async with self._deciding:
+        task = asyncio.current_task()
+        self._queued.add(task)
+        try:
+            await self._deciding.acquire()
+        finally:
+            self._queued.discard(task)
+        try:
             while True:
                 # Entries of other brokers may come between two slices: the version is that of the image
                 # decided on, whatever the newest one is by then.
@@ -118,6 +180,8 @@ class DecisionLoop:
                     continue
                 pending = self._pending
                 break
+        finally:
+            self._deciding.release()
         if pending and in_step:
             await asyncio.wait(pending)
         return decision.answer

@@ -10,16 +10,19 @@ import pytest
 from moldau.controller.adoption import FoundTopic
 from moldau.controller.configs import AlterResource
 from moldau.controller.controller import Controller
+from moldau.controller.decision import Decision, Outcome
 from moldau.controller.election import ElectionType
-from moldau.controller.loop import DecisionLoop
+from moldau.controller.loop import AWAY_MS, DecisionLoop
 from moldau.controller.partitions import AlterPartition, MorePartitions
 from moldau.controller.topics import NewTopic
+from moldau.core.clock import ManualClock
 from moldau.core.ids import ZERO_UUID
 from moldau.core.settings.sources import from_texts
+from moldau.core.timers import ManualTimers
 from moldau.metadata.changes import ClusterCreated, FeatureLevelChanged, replay
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.image import EMPTY_IMAGE, ResourceType
-from moldau.metadata.store import OutcomeUnknown, Snapshot, VersionConflict
+from moldau.metadata.store import OutcomeUnknown, Snapshot, StoreStatus, VersionConflict
 from moldau.metadata.view import MetadataView
 from moldau.protocol.errors import ErrorCode
 
@@ -100,6 +103,57 @@ def test_a_snapshot_s_changes_are_taken_as_they_are_only_where_they_begin_with_t
         assert store.known() is third
         assert told[1:] == [(0, [one]), (5, [two])]
 
+    asyncio.run(scenario())
+
+
+def test_clients_that_wait_for_a_store_that_is_away_are_told_so():
+    """What the store has goes on waiting; what has not begun is dropped: asked again, it would pile up."""
+
+    class Store:
+        appended = None
+
+        async def append_if(self, version, changes, *, controller_epoch=None):
+            self.appended = changes
+            await back.wait()
+
+    async def scenario():
+        store, timers = Store(), ManualTimers(ManualClock())
+        status = [StoreStatus("ZooKeeper at zk:2181", True, 0.0, 1.0)]
+        loop = DecisionLoop(store, MetadataView(), None, lambda event: None, timers, lambda: status[0])
+
+        def ask(name, **more):
+            change = ClusterCreated(name)
+            return asyncio.ensure_future(
+                loop.decide(lambda image: Decision([change], name), lambda outcome: outcome, **more)
+            )
+
+        async def turns():
+            for _ in range(20):
+                await asyncio.sleep(0)
+
+        first, second = ask("first", for_client=True), ask("second", for_client=True)
+        own = ask("own")
+        await turns()
+        timers.advance(4 * AWAY_MS)
+        await turns()
+        assert not first.done(), "the store is there, and slow"
+        status[0] = StoreStatus("ZooKeeper at zk:2181", False, 26.3, 1.0)
+        timers.advance(AWAY_MS)
+        assert await first == Outcome(
+            ErrorCode.REQUEST_TIMED_OUT,
+            "The change waits, and may yet be made: ZooKeeper at zk:2181 is not reached for 26 s",
+        )
+        assert await second == Outcome(
+            ErrorCode.REQUEST_TIMED_OUT,
+            "The change was not made: ZooKeeper at zk:2181 is not reached for 26 s",
+        )
+        assert not own.done(), "this broker's own decisions wait"
+        assert store.appended == [ClusterCreated("first")]
+        back.set()
+        assert await own == "own"
+        assert store.appended == [ClusterCreated("own")]
+
+    back = asyncio.Event()
     asyncio.run(scenario())
 
 

@@ -45,10 +45,11 @@ start brings up the same cluster, or what is missing of it. More --brokers may b
 
 Examples:
 
-* moldau cluster start * moldau cluster start --brokers 5 --zookeepers 3 --set moldau.durability=group *
-moldau cluster start --data /tmp/try --port 19092 --http-port 19640 --zookeeper-port 12181 * moldau cluster
-start --broker 2          start broker 2 again, after it was stopped or has died * moldau cluster start
---secure            with TLS, logins and ACLs; client.properties is for --command-config
+* moldau cluster start
+* moldau cluster start --brokers 5 --zookeepers 3 --set moldau.durability=group
+* moldau cluster start --data /tmp/try --port 19092 --http-port 19640 --zookeeper-port 12181
+* moldau cluster start --broker 2          start broker 2 again, after it was stopped or has died
+* moldau cluster start --secure            with TLS, logins and ACLs; see client.properties in its folder
 
 Needs Java, and ZooKeeper's jars: an installation that ZOOKEEPER_HOME names, or those that PySpark brings.
 """
