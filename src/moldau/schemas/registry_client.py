@@ -20,7 +20,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from moldau.schemas.languages import parse
-from moldau.schemas.registry_settings import RegistrySettingError, client_settings
+from moldau.schemas.registry_settings import RegistrySettingError, client_settings, tls_context
 from moldau.schemas.schema import InvalidSchema, ParsedSchema, Reference, SchemaText, SchemaType
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ class RegistryClient:
             ) from None
         try:
             settings = client_settings(conf)
+            if any(name.startswith("ssl.") for name in settings):
+                tls_context(settings)  # whose errors say which file, unlike those of the client
             self._client = SchemaRegistryClient(settings)
         except RegistrySettingError as wrong:
             raise RegistryError(str(wrong)) from None

@@ -7,6 +7,8 @@ registry's client are skipped, because programs hand in all the settings of a pr
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -85,9 +87,38 @@ def client_settings(conf: Mapping[str, str]) -> dict[str, Any]:
         except ValueError:
             raise RegistrySettingError(f"{PREFIX}{name}={text} is no number") from None
     _check_addresses(settings["url"])
+    if "ssl.certificate.location" in settings:
+        settings.setdefault("ssl.key.password", "")  # else OpenSSL asks for it at the terminal
     _basic(given, settings)
     _bearer(settings)
     return settings
+
+
+def tls_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
+    """What `client_settings` say of TLS. RegistrySettingError: a file is missing or not what it should be."""
+    authority, certificate = settings.get("ssl.ca.location"), settings.get("ssl.certificate.location")
+    key, password = settings.get("ssl.key.location"), settings.get("ssl.key.password", "")
+    for name, path in (("ca", authority), ("certificate", certificate), ("key", key)):
+        if path and not os.access(path, os.R_OK):
+            raise RegistrySettingError(f"ssl.{name}.location={path} is no file that can be read")
+    if (key or password) and not certificate:
+        raise RegistrySettingError("ssl.key.* needs ssl.certificate.location, the certificate of that key")
+    try:
+        is_folder = authority is not None and os.path.isdir(authority)
+        context = ssl.create_default_context(
+            cafile=None if is_folder else authority, capath=authority if is_folder else None
+        )
+    except OSError:
+        raise RegistrySettingError(f"ssl.ca.location={authority} holds no certificates in PEM") from None
+    if certificate:
+        try:
+            context.load_cert_chain(certificate, key, password)
+        except (OSError, ValueError):
+            raise RegistrySettingError(
+                f"the key in {key or certificate} cannot be used: it is no PEM, or not that of the "
+                f"certificate, or ssl.key.password is {'wrong' if password else 'missing'}"
+            ) from None
+    return context
 
 
 def _check_addresses(urls: str) -> None:

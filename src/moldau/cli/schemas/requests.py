@@ -16,10 +16,11 @@ from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from moldau.cli.shared.errors import CommandError, UsageError
-from moldau.schemas.registry_settings import RegistrySettingError, client_settings
+from moldau.schemas.registry_settings import RegistrySettingError, client_settings, tls_context
 
 _RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 _PAGE = 1_000
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 
 _ADVICE = {
     401: "log in with -R basic.auth.user.info=NAME:PASSWORD or -R bearer.auth.token=TOKEN",
@@ -100,6 +101,9 @@ class Registry:
             try:
                 return self._ask_one(url, method, target, body)
             except (OSError, http.client.HTTPException) as failure:
+                advice = self._tls_advice(url, failure)
+                if advice is not None:
+                    raise CommandError(f"{_shown(url)} {advice}") from None
                 why = getattr(failure, "strerror", None) or str(failure) or type(failure).__name__
                 failures.append(f"{_shown(url)} ({why})")
         raise CommandError(
@@ -140,17 +144,31 @@ class Registry:
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
             try:
-                self._tls = ssl.create_default_context(cafile=self._settings.get("ssl.ca.location"))
-                certificate = self._settings.get("ssl.certificate.location")
-                if certificate:
-                    self._tls.load_cert_chain(
-                        certificate,
-                        self._settings.get("ssl.key.location"),
-                        self._settings.get("ssl.key.password"),
-                    )
-            except OSError as error:
-                raise UsageError(f"the files of ssl.* cannot be used: {error}") from None
+                self._tls = tls_context(self._settings)
+            except RegistrySettingError as wrong:
+                raise UsageError(str(wrong)) from None
         return self._tls
+
+    def _tls_advice(self, url: str, failure: Exception) -> str | None:
+        """What is wrong between here and who answers with TLS; None: something else."""
+        if not url.startswith("https://"):
+            return None
+        if isinstance(failure, ssl.SSLCertVerificationError):
+            return (
+                f"has a certificate that is not trusted here ({failure.verify_message}): name the authority "
+                "that signed it with -R ssl.ca.location=FILE (PEM), and the host by a name of the certificate"
+            )
+        reason = getattr(failure, "reason", None) or ""
+        if reason in _NO_TLS:
+            return "does not speak TLS: write http:// instead"
+        # The alert may be lost when the connection is closed behind it.
+        was_closed = isinstance(failure, ConnectionResetError | BrokenPipeError | ssl.SSLEOFError)
+        if "CERTIFICATE" in reason or (was_closed and "ssl.certificate.location" not in self._settings):
+            return (
+                "closes the connection, as one does that asks for a client's certificate: show yours with "
+                "-R ssl.certificate.location=FILE -R ssl.key.location=FILE (PEM)"
+            )
+        return None
 
 
 def path_part(name: str) -> str:
