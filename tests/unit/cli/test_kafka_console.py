@@ -53,7 +53,8 @@ class Record:
         ({"parse.key": "true"}, b"k\tv\tw", Line(b"k", b"v\tw", [])),
         ({"parse.key": "true", "key.separator": "::"}, b"::v", Line(b"", b"v", [])),
         ({"parse.headers": "true"}, b"a:1,b:\tv", Line(None, b"v", [("a", b"1"), ("b", b"")])),
-        ({"parse.headers": "true"}, b"\tv", Line(None, b"v", [])),
+        ({"parse.headers": "true"}, b"a:1,,\tv", Line(None, b"v", [("a", b"1")])),
+        ({"parse.headers": "true", "ignore.error": "true"}, b"\tv", Line(None, b"v", [("", None)])),
         (
             {"parse.key": "true", "parse.headers": "true", "null.marker": "NIL"},
             b"NIL\tNIL\tNIL",
@@ -77,6 +78,12 @@ def test_a_line_is_a_record(properties: dict[str, str], line: bytes, expected: L
         ({"parse.key": "true"}, b"alone", "No key separator found on line number 2: 'alone'"),
         ({"parse.headers": "true"}, b"alone", "No headers delimiter found on line number 2: 'alone'"),
         ({"parse.headers": "true"}, b"a\tv", "No header key separator found in pair 'a' on line number 2"),
+        ({"parse.headers": "true"}, b"\tv", "No header key separator found in pair '' on line number 2"),
+        (
+            {"parse.headers": "true", "null.marker": "NIL"},
+            b"NIL:1\tv",
+            "Header keys should not be equal to the null marker 'NIL' as they can't be null",
+        ),
     ],
 )
 def test_a_line_without_a_separator_is_named(properties: dict[str, str], line: bytes, message: str) -> None:
@@ -85,6 +92,19 @@ def test_a_line_without_a_separator_is_named(properties: dict[str, str], line: b
     with pytest.raises(ToolError) as caught:
         reader.parse(line)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"headers.separator": ":"}, "headers.separator and headers.key.separator may not be equal"),
+        ({"headers.delimiter": ","}, "headers.delimiter and headers.separator may not be equal"),
+        ({"key.separator": "-", "null.marker": "-"}, "null.marker and key.separator may not be equal"),
+    ],
+)
+def test_separators_must_differ(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ToolError, match=message):
+        LineReader(properties)
 
 
 @pytest.mark.parametrize(

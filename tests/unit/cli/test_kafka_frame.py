@@ -233,14 +233,31 @@ def test_properties_are_read_as_java_reads_them(tmp_path: Path) -> None:
 
 def test_javas_settings_for_librdkafka(capsys: pytest.CaptureFixture[str]) -> None:
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
-    java = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas, "buffer.memory": "1", "acks": "all"}
+    java = {
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": jaas,
+        "buffer.memory": "1",
+        "acks": "all",
+        "zookeeper.connect": "localhost:2181",
+        "exclude.internal.topics": "true",
+        "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RoundRobinAssignor, range",
+        "linger.ms": "soon",
+        "retention.ms": "1",
+    }
     assert translate(java) == {
         "sasl.mechanisms": "PLAIN",
         "sasl.username": "u",
         "sasl.password": "p",
         "acks": "all",
+        "partition.assignment.strategy": "roundrobin,range",
+        "linger.ms": "soon",
     }
-    assert "buffer.memory has no effect" in capsys.readouterr().err
+    notes = capsys.readouterr().err
+    assert "buffer.memory has no effect" in notes
+    assert "zookeeper.connect is no setting of this client: it has no effect" in notes
+    assert "retention.ms is no setting of this client: it has no effect" in notes
+    with pytest.raises(ToolError, match="StickyAssignor is not known here; there are RangeAssignor"):
+        translate({"partition.assignment.strategy": "org.apache.kafka.clients.consumer.StickyAssignor"})
     with pytest.raises(ToolError, match=r"/x\.jks: the file cannot be read"):
         translate({"ssl.truststore.location": "/x.jks"})
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from moldau.cli.kafka import reaching
@@ -18,6 +19,7 @@ from moldau.cli.kafka.message_formatters import DEFAULT, Format, formatter
 from moldau.cli.kafka.options import Given, Long, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, ToolError
 from moldau.cli.kafka.properties import read_properties
+from moldau.cli.kafka.topic_subscription import TopicSubscription
 
 OLD = {
     "property": "formatter-property",
@@ -63,9 +65,11 @@ PARSER = Parser(
 
 
 class Wanted(NamedTuple):
-    """What to read: topics by name or pattern, or one partition from an offset (None: no such)."""
+    """What to read: a topic by its name or (None) those that match --include, or one partition from an offset
+    (None: no such).
+    """
 
-    topic: str
+    topic: str | None
     partition: int | None
     offset: int | None
     max_messages: int
@@ -87,7 +91,9 @@ def main(words: Sequence[str]) -> int:
     form = formatter(given.text("formatter") or DEFAULT, _formatter_properties(given))
     settings = _settings(given, reaching.client_settings(given))
     typed = {"isolation.level": settings["isolation_level"]} if given.flag("isolation-level") else {}
-    _consume(reaching.librdkafka(given, **settings) | _group(given) | typed, wanted, form)
+    pattern = given.text("include")
+    matching = None if pattern is None else TopicSubscription(pattern, reaching.client_settings(given))
+    _consume(reaching.librdkafka(given, **settings) | _group(given) | typed, wanted, matching, form)
     return 0
 
 
@@ -107,7 +113,7 @@ def _wanted(given: Given) -> Wanted:
             raise CommandLineError("Options from-beginning and offset cannot be specified together.")
     timeout_ms = given.number("timeout-ms")
     return Wanted(
-        given.text("topic") or f"^({given.text('include')})$",
+        given.text("topic"),
         partition,
         _offset(given) if partition is not None else None,
         -1 if (count := given.number("max-messages")) is None else count,
@@ -184,26 +190,34 @@ def _group(given: Given) -> dict[str, Any]:
     return {"group.id": f"console-consumer-{random.randrange(100_000)}", "enable.auto.commit": False}
 
 
-def _consume(settings: dict[str, Any], wanted: Wanted, form: Format) -> None:
+def _consume(
+    settings: dict[str, Any], wanted: Wanted, matching: TopicSubscription | None, form: Format
+) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(settings)
     try:
+        topic = wanted.topic or ""
         if wanted.partition is not None and wanted.offset is not None:
-            consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.offset)])
-        else:
-            consumer.subscribe([wanted.topic])
-        _print_all(consumer, wanted, form, stores=not settings.get("enable.auto.offset.store", True))
+            consumer.assign([TopicPartition(topic, wanted.partition, wanted.offset)])
+        elif matching is None:
+            consumer.subscribe([topic])
+        printing = Printing(consumer, stores=not settings.get("enable.auto.offset.store", True))
+        follow = None if matching is None else partial(matching.follow, consumer)
+        _print_all(consumer, wanted, form, printing, follow)
     finally:
         consumer.close()
 
 
-def _print_all(consumer: Any, wanted: Wanted, form: Format, *, stores: bool) -> None:
-    printing = Printing(consumer, stores=stores)
+def _print_all(
+    consumer: Any, wanted: Wanted, form: Format, printing: Printing, follow: Callable[[], None] | None
+) -> None:
     printed = 0
     last = time.monotonic()
     try:
         while wanted.max_messages == -1 or printed < wanted.max_messages:
+            if follow is not None:
+                follow()
             message = consumer.poll(0)
             if message is None:
                 printing.settle()

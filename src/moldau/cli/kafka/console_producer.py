@@ -108,10 +108,8 @@ def main(words: Sequence[str]) -> int:
         raise CommandLineError("Error while validating the bootstrap address", line)
     for old, new in OLD.items():
         if given.flag(old):
-            print(
-                f"Warning: --{old} is deprecated and will be removed in a future version. "
-                f"Use --{new} instead."
-            )
+            when = "Apache Kafka 5.0" if new == "batch-size" else "a future version"
+            print(f"Warning: --{old} is deprecated and will be removed in {when}. Use --{new} instead.")
     lines = _line_reader(given)
     ours = _settings(given, reaching.client_settings(given))
     settings = reaching.librdkafka(given, **ours)
@@ -158,6 +156,8 @@ def _settings(given: Given, theirs: Mapping[str, str]) -> dict[str, Any]:
             f"{', '.join(CODECS)}"
         )
     acks = given.text("request-required-acks")
+    if not given.flag("request-required-acks"):
+        acks = theirs.get("acks", acks)
     if acks not in ACKS:
         raise ToolError(
             f"Invalid value {acks} for configuration acks: String must be one of: {', '.join(ACKS)}"

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from moldau.cli.kafka.client_metrics import ClientMetrics
 from moldau.cli.kafka.options import Given, Long, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError
-from moldau.cli.kafka.reaching import BROKER_LIST, COMMAND_CONFIG, ZOOKEEPER, librdkafka
+from moldau.cli.kafka.reaching import BROKER_LIST, COMMAND_CONFIG, ZOOKEEPER, client_settings, librdkafka
+from moldau.cli.kafka.topic_subscription import TopicSubscription
 
 if TYPE_CHECKING:
-    from moldau.cli.perf.consuming import Read
+    from moldau.cli.perf.consuming import Read, Wanted
 
 TIME = "yyyy-MM-dd HH:mm:ss:SSS"
 HEADER = (
@@ -62,7 +63,8 @@ PARSER = Parser(
 def main(words: Sequence[str]) -> int:
     """Read, and print what Kafka's tool prints. Returns the exit code."""
     given = PARSER.parse(words)
-    wanted, records = _wanted(given)
+    timeout_ms = given.number("timeout") or 0
+    wanted = _wanted(given, timeout_ms)
     formatting = java_time_format(given.text("date-format") or TIME)
     metrics = ClientMetrics("consumer")
     settings = librdkafka(given, client_id="perf-consumer-client") | {  # these go before those of files
@@ -74,11 +76,10 @@ def main(words: Sequence[str]) -> int:
     }
     if given.flag("print-metrics"):
         settings |= metrics.settings
-    timeout_ms = given.number("timeout") or 0
     detailed = given.flag("show-detailed-stats")
     if not given.flag("hide-header"):
         print(DETAILED_HEADER if detailed else HEADER)
-    from moldau.cli.perf.consuming import ConsumerLoad, Wanted
+    from moldau.cli.perf.consuming import ConsumerLoad
 
     def report(total: Read, before: Read) -> None:
         if detailed:
@@ -87,11 +88,9 @@ def main(words: Sequence[str]) -> int:
 
     interval_seconds = (given.number("reporting-interval") or 0) / 1000
     at_end = metrics.refresh if given.flag("print-metrics") else None
-    run = ConsumerLoad(
-        Wanted(wanted, records, timeout_ms / 1000), settings, report, interval_seconds, at_end=at_end
-    )
+    run = ConsumerLoad(wanted, settings, report, interval_seconds, at_end=at_end)
     found = run.run()
-    if found.records < records:
+    if found.records < wanted.records:
         print(
             "WARNING: Exiting before consuming the expected number of records: timeout "
             f"({timeout_ms} ms) exceeded. You can use the --timeout option to increase the timeout."
@@ -103,8 +102,10 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _wanted(given: Given) -> tuple[list[str], int]:
-    """Topics and number of records. CommandLineError."""
+def _wanted(given: Given, timeout_ms: int) -> Wanted:
+    """Topics and number of records. CommandLineError, ToolError."""
+    from moldau.cli.perf.consuming import Wanted
+
     if given.flag("messages") == given.flag("num-records"):
         raise CommandLineError(
             "Exactly one of the following arguments is required: [messages], [num-records]",
@@ -119,10 +120,10 @@ def _wanted(given: Given) -> tuple[list[str], int]:
         print("Warning: --messages is deprecated. Use --num-records instead.")
     records = given.number("messages") if given.flag("messages") else given.number("num-records")
     pattern = given.text("include")
-    if pattern is not None:
-        # Of librdkafka's names those with ^ are expressions; Java's must match the whole name.
-        return [f"^({pattern})$"], records or 0
-    return [given.text("topic") or ""], records or 0
+    if pattern is None:
+        return Wanted([given.text("topic") or ""], records or 0, timeout_ms / 1000)
+    choose = TopicSubscription(pattern, client_settings(given)).matching
+    return Wanted([], records or 0, timeout_ms / 1000, choose)
 
 
 def _number(given: Given) -> list[str]:

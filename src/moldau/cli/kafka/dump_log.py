@@ -34,6 +34,9 @@ PARSER = Parser(
         ),
         flag("offsets-decoder", "Records as those of __consumer_offsets."),
         flag("transaction-log-decoder", "Records as those of __transaction_state."),
+        flag("cluster-metadata-decoder", "Refused: no topic of Moldau has such records."),
+        flag("remote-log-metadata-decoder", "Refused: no topic of Moldau has such records."),
+        flag("share-group-state-decoder", "Refused: no topic of Moldau has such records."),
         flag("skip-record-metadata", "Only keys and values of records."),
         Option("value-decoder-class", "class", "Only the default, text, is known.", may_lack_value=True),
         Option("key-decoder-class", "class", "Only the default, text, is known.", may_lack_value=True),
@@ -42,6 +45,7 @@ PARSER = Parser(
 _TEXT = ("org.apache.kafka.tools.api.StringDecoder", "kafka.serializer.StringDecoder")
 _INDEXES = (".index", ".timeindex")
 _DECODERS = ("offsets-decoder", "transaction-log-decoder")
+_OTHERS_DECODERS = ("cluster-metadata-decoder", "remote-log-metadata-decoder", "share-group-state-decoder")
 
 
 def main(words: Sequence[str]) -> int:
@@ -51,6 +55,12 @@ def main(words: Sequence[str]) -> int:
     for name in ("value-decoder-class", "key-decoder-class"):
         if given.text(name) not in (None, "", *_TEXT):
             raise CommandLineError(f"{given.text(name)} is a class of Java's: only text is known here")
+    for name in _OTHERS_DECODERS:
+        if given.flag(name):
+            raise CommandLineError(
+                f"--{name}: no topic of Moldau has such records",
+                f"There are {' and '.join(f'--{each}' for each in _DECODERS)}.",
+            )
     checks = given.flag("index-sanity-check") or given.flag("verify-index-only")
     damaged = 0
     for path in [Path(each.strip()) for each in (given.text("files") or "").split(",") if each.strip()]:

@@ -1,13 +1,14 @@
 """Java's client settings as librdkafka knows them.
 
 Most have the same name in both. Translated are the others that articles set; a setting that librdkafka lacks
-and that changes nothing of what is read or written (Java's buffers) is left out with a note on standard
-error. Those of security are translated in credentials/client/librdkafka.py.
+is left out with a note on standard error, as Java's client leaves out what it does not know. Those of
+security are translated in credentials/client/librdkafka.py.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 
@@ -26,7 +27,6 @@ WITHOUT_EFFECT = frozenset(
         "client.dns.lookup",
         "connections.max.idle.ms",
         "default.api.timeout.ms",
-        "exclude.internal.topics",
         "interceptor.classes",
         "key.deserializer",
         "key.serializer",
@@ -44,6 +44,16 @@ WITHOUT_EFFECT = frozenset(
         "value.serializer",
     }
 )
+ELSEWHERE = frozenset({"exclude.internal.topics"})
+"""Read by topic_subscription.py."""
+ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+"""Kafka's classes that librdkafka has."""
+_UNKNOWN = re.compile(r'No such configuration property: "(.*)"')
+_END = "moldau.end"
 
 
 def translate(java: Mapping[str, str]) -> dict[str, str]:
@@ -64,6 +74,38 @@ def translate(java: Mapping[str, str]) -> dict[str, str]:
             print(f"{name} has no effect here: it sets Java's client", file=sys.stderr)
         elif name == "auto.offset.reset" and value == "none":
             found[name] = "error"
-        else:
+        elif name == "partition.assignment.strategy":
+            found[name] = ",".join(_assignor(each.strip()) for each in value.split(","))
+        elif name not in ELSEWHERE:
             found[RENAMED.get(name, name)] = value
+    for name in _unknown(found):
+        print(f"{name} is no setting of this client: it has no effect", file=sys.stderr)
+        del found[name]
+    return found
+
+
+def _assignor(name: str) -> str:
+    """Return librdkafka's name of an assignor. ToolError for one that it lacks."""
+    plain = name.rpartition(".")[2]
+    if plain not in {**ASSIGNORS, **dict.fromkeys(ASSIGNORS.values())}:
+        raise ToolError(f"{name} is not known here; there are {', '.join(ASSIGNORS)}")
+    return ASSIGNORS.get(plain, plain)
+
+
+def _unknown(settings: Mapping[str, str]) -> list[str]:
+    """Return the names that librdkafka does not know. It tells of the first one, before it makes a client;
+    _END is unknown in any case, so that none is made.
+    """
+    if not settings:
+        return []
+    from confluent_kafka import KafkaException, Producer
+
+    found: list[str] = []
+    for name, value in settings.items():
+        try:
+            Producer({name: value, _END: ""})
+        except KafkaException as problem:
+            refused = _UNKNOWN.match(problem.args[0].str())
+            if refused is not None and refused[1] == name:
+                found.append(name)
     return found

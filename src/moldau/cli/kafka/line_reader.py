@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import NamedTuple
 
+from moldau.cli.kafka.java_split import split_as_java
 from moldau.cli.kafka.problems import ToolError
 
 PROPERTIES: dict[str, str] = {
@@ -45,8 +47,10 @@ class LineReader:
         self._headers_delimiter = values["headers.delimiter"].encode()
         self._headers_separator = values["headers.separator"].encode()
         self._pair_separator = values["headers.key.separator"].encode()
-        self._null = values["null.marker"].encode() if properties.get("null.marker") else None
+        marker = properties.get("null.marker")
+        self._null = None if marker is None else marker.encode()
         self._number = 0
+        _require_distinct(values, marker)
 
     def parse(self, line: bytes) -> Line:
         """Return a line's record. ToolError, with the line's number, where a separator is missing."""
@@ -71,18 +75,34 @@ class LineReader:
         raise ToolError(f"No {what} found on line number {self._number}: '{shown}'")
 
     def _pairs(self, text: bytes | None) -> list[Header]:
-        if not text or text == self._null:
+        if text is None or text == self._null:
             return []
         pairs: list[Header] = []
-        for pair in text.split(self._headers_separator):
+        for pair in split_as_java(text, self._headers_separator):
             name, found, value = pair.partition(self._pair_separator)
             if not found and not self._forgives:
                 shown = pair.decode(errors="replace")
                 raise ToolError(
                     f"No header key separator found in pair '{shown}' on line number {self._number}"
                 )
+            if found and name == self._null:
+                marker = name.decode(errors="replace")
+                raise ToolError(
+                    f"Header keys should not be equal to the null marker '{marker}' as they can't be null"
+                )
             pairs.append((name.decode(errors="replace"), self._unless_null(value) if found else None))
         return pairs
 
     def _unless_null(self, data: bytes) -> bytes | None:
         return None if data == self._null else data
+
+
+def _require_distinct(values: Mapping[str, str], marker: str | None) -> None:
+    """Raise ToolError, in Kafka's words, for two separators that are the same."""
+    separators = ("headers.delimiter", "headers.separator", "headers.key.separator")
+    for first, second in combinations(separators, 2):
+        if values[first] == values[second]:
+            raise ToolError(f"{first} and {second} may not be equal")
+    for name in ("key.separator", "headers.separator", "headers.delimiter", "headers.key.separator"):
+        if values[name] == marker:
+            raise ToolError(f"null.marker and {name} may not be equal")

@@ -68,11 +68,11 @@ def _unescape(text: str) -> str:
 
 
 def parse_pairs(words: Iterable[str], option: str) -> dict[str, str]:
-    """Turn repeated name=value words into a mapping."""
+    """Turn repeated name=value words into a mapping; a name alone has an empty value, as in Kafka."""
     found: dict[str, str] = {}
     for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name.strip():
+        name, _, value = word.partition("=")
+        if not name.strip():
             raise CommandLineError(
                 f"Invalid command line properties: '{word}'", f"--{option} takes NAME=VALUE."
             )

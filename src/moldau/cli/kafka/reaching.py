@@ -61,7 +61,7 @@ def servers(given: Given) -> str:
 
         return ",".join(brokers_of(text, given))
     given.parser.require(given, "bootstrap-server")
-    raise AssertionError("require has raised")
+    raise ToolError(f"--bootstrap-server has no address: --bootstrap-server {DEFAULT_SERVER}, say")
 
 
 def client_settings(given: Given) -> dict[str, str]:

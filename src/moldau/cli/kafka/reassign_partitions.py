@@ -41,7 +41,7 @@ _NEEDED = {
 }
 _ALLOWED = {
     "generate": ("disable-rack-aware",),
-    "execute": ("additional", _RATE, _FOLDER_RATE, "timeout"),
+    "execute": ("additional", "disallow-replication-factor-change", _RATE, _FOLDER_RATE, "timeout"),
     "verify": ("preserve-throttles",),
     "cancel": ("preserve-throttles", "timeout"),
     "list": (),
@@ -87,6 +87,9 @@ PARSER = Parser(
             "timeout", "timeout", "Milliseconds to wait for moves between folders.", kind=Long, default=10_000
         ),
         flag("additional", "Although others are under way."),
+        flag(
+            "disallow-replication-factor-change", "Refuse a plan with more or fewer replicas than there are."
+        ),
         flag("preserve-throttles", "Leave throttles as they are."),
     ],
 )
@@ -226,7 +229,8 @@ def _execute(routing: Routing, plan: Plan, given: Given) -> None:
     print("Save this to use as the --reassignment-json-file option during rollback")
     _throttle(routing, plan, given)
     prefer_directories(routing, plan.directories)
-    refused = submit_moves(routing, plan.targets)
+    same_factor = given.flag("disallow-replication-factor-change")
+    refused = submit_moves(routing, plan.targets, allow_factor_change=not same_factor)
     if refused:
         reasons = "\n".join(f"{named(place)}: {why}" for place, why in sorted(refused.items()))
         raise ToolError(f"Error reassigning partition(s):\n{reasons}", on_stdout=True)

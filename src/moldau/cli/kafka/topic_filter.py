@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable
 
+from moldau.cli.kafka.java_patterns import NotTranslated, PatternError, compile_java
 from moldau.cli.kafka.problems import ToolError
 
 
@@ -14,9 +14,10 @@ def topic_pattern(text: str) -> Callable[[str], bool]:
     cleaned = text.strip().replace(",", "|").replace(" ", "")
     cleaned = re.sub(r"^[\"']+|[\"']+$", "", cleaned)
     try:
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):
-            compiled = re.compile(cleaned)
-    except (re.error, OverflowError, RecursionError):
+        compiled = compile_java(cleaned)
+    except NotTranslated as problem:
+        raise ToolError(f"{cleaned} cannot be matched here, but in Java: {problem}.") from None
+    except PatternError:
         raise ToolError(f"{cleaned} is an invalid regex.") from None
     return lambda name: compiled.fullmatch(name) is not None
 

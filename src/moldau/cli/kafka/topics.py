@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.cli.kafka import reaching
 from moldau.cli.kafka.asking import ask, metadata, require
+from moldau.cli.kafka.java_split import split_as_java
 from moldau.cli.kafka.options import Given, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, ToolError
 from moldau.cli.kafka.topic_filter import choose
@@ -180,9 +181,9 @@ def _number(given: Given, name: str) -> int | None:
 def parse_assignment(text: str | None) -> list[list[int]]:
     """Parse `1:2,2:3`: the brokers of each partition. ToolError in Kafka's words."""
     partitions: list[list[int]] = []
-    for index, part in enumerate(text.split(",") if text else []):
+    for index, part in enumerate(split_as_java(text, ",") if text else []):
         brokers = []
-        for word in part.split(":"):
+        for word in split_as_java(part, ":"):
             if not re.fullmatch(r"[+-]?\d+", word.strip()):
                 raise ToolError(f'For input string: "{word.strip()}"')
             brokers.append(int(word))
@@ -201,13 +202,13 @@ def parse_settings(words: Sequence[str]) -> dict[str, str]:
     """Parse name=value words. ToolError in Kafka's words."""
     found = {}
     for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
+        parts = split_as_java(word, "=")
+        if len(parts) != 2:
             raise ToolError(
                 "requirement failed: Invalid topic config: all configs to be added must be in the format "
                 '"key=val".'
             )
-        found[name.strip()] = value.strip()
+        found[parts[0].strip()] = parts[1].strip()
     return found
 
 
@@ -235,6 +236,7 @@ def _describe(cluster: Cluster, given: Given) -> None:
     from moldau.cli.kafka.topic_descriptions import load
     from moldau.cli.topics.description import Filter, kafka_lines
 
+    _number(given, "partition-size-limit-per-response")
     wanted = Filter(
         **{field: given.flag(name) for name, field in _REPORTS.items()},
         with_overrides=given.flag("topics-with-overrides"),

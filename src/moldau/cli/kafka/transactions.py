@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.kafka.brokers import error_text
-from moldau.cli.kafka.problems import ToolError
+from moldau.cli.kafka.problems import Ended, ToolError
 from moldau.cli.kafka.properties import read_properties
 from moldau.cli.kafka.reaching import reach
 from moldau.cli.kafka.subcommands import Subcommands, whole
@@ -29,7 +29,11 @@ NONE = "None"
 
 def main(words: Sequence[str]) -> int:
     """Run one command. Returns the exit code."""
-    given = _parser().parse_args(words)
+    try:
+        given = _parser().parse_args(words)
+    except Ended as ended:
+        asked = {"-v", "--version"} & {*words}
+        raise Ended(str(ended), 0 if asked else 1, on_stdout=True) from None  # as Kafka's
     settings = read_properties(given.command_config) if given.command_config else {}
     check: Callable[[Any], None] = CHECKS.get(given.command, lambda _: None)
     check(given)

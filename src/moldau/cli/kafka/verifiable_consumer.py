@@ -13,17 +13,13 @@ import signal
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.cli.kafka.java_settings import ASSIGNORS
 from moldau.cli.kafka.problems import CommandLineError, Ended
 from moldau.cli.kafka.subcommands import Subcommands, whole
 from moldau.cli.kafka.verifiable_producer import say, settings_of
 
 RECORDS_AT_ONCE = 500
 _WAIT_SECONDS = 0.1
-ASSIGNORS = {
-    "RangeAssignor": "range",
-    "RoundRobinAssignor": "roundrobin",
-    "CooperativeStickyAssignor": "cooperative-sticky",
-}
 
 
 def main(words: Sequence[str]) -> int:

@@ -53,12 +53,14 @@ class Read:
 
 @dataclass
 class Wanted:
-    """What to read: topics (a name that begins with ^ is a regular expression) and how many records."""
+    """What to read: topics and how many records."""
 
     topics: Sequence[str]
     records: int
     patience_seconds: float = 10.0
     """Give up after so long without a record."""
+    choose: Callable[[Consumer], Sequence[str]] | None = None
+    """Finds out the topics, once the consumer is there."""
 
 
 class ConsumerLoad:
@@ -89,7 +91,10 @@ class ConsumerLoad:
         now = self._clock()
         self._total = total = Read(now, now)
         self._rebalance_began = now
-        self._consumer.subscribe(list(self._wanted.topics), on_assign=self._assigned, on_revoke=self._revoked)
+        choose = self._wanted.choose
+        topics = list(self._wanted.topics if choose is None else choose(self._consumer))
+        if topics:  # of a pattern that nothing matches, nothing comes
+            self._consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked)
         before, last_seconds = _copy(total), now
         try:
             while total.records < self._wanted.records:

@@ -68,17 +68,22 @@ def moves_under_way(routing: Routing) -> dict[Place, Move]:
     }
 
 
-def submit_moves(routing: Routing, targets: Mapping[Place, Sequence[int] | None]) -> dict[Place, str]:
-    """Ask for these replicas, in their order (None cancels a move); return the reason of each refusal."""
+def submit_moves(
+    routing: Routing, targets: Mapping[Place, Sequence[int] | None], *, allow_factor_change: bool = True
+) -> dict[Place, str]:
+    """Ask for these replicas, in their order (None cancels a move); return the reason of each refusal.
+    Without `allow_factor_change` the broker refuses more or fewer replicas (KIP-860, version 1).
+    """
     topics: dict[str, list[ReassignablePartition]] = {}
     for (name, index), replicas in targets.items():
         wanted = None if replicas is None else list(replicas)
         topics.setdefault(name, []).append(ReassignablePartition(partition_index=index, replicas=wanted))
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=int(routing.timeout_seconds * 1000),
+        allow_replication_factor_change=allow_factor_change,
         topics=[ReassignableTopic(name=name, partitions=each) for name, each in topics.items()],
     )
-    answer = routing.ask(_any_broker(routing), request, 0)
+    answer = routing.ask(_any_broker(routing), request, 0 if allow_factor_change else 1)
     if answer.error_code:
         raise CommandError(
             f"no partition was moved: {answer.error_message or error_words(answer.error_code)}"
