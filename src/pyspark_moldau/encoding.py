@@ -1,7 +1,8 @@
 """Columns of a schema -> bytes: the reverse of decoding.py.
 
 The driver finds or registers the writer's schema (`with_writers_schemas`), a task encodes with it
-(`encoded_column`). A null row is a null value, that is a tombstone.
+(`encoded_column`). A null row is a null value, that is a tombstone. A schema that is no record ("long", for
+keys above all) is written from a struct with one field, whatever its name.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
-from moldau.schemas.columns import Encoder, NoColumns, NotEncodable, spark_types
+from moldau.schemas.columns import Encoder, NoColumns, NotEncodable, is_record, spark_types
 from moldau.schemas.schema import SchemaType
 from pyspark_moldau.decoding import all_nullable
 from pyspark_moldau.errors import OptionError, SinkError
@@ -23,7 +24,8 @@ from pyspark_moldau.sink_options import SinkOptions
 
 ENCODERS_MAX = 16
 
-_encoders: dict[PinnedSchema, Encoder] = {}
+_encoders: dict[PinnedSchema, tuple[Encoder, bool]] = {}
+"""With whether the schema is a record's."""
 
 
 def with_writers_schemas(options: SinkOptions, schema: StructType) -> SinkOptions:
@@ -67,6 +69,8 @@ def _refuse_unknown_columns(choice: SchemaChoice, columns: pa.Schema, pinned: Pi
     if pinned.source.schema_type is SchemaType.JSON:
         return  # it may allow others
     known = spark_types(pinned.parsed).names
+    if len(columns.names) == 1 and not is_record(pinned.parsed):
+        return
     unknown = [name for name in columns.names if name not in known]
     if unknown:
         raise OptionError(
@@ -84,9 +88,20 @@ def encoded_column(column: Any, choice: SchemaChoice | None) -> Any:
     if pinned not in _encoders:
         if len(_encoders) >= ENCODERS_MAX:
             _encoders.clear()
-        _encoders[pinned] = Encoder(pinned.parsed, pinned.schema_id)
+        encoder = Encoder(pinned.parsed, pinned.schema_id)
+        _encoders[pinned] = encoder, is_record(pinned.parsed)
+    encoder, with_fields = _encoders[pinned]
     try:
-        return _encoders[pinned].encode(column)
+        return encoder.encode(column if with_fields or column.type.num_fields != 1 else _renamed(column))
     except NotEncodable as failure:
         where = pinned.subject or f"id {pinned.schema_id}"
         raise SinkError(f"a {choice.side} cannot be written with the schema of {where}: {failure}") from None
+
+
+def _renamed(column: Any) -> Any:
+    """The struct with its only field named `value`, as columns.spark_types names it."""
+    (kind,) = column.type
+    validity = column.is_valid().buffers()[1] if column.null_count else None
+    return pa.StructArray.from_buffers(
+        pa.struct([kind.with_name("value")]), len(column), [validity], children=[column.field(0)]
+    )

@@ -13,6 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from moldau.schemas.schema import SchemaText, SchemaType
@@ -201,6 +203,73 @@ def test_an_app_goes_on_with_the_newest_schema(
 
     with pytest.raises(StreamsError, match=rf"{late}: the schema registry .* refused: .*incompatible"):
         run(broker, tmp_path, url, breaking)
+
+
+@pytest.mark.parametrize("form", ["json-schema", "protobuf"])
+def test_records_of_other_languages_go_through_a_whole_job(
+    spark: SparkSession, broker: Broker, topic: str, url: str, tmp_path: Path, form: str
+) -> None:
+    client = SchemaRegistryClient({"url": url})
+    late = f"{topic}-late"
+    serialize, make = _serializer(client, form)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for carrier, delay in (("AA", 91.5), ("UA", 3.0), ("DL", 62.0)):
+        value = serialize(make(carrier, delay), SerializationContext(topic, MessageField.VALUE))
+        producer.produce(topic, value)
+    assert producer.flush(60) == 0
+
+    def flows(app: App) -> None:
+        flights = app.topic(topic, value=form)  # type: ignore[arg-type]
+
+        @app.to(late, key="carrier", key_format=form, value=form, partitions=1)  # type: ignore[arg-type]
+        def late_flights() -> DataFrame:
+            return flights.stream().where("dep_delay > 60").selectExpr("*", "dep_delay > 90 AS very")
+
+    run(broker, tmp_path, url, flows)
+    options = {"schema.registry.url": url, "value.format": form, "key.format": form}
+    rows = read(spark, broker, late, **options).sort("offset").select("key.carrier", "value.*")
+    assert rows.columns == ["carrier", "carrier", "dep_delay", "very"]
+    assert [tuple(row) for row in rows.collect()] == [("AA", "AA", 91.5, True), ("DL", "DL", 62.0, False)]
+
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([late])
+    messages = consumer.consume(2, timeout=60)
+    consumer.close()
+    assert len(messages) == 2
+    for side, part in ((MessageField.KEY, "key"), (MessageField.VALUE, "value")):
+        text = getattr(messages[0], part)()
+        found = client.get_latest_version(f"{late}-{part}")
+        assert text[:5] == b"\0" + found.schema_id.to_bytes(4, "big")
+        if form == "json-schema":
+            deserialize = JSONDeserializer(None, schema_registry_client=client)
+            assert deserialize(text, SerializationContext(late, side))["carrier"] == "AA"  # type: ignore[index]
+        else:
+            assert text[5:10] == b"\0\x0a\x02AA"  # the first message of the file, its field 1
+
+
+def _serializer(client: SchemaRegistryClient, form: str) -> tuple[Any, Callable[[str, float], Any]]:
+    """Confluent's serializer, and what makes a value for it."""
+    if form == "json-schema":
+        number, text = {"type": "number"}, {"type": "string"}
+        schema = {"type": "object", "title": "Flight", "properties": {"carrier": text, "dep_delay": number}}
+        return JSONSerializer(json.dumps(schema), client), lambda carrier, delay: {
+            "carrier": carrier,
+            "dep_delay": delay,
+        }
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    file = descriptor_pb2.FileDescriptorProto(name="flight.proto", package="air", syntax="proto3")
+    message = file.message_type.add(name="Flight")
+    kinds = descriptor_pb2.FieldDescriptorProto
+    message.field.add(name="carrier", number=1, type=kinds.TYPE_STRING, label=kinds.LABEL_OPTIONAL)
+    message.field.add(name="dep_delay", number=2, type=kinds.TYPE_DOUBLE, label=kinds.LABEL_OPTIONAL)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    made = message_factory.GetMessageClass(pool.FindMessageTypeByName("air.Flight"))
+    serializer = ProtobufSerializer(made, client, {"use.deprecated.format": False})
+    return serializer, lambda carrier, delay: made(carrier=carrier, dep_delay=delay)
 
 
 def test_a_missing_schema_is_said_before_java_starts(

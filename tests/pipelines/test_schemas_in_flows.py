@@ -136,6 +136,67 @@ def test_keys_may_have_a_schema_too(spark: SparkSession) -> None:
             wrong.read()
 
 
+SHELF_KEYS = {
+    "avro": avro({"name": "shop", "type": "string"}, {"name": "shelf", "type": "int"}, name="Shelf"),
+    "json-schema": '{"properties": {"shop": {"type": "string"}, "shelf": {"type": "integer"}}}',
+    "protobuf": 'syntax = "proto3"; message Shelf { string shop = 1; int32 shelf = 2; }',
+}
+
+
+def test_flows_write_keys_with_a_schema(spark: SparkSession) -> None:
+    app = App("written-keys")
+
+    def flows(form: Any) -> None:
+        app.sql(
+            f"""
+            CREATE STREAM `sold-{form}` WITH (value = 'avro', key = 'shop, shelf', key_format = '{form}');
+            CREATE TABLE `shelves-{form}` WITH (key = 'shop, shelf', key_format = '{form}') AS
+                SELECT shop, shelf, CASE WHEN n > 0 THEN n END AS n FROM `sold-{form}`;
+            """
+        )
+
+    for each in SHELF_KEYS:
+        flows(each)
+    with Harness(app, spark) as harness:
+        for form, text in SHELF_KEYS.items():
+            sold = f"sold-{form}"
+            harness.register(sold, text, form, of_key=True)
+            harness.register(sold, avro({"name": "n", "type": "int"}))
+            with pytest.raises(AppError, match="no field n; it has shop, shelf"):
+                harness.schemas.encode_key(sold, {"n": 1})
+            harness.send(sold, {"shop": "a", "shelf": 7, "n": 5}, {"shop": "b", "shelf": 8, "n": 6})
+            harness.send(sold, {"shop": "a", "shelf": 7, "n": 0})
+        for form in SHELF_KEYS:
+            shelves = f"shelves-{form}"
+            row = {"shop": "b", "shelf": 8, "n": 6}
+            assert harness.table(shelves) == {'{"shop": "b", "shelf": 8}': row}
+            first, _, removed = harness.records(shelves)
+            assert first.key == removed.key  # so that compaction, and partitions, take them for one
+            assert removed.value is None
+
+
+def test_a_key_may_be_written_with_a_schema_that_is_no_record(spark: SparkSession) -> None:
+    app = App("bare-keys")
+    orders = app.topic("orders", key="id long", schema="id long, state string")
+    states = app.topic("states", key="id", key_format="avro", value="string")
+
+    @app.to("states", key="id", key_format="avro", key_schema="latest", value="string")
+    def newest() -> DataFrame:
+        return orders.stream().selectExpr("id", "state AS value")
+
+    with Harness(app, spark) as harness:
+        with pytest.raises(StreamsError, match=r"states: .*no subject 'states-key'"):
+            harness.start()
+        harness.register("states", '"long"', of_key=True)
+        harness.send("orders", {"id": 7, "state": "new"}, {"state": "lost"})
+        assert [(each.key, each.value) for each in harness.records("states")] == [
+            (b"\0\0\0\0\1\x0e", b"new"),
+            (None, b"lost"),
+        ]
+        with app.at(HarnessPlace(harness)):
+            assert states.read().collect() == [(7, "new"), (None, "lost")]
+
+
 def test_tables_have_tombstones_and_schemas_on_both_sides(spark: SparkSession) -> None:
     app = App("tables")
     # Defined before the flow that registers the schema it reads.
@@ -259,6 +320,13 @@ def test_sql_and_subjects_by_record_and_by_topic_and_record(spark: SparkSession)
             "dead letters keep the bytes of keys",
         ),
         (lambda app: app.sql("CREATE STREAM s (a int) WITH (value = 'avro')"), "leave the list out"),
+        (lambda app: app.to("t", key_format="avro"), "needs key=, the names of fields"),
+        (lambda app: app.to("t", key="k", key_format="arvo"), "key_format='arvo' is no format"),
+        (lambda app: app.to("t", key="k", key_schema="latest"), "is for keys with a key_format"),
+        (
+            lambda app: app.table("t", key="k", key_format="avro", key_schema="newest"),
+            "with key_format='avro' the schema is the registry's: key_schema='latest'",
+        ),
     ],
 )
 def test_wrong_words(make: Any, sentence: str) -> None:
@@ -270,7 +338,10 @@ def test_a_missing_registry_is_said_before_java_starts() -> None:
     from moldau.streams.checking import check_options
 
     app = App("nowhere")
-    app.topic("flights", value="avro")
+    app.sql("CREATE STREAM late WITH (key = 'carrier', key_format = 'avro') AS SELECT 1")
     app.registry = None
+    with pytest.raises(AppError, match=r"late: key_format='avro' needs a schema registry: App"):
+        check_options(app, print)
+    app.topic("flights", value="avro")
     with pytest.raises(AppError, match=r"topic flights: value='avro' needs a schema registry: App"):
         check_options(app, print)

@@ -35,17 +35,14 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.streams.durations import checked_duration
 from moldau.streams.errors import AppError
-from moldau.streams.flow import OUTPUT_MODES, BatchFunction, Flow, Output, OutputMode, Query
+from moldau.streams.flow import OUTPUT_MODES, BatchFunction, Flow, Output, OutputMode, Query, output_of
 from moldau.streams.names import checked_name, name_from_topic
 from moldau.streams.topic import (
     SCHEMA_FORMATS,
     BadRecords,
-    RegisteredSchema,
     Topic,
     ValueFormat,
-    key_columns,
     topic_format,
-    written_schema,
 )
 
 if TYPE_CHECKING:
@@ -175,6 +172,8 @@ class App:
         target: str | BatchFunction,
         *,
         key: str | Sequence[str] | None = None,
+        key_format: str = "text",
+        key_schema: str | int | None = None,
         value: ValueFormat = "json",
         schema: str | int | None = None,
         registry: str | None = None,
@@ -190,23 +189,33 @@ class App:
 
         A function gets every micro-batch as (DataFrame, number of the micro-batch), on the driver; it may
         see one again after a failure, with the same number. `key`: the column(s) that make the record key.
-        `value`: json (all columns), string or raw (one column), or avro, json-schema, protobuf (all columns,
-        by a schema of the registry). `schema`: by default that of the columns, which is registered; "latest"
-        or a version writes with what is there. `subject`: topic, record or topic-record (how Confluent names
-        it), or the subject itself. `record_name`: of the record in a schema that is registered; else made of
-        the topic's name. `registry`: its address, if not the app's. `name`: the flow's, else the function's.
+        `key_format`: text, or avro, json-schema or protobuf for keys with a schema of the registry, in
+        `<topic>-key`: a record of the key's columns. `key_schema`: as `schema`, of keys. `value`: json (all
+        columns), string or raw (one column), or avro, json-schema, protobuf (all columns, by a schema of the
+        registry). `schema`: by default that of the columns, which is registered; "latest" or a version writes
+        with what is there. `subject`: topic, record or topic-record (how Confluent names it), or the subject
+        itself. `record_name`: of the record in a schema that is registered; else made of the topic's name.
+        `registry`: its address, if not the app's. `name`: the flow's, else the function's.
         `mode`: append, update or complete. `trigger`: the time between micro-batches ("10 seconds").
         `partitions`, `config`: for a topic that does not exist yet.
         """
-        registered = (
-            None
-            if callable(target)
-            else written_schema(target, value, schema, registry, subject, record_name)
-        )
-        output: Output | BatchFunction = (
+        output = (
             target
             if callable(target)
-            else self._output(target, key, value, False, partitions, config, registered)
+            else output_of(
+                target,
+                key=key,
+                key_format=key_format,
+                key_schema=key_schema,
+                value=value,
+                schema=schema,
+                registry=registry,
+                subject=subject,
+                record_name=record_name,
+                is_table=False,
+                partitions=partitions,
+                config=config,
+            )
         )
 
         def add(query: Query) -> Flow:
@@ -219,6 +228,8 @@ class App:
         target: str,
         *,
         key: str | Sequence[str],
+        key_format: str = "text",
+        key_schema: str | int | None = None,
         value: ValueFormat = "json",
         schema: str | int | None = None,
         registry: str | None = None,
@@ -234,8 +245,20 @@ class App:
 
         Each micro-batch writes the rows that changed. A row that has nothing but its key removes the key.
         """
-        registered = written_schema(target, value, schema, registry, subject, record_name)
-        output = self._output(target, key, value, True, partitions, config, registered)
+        output = output_of(
+            target,
+            key=key,
+            key_format=key_format,
+            key_schema=key_schema,
+            value=value,
+            schema=schema,
+            registry=registry,
+            subject=subject,
+            record_name=record_name,
+            is_table=True,
+            partitions=partitions,
+            config=config,
+        )
         if not output.key:
             raise AppError(f"table {target} needs a key: the column that tells its rows apart")
 
@@ -271,28 +294,6 @@ class App:
 
         say_uncaught()
         run_app(self, once=once, master=master, **overrides)
-
-    def _output(
-        self,
-        topic: str,
-        key: str | Sequence[str] | None,
-        value: str,
-        is_table: bool,
-        partitions: int | None,
-        config: Mapping[str, str] | None,
-        registered: RegisteredSchema | None = None,
-    ) -> Output:
-        if partitions is not None and partitions < 1:
-            raise AppError(f"{topic}: partitions={partitions} makes no topic")
-        return Output(
-            topic,
-            key_columns(key),
-            value,  # type: ignore[arg-type]
-            is_table,
-            partitions,
-            dict(config or {}),
-            registered,
-        )
 
     def _flow(
         self,

@@ -1,7 +1,7 @@
 """Encodes rows into records: the reverse of decoding.py.
 
     key      one column: its text (bytes stay bytes); several columns: a JSON object of them; none if all
-             of them are null
+             of them are null; with a key_format a struct of them, which the sink writes with the schema
     json     every column of the row, the key's too, so that a value can be read alone
     string   the column `value`, or the only column beside the key, as text
     avro, json-schema, protobuf    every column of the row; the sink writes the struct with the schema
@@ -45,7 +45,9 @@ def encoded(rows: DataFrame, output: Output) -> DataFrame:
             value = F.when(_any_known(others), value)
     if output.value not in SCHEMA_FORMATS:
         value = value.cast("binary")
-    columns = [key.cast("binary").alias("key"), value.alias("value")]
+    if output.key_format is None:
+        key = key.cast("binary")
+    columns = [key.alias("key"), value.alias("value")]
     if output.value in ONE_COLUMN and _is_headers(rows):
         columns.append(F.col("headers"))
     records = rows.select(*columns)
@@ -58,6 +60,8 @@ def _key(rows: DataFrame, output: Output) -> Column:
     if not output.key:
         passed_on = output.value in ONE_COLUMN and "key" in rows.columns
         return F.col("key") if passed_on else F.lit(None)
+    if output.key_format is not None:
+        return F.when(_any_known(output.key), F.struct(*map(F.col, map(_quoted, output.key))))
     if len(output.key) > 1:
         return F.when(_any_known(output.key), F.to_json(F.struct(*map(F.col, map(_quoted, output.key)))))
     column = F.col(_quoted(output.key[0]))

@@ -6,13 +6,20 @@ can also be called by hand and returns its DataFrame, for a notebook or a test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from moldau.streams.errors import AppError
 from moldau.streams.names import group_of
-from moldau.streams.topic import RegisteredSchema, ValueFormat
+from moldau.streams.topic import (
+    SCHEMA_FORMATS,
+    RegisteredSchema,
+    ValueFormat,
+    key_columns,
+    written_key,
+    written_schema,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,6 +42,51 @@ class Output:
     partitions: int | None = None
     config: Mapping[str, str] = field(default_factory=dict)
     registered: RegisteredSchema | None = None
+    key_format: str | None = None
+    """The format of keys with a schema of the registry; None: text."""
+    registered_key: RegisteredSchema | None = None
+
+    @property
+    def has_schemas(self) -> bool:
+        """Whether keys or values are written with a schema of the registry."""
+        return self.registered is not None or self.registered_key is not None
+
+
+def output_of(
+    topic: str,
+    *,
+    key: str | Sequence[str] | None,
+    key_format: str,
+    key_schema: str | int | None,
+    value: ValueFormat,
+    schema: str | int | None,
+    registry: str | None,
+    subject: str | None,
+    record_name: str | None,
+    is_table: bool,
+    partitions: int | None,
+    config: Mapping[str, str] | None,
+) -> Output:
+    """The output that these options describe (App.to explains them). AppError for the first wrong one."""
+    columns = key_columns(key)
+    registered_key = written_key(topic, key_format, key_schema, columns, registry)
+    is_keys_registry = registered_key is not None and value not in SCHEMA_FORMATS
+    registered = written_schema(
+        topic, value, schema, None if is_keys_registry else registry, subject, record_name
+    )
+    if partitions is not None and partitions < 1:
+        raise AppError(f"{topic}: partitions={partitions} makes no topic")
+    return Output(
+        topic,
+        columns,
+        value,
+        is_table,
+        partitions,
+        dict(config or {}),
+        registered,
+        None if registered_key is None else key_format,
+        registered_key,
+    )
 
 
 @dataclass(frozen=True)

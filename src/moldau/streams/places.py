@@ -52,7 +52,7 @@ class ClusterPlace:
     def __init__(self, app: App) -> None:
         self._app = app
         self._read_with: dict[tuple[object, ...], dict[str, str]] = {}
-        self._written_with: dict[str, str] = {}
+        self._written_with: dict[str, dict[str, str]] = {}
 
     def begin(self) -> None:
         """Forget the schemas of a run before."""
@@ -64,8 +64,8 @@ class ClusterPlace:
         self._options(topic, headers=False)
 
     def register(self, flow: Flow, output: Output, records: DataFrame) -> None:
-        """Find or register the schema that the flow's records are written with."""
-        if output.registered is None:
+        """Find or register the schemas that the flow's records are written with."""
+        if not output.has_schemas:
             return
         from moldau.streams.registered import pinned_for_writing
         from moldau.streams.writing import written_options

@@ -51,15 +51,18 @@ def reading_options(app: App, topic: Topic, at: str | None = None) -> dict[str, 
 
 def writing_options(app: App, output: Output, at: str | None = None) -> dict[str, str]:
     """The same for a topic that a flow writes."""
+    options: dict[str, str] = {}
+    if output.key_format is not None and output.registered_key is not None:
+        key, wanted = output.registered_key, f"key_format={output.key_format!r}"
+        options |= {"key.format": output.key_format} | _registry(app, output.topic, wanted, key, {}, at)
+        options |= {"key.schema": key.version} if key.version else {}
     registered = output.registered
-    if registered is None:
-        return {}
-    return {
-        **_common(app, output.topic, output.value, registered, {}, at),
-        **({"value.schema": registered.version} if registered.version else {}),
-        **({"value.subject.name.strategy": registered.strategy} if registered.strategy else {}),
-        **({"value.record.name": registered.record_name} if registered.record_name else {}),
-    }
+    if registered is not None:
+        options |= _common(app, output.topic, output.value, registered, {}, at)
+        options |= {"value.schema": registered.version} if registered.version else {}
+        options |= {"value.subject.name.strategy": registered.strategy} if registered.strategy else {}
+        options |= {"value.record.name": registered.record_name} if registered.record_name else {}
+    return options
 
 
 def _common(
@@ -99,19 +102,12 @@ def pinned_for_reading(options: Mapping[str, str], topic: str) -> dict[str, str]
         raise kind(f"topic {topic}: {failure}") from None
     except OptionError as failure:
         raise AppError(f"topic {topic}: {failure}") from None
-    return {
-        f"{each.side}.schema.pinned": each.pinned.as_option()
-        for each in formats.choices
-        if each.pinned is not None
-    }
+    return _as_options(formats)
 
 
-def pinned_for_writing(options: Mapping[str, str], topic: str, records: StructType) -> str:
-    """The schema to write with, as an option; registered if it is to be. StreamsError."""
-    choice = formats_for_writing(options, topic, records).value
-    assert choice is not None
-    assert choice.pinned is not None
-    return choice.pinned.as_option()
+def pinned_for_writing(options: Mapping[str, str], topic: str, records: StructType) -> dict[str, str]:
+    """The schemas to write with, as options; registered if they are to be. StreamsError."""
+    return _as_options(formats_for_writing(options, topic, records))
 
 
 def formats_for_writing(options: Mapping[str, str], topic: str, records: StructType) -> RecordFormats:
@@ -127,6 +123,14 @@ def formats_for_writing(options: Mapping[str, str], topic: str, records: StructT
         return encoding.pinned_for_writing(formats, topic, records)
     except (RegistryError, OptionError) as failure:
         raise StreamsError(f"{topic}: {failure}") from None
+
+
+def _as_options(formats: RecordFormats) -> dict[str, str]:
+    return {
+        f"{each.side}.schema.pinned": each.pinned.as_option()
+        for each in formats.choices
+        if each.pinned is not None
+    }
 
 
 def _of_schemas(options: Mapping[str, str]) -> dict[str, str]:

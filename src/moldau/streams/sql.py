@@ -61,7 +61,8 @@ TOPIC_OPTIONS = (
     *SCHEMA_OPTIONS,
 )
 FLOW_OPTIONS = (
-    *("topic", "key", "value", "name", "mode", "trigger", "partitions", "record_name"),
+    *("topic", "key", "key_format", "key_schema", "value", "name", "mode", "trigger", "partitions"),
+    "record_name",
     *SCHEMA_OPTIONS,
 )
 SHAPE = "CREATE STREAM|TABLE name [(columns)] [WITH (option = 'value', ...)] [AS SELECT ...]"

@@ -138,12 +138,12 @@ class Harness:
                 ],
             )
 
-    def register(self, topic: str, schema: str, kind: str = "avro") -> int:
-        """Register a schema for a topic's values: avro, json-schema or protobuf. Gives its version.
+    def register(self, topic: str, schema: str, kind: str = "avro", *, of_key: bool = False) -> int:
+        """Register a schema for a topic's values, or keys: avro, json-schema or protobuf. Gives its version.
 
         Flows that run go on with the one that they began with; `stop` and `start` pick up the newest.
         """
-        return self.schemas.register(topic, schema, kind).version
+        return self.schemas.register(topic, schema, kind, of_key=of_key).version
 
     def records(self, topic: str) -> list[Record]:
         """Everything in a topic, once all that was sent has gone through the flows."""
@@ -159,7 +159,8 @@ class Harness:
 
     def table(self, topic: str) -> dict[str, Any]:
         """The latest value of every key that is not removed, by the key's text."""
-        latest = {(record.key or b"").decode(): self._value(topic, record) for record in self.records(topic)}
+        as_text = self.schemas.key_text if self.schemas.has_keys(topic) else _text
+        latest = {as_text(topic, each.key): self._value(topic, each) for each in self.records(topic)}
         return {key: value for key, value in latest.items() if value is not None}
 
     def _value(self, topic: str, record: Record) -> Any:
@@ -222,6 +223,8 @@ class Harness:
         if known is None or not known.format.key or not isinstance(value, Mapping):
             return None
         names = [column.split()[0] for column in known.format.key]
+        if known.format.key_format is not None:
+            return self.schemas.encode_key(topic, {name: value.get(name) for name in names})
         if len(names) == 1:
             return None if value.get(names[0]) is None else str(value[names[0]]).encode()
         return json.dumps({name: value.get(name) for name in names}, default=str).encode()
@@ -280,10 +283,10 @@ class HarnessPlace:
         """It is found when the topic is read."""
 
     def register(self, flow: Flow, output: Output, records: DataFrame) -> None:
-        """Find or register the schema that the flow's records are written with."""
+        """Find or register the schemas that the flow's records are written with."""
         from moldau.streams.registered import formats_for_writing, writing_options
 
-        if output.registered is not None:
+        if output.has_schemas:
             options = writing_options(self._harness.app, output, self._harness.schemas.url)
             self._formats[flow.name] = formats_for_writing(options, output.topic, records.schema)
 
@@ -328,7 +331,7 @@ class HarnessPlace:
 
 
 def _coded(batch: DataFrame, formats: RecordFormats | None) -> list[Any]:
-    """The rows of a batch, with values as bytes."""
+    """The rows of a batch, with keys and values as bytes."""
     if formats is None:
         return batch.collect()
     from pyspark.sql import Row
@@ -336,13 +339,17 @@ def _coded(batch: DataFrame, formats: RecordFormats | None) -> list[Any]:
     from pyspark_moldau.encoding import encoded_column
 
     table = batch.toArrow().combine_chunks()
-    index = table.schema.get_field_index("value")
-    for chunk in table.column(index).chunks:
-        coded = encoded_column(chunk, formats.value)
-        table = table.set_column(index, "value", coded)
+    for choice in formats.choices:
+        index = table.schema.get_field_index(choice.side)
+        for chunk in table.column(index).chunks:
+            table = table.set_column(index, choice.side, encoded_column(chunk, choice))
     if not table.num_rows:
         return []
     return [Row(**row) for row in table.to_pylist()]
+
+
+def _text(topic: str, key: bytes | None) -> str:
+    return (key or b"").decode()
 
 
 def _bytes(value: Mapping[str, Any] | str | bytes | None) -> bytes | None:

@@ -183,7 +183,14 @@ def check_value(what: str, value: str) -> None:
 
 
 def registered_schema(
-    what: str, value: str, schema: object, registry: str | None, subject: str | None
+    what: str,
+    value: str,
+    schema: object,
+    registry: str | None,
+    subject: str | None,
+    *,
+    form: str = "value",
+    option: str = "schema",
 ) -> RegisteredSchema | None:
     """Check which schema of the registry is meant; None for formats that have none there. AppError."""
     if value not in SCHEMA_FORMATS:
@@ -197,8 +204,8 @@ def registered_schema(
     version = str(schema).lower() if isinstance(schema, (int, str)) else ""
     if version != "latest" and not (version.isdigit() and int(version)):
         raise AppError(
-            f"{what}: with value={value!r} the schema is the registry's: schema='latest', or the number of a "
-            f"version, not {schema!r}"
+            f"{what}: with {form}={value!r} the schema is the registry's: {option}='latest', or the number "
+            f"of a version, not {schema!r}"
         )
     return RegisteredSchema(version, registry, subject)
 
@@ -211,6 +218,20 @@ def key_columns(key: str | Sequence[str] | None) -> tuple[str, ...]:
     if not all(isinstance(column, str) and column.strip() for column in columns):
         raise AppError(f"key={key!r} must name a column, or a list of columns")
     return tuple(column.strip() for column in columns)
+
+
+def written_key(
+    topic: str, key_format: str, schema: str | int | None, columns: Sequence[str], registry: str | None
+) -> RegisteredSchema | None:
+    """Check which schema of the registry keys are to be written with; None for text. AppError."""
+    check_key_format(topic, key_format, columns)
+    if key_format == "text":
+        if schema is not None:
+            raise AppError(f"{topic}: key_schema={schema!r} is for keys with a key_format, such as 'avro'")
+        return None
+    return registered_schema(
+        topic, key_format, schema, registry, None, form="key_format", option="key_schema"
+    )
 
 
 def written_schema(

@@ -7,6 +7,7 @@ fences the one before.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,14 +16,13 @@ if TYPE_CHECKING:
     from moldau.streams.places import WriteBatch
 
 
-def topic_writer(app: App, flow: Flow, output: Output, pinned_schema: str | None = None) -> WriteBatch:
-    """The writer of the flow's micro-batches; with a schema that is known, the registry is not asked."""
+def topic_writer(
+    app: App, flow: Flow, output: Output, pinned_schemas: Mapping[str, str] | None = None
+) -> WriteBatch:
+    """The writer of the flow's micro-batches; with schemas that are known, the registry is not asked."""
     from pyspark_moldau.micro_batches import micro_batch_writer
 
-    options = written_options(app, flow, output)
-    if pinned_schema is not None:
-        options["value.schema.pinned"] = pinned_schema
-    return micro_batch_writer(options)
+    return micro_batch_writer({**written_options(app, flow, output), **(pinned_schemas or {})})
 
 
 def written_options(app: App, flow: Flow, output: Output) -> dict[str, str]:

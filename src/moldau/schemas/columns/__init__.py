@@ -1,6 +1,7 @@
 """Records with a schema <-> Arrow columns: what pipelines and Spark use.
 
     spark_types(parsed)                        the columns of a schema, as Spark's own converters map them
+    is_record(parsed)                          whether they are fields of a record
     Decoder(reader, schema_by_id).decode(...)  records in Confluent's wire format -> columns
     Encoder(parsed, schema_id).encode(...)     columns -> records in that format
     schema_of_arrow(columns, type, name)       the schema to register for these columns
@@ -23,7 +24,7 @@ Nothing here asks a registry: `schema_by_id` is the caller's. Not here: which sc
 becomes of bad records (streams, pyspark_moldau).
 """
 
-from moldau.schemas.columns.decoder import Decoder, spark_types
+from moldau.schemas.columns.decoder import Decoder, is_record, spark_types
 from moldau.schemas.columns.encoder import Encoder
 from moldau.schemas.columns.errors import NoColumns, NotEncodable, UnknownSchema
 from moldau.schemas.columns.from_arrow import schema_of_arrow
@@ -34,6 +35,7 @@ __all__ = [
     "NoColumns",
     "NotEncodable",
     "UnknownSchema",
+    "is_record",
     "schema_of_arrow",
     "spark_types",
 ]

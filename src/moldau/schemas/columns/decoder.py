@@ -48,6 +48,13 @@ def spark_types(parsed: ParsedSchema) -> pa.Schema:
     return pa.schema(list(json_types.arrow_row(parsed)[0]))
 
 
+def is_record(parsed: ParsedSchema) -> bool:
+    """Whether the columns are a record's fields; else a value has one column, named `value` here."""
+    if parsed.schema_type is SchemaType.AVRO:
+        return avro_types.not_null(avro_tree(parsed))[0].kind == "record"
+    return parsed.schema_type is SchemaType.PROTOBUF or json_types.arrow_row(parsed)[1]
+
+
 class Compiler(Protocol):
     """How records with one header become rows."""
 
