@@ -85,6 +85,32 @@ def test_parts_of_arrays_and_other_binary_types() -> None:
 
 
 @pytest.mark.usefixtures("any_kernel")
+@pytest.mark.parametrize("kind", ["string", ["null", "string"]])
+def test_short_texts_of_all_sizes_are_utf8_or_bad(kind: Any) -> None:
+    """The kernel has a way of its own for texts of up to eight bytes."""
+    schema = avro(kind)
+    texts = [b"", *(b"abcdefghijk"[:size] for size in range(1, 12))]
+    for size in range(1, 12):
+        for at in range(size):
+            for piece in (b"\xc3\xa9", b"\xff", b"\xc3"):  # a letter, no letter, the half of one
+                texts.append((b"x" * at + piece + b"y" * size)[:size])
+    branch = b"" if kind == "string" else b"\2"
+    values = [pack_header(1) + branch + bytes([2 * len(text)]) + text for text in texts]
+    rows, bad = Decoder(schema, lambda schema_id: schema).decode(pa.array(values * 2))
+    expected = []
+    for text in texts:
+        try:
+            expected.append({"n": text.decode()})
+        except UnicodeDecodeError:
+            expected.append(None)
+    assert rows.to_pylist() == expected * 2
+    assert bad.to_pylist() == [each is None for each in expected] * 2
+    cut, bad = Decoder(schema, lambda schema_id: schema).decode(pa.array([each[:-1] for each in values]))
+    assert all(bad.to_pylist())
+    assert cut.null_count == len(values)
+
+
+@pytest.mark.usefixtures("any_kernel")
 def test_guids_in_values_and_in_headers() -> None:
     schema = avro("int")
     asked: list[str] = []

@@ -133,8 +133,34 @@ static inline int is_utf8(const uint8_t *at, Py_ssize_t size) {
     return 1;
 }
 
-static int append_string(Column *column, const uint8_t *start, Py_ssize_t size) {
+static int append_any_string(Column *column, const uint8_t *start, Py_ssize_t size) {
     return is_utf8(start, size) ? append_bytes(column, start, size) : MALFORMED;
+}
+
+/* 1 to 8 bytes as one word, the first one lowest; those of longer texts are read twice where the reads overlap. */
+static inline uint64_t word_of(const uint8_t *start, Py_ssize_t size) {
+    if (size < 4)
+        return start[0] | (uint64_t)start[size / 2] << 8 * (size / 2) | (uint64_t)start[size - 1] << 8 * (size - 1);
+    uint32_t first, last;
+    memcpy(&first, start, 4);
+    memcpy(&last, start + size - 4, 4);
+    return first | (uint64_t)last << 8 * (size - 4);
+}
+
+/* Most names and codes are short and ASCII: checked and written as one word. What is written behind the text is
+ * overwritten by the next one, or cut off in the end. */
+static inline int append_string(Column *column, const uint8_t *start, Py_ssize_t size) {
+    if (size < 1 || size > 8 || column->heap_capacity - column->heap_used < 8)
+        return append_any_string(column, start, size);
+    uint64_t eight = word_of(start, size);
+    if (eight & 0x8080808080808080u)
+        return append_any_string(column, start, size);
+    TRY(make_room(column));
+    memcpy(column->heap + column->heap_used, &eight, 8);
+    column->heap_used += size;
+    mark_valid(column);
+    ((int32_t *)column->data)[++column->length] = (int32_t)column->heap_used;
+    return OK;
 }
 
 /* Big-endian two's complement of any length -> 128 bits, if its digits are no more than `precision`. */
@@ -275,6 +301,92 @@ static int skip_blocks(Run *run, Cursor *in, const Node *node, int depth) {
     }
 }
 
+static inline int append_millis(Column *column, int64_t number) {
+    if (number > INT64_MAX / 1000 || number < INT64_MIN / 1000)
+        return MALFORMED;
+    return append_8(column, (uint64_t)(number * 1000));
+}
+
+#define NOT_PLAIN 2
+
+/* The null of a nullable number or text: `append_null` of these kinds. */
+static inline int append_plain_null(Column *column) {
+    if (column->kind != KIND_8 && column->kind != KIND_BYTES)
+        return NOT_PLAIN;
+    TRY(make_room(column));
+    TRY(mark_null(column));
+    if (column->kind == KIND_8)
+        ((uint64_t *)column->data)[column->length] = 0;
+    else
+        ((int32_t *)column->data)[column->length + 1] = ((int32_t *)column->data)[column->length];
+    column->length++;
+    return OK;
+}
+
+/* A value of one of the types that most fields have, without a call; NOT_PLAIN, and nothing is read, if it is of
+ * another. */
+static inline int read_plain(const Node *node, Column *column, Cursor *in) {
+    const uint8_t *start = in->at;
+    Py_ssize_t size;
+    int64_t number;
+    switch (node->op) {
+    case OP_NULL:
+        return append_plain_null(column);
+    case OP_BOOLEAN:
+        if (in->at >= in->end || *in->at > 1)
+            return MALFORMED;
+        return append_boolean(column, *in->at++);
+    case OP_INT:
+        TRY(read_int(in, &number));
+        return append_4(column, (uint32_t)number);
+    case OP_LONG:
+        TRY(read_long(in, &number));
+        return append_8(column, (uint64_t)number);
+    case OP_MILLIS:
+        TRY(read_long(in, &number));
+        return append_millis(column, number);
+    case OP_DOUBLE: {
+        uint64_t bits;
+        TRY(step(in, 8));
+        memcpy(&bits, start, 8);
+        return append_8(column, bits);
+    }
+    case OP_STRING:
+        TRY(read_bytes(in, &start, &size));
+        return append_string(column, start, size);
+    default:
+        return NOT_PLAIN;
+    }
+}
+
+/* The fields of a record, each one level deeper than the record, and a union's branch two. A call of run_node and
+ * its checks cost as much as reading a number, so plain values, and plain branches of unions, are read here, with
+ * the cursor in registers. */
+static int read_record(Run *run, Cursor *in, const Node *record, int depth) {
+    const int32_t *children = run->program->children;
+    const Node *nodes = run->program->nodes;
+    Column *columns = run->columns;
+    Cursor own = *in;
+    for (int32_t index = 0; index < record->count; index++) {
+        const Node *node = &nodes[children[record->first + index]], *plain = node;
+        const uint8_t *start = own.at;
+        if (node->op == OP_UNION && own.at < own.end && !(*own.at & 0x81) && *own.at >> 1 < node->count)
+            plain = &nodes[children[node->first + (*own.at++ >> 1)]];
+        int result = NOT_PLAIN;
+        if (plain->column >= 0 && depth < DEPTH_MAX - 1)
+            result = read_plain(plain, &columns[plain->column], &own);
+        if (result == NOT_PLAIN) {
+            in->at = start;
+            result = run_node(run, in, node, depth + 1);
+            own.at = in->at;
+        }
+        if (result != OK)
+            return result;
+    }
+    *in = own;
+    return append_struct(&columns[record->column]);
+}
+
 static int run_avro(Run *run, Cursor *in, const Node *node, int depth) {
     Column *column = node->column < 0 ? NULL : &run->columns[node->column];
     const uint8_t *start;
@@ -310,9 +422,7 @@ static int run_avro(Run *run, Cursor *in, const Node *node, int depth) {
         return append_double(column, (double)number);
     case OP_MILLIS:
         TRY(read_long(in, &number));
-        if (number > INT64_MAX / 1000 || number < INT64_MIN / 1000)
-            return MALFORMED;
-        return append_8(column, (uint64_t)(number * 1000));
+        return append_millis(column, number);
     case OP_FLOAT:
     case OP_FLOAT_AS_DOUBLE: {
         float value;
@@ -348,9 +458,7 @@ static int run_avro(Run *run, Cursor *in, const Node *node, int depth) {
     case OP_ENUM:
         return read_enum(run, in, node);
     case OP_RECORD:
-        for (int32_t index = 0; index < node->count; index++)
-            TRY(run_node(run, in, CHILD(run, node, index), depth + 1));
-        return append_struct(column);
+        return read_record(run, in, node, depth);
     case OP_ARRAY:
         return read_array(run, in, node, depth);
     case OP_MAP:
