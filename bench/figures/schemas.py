@@ -48,8 +48,8 @@ def _best(rows: int, work: Callable[[], Any]) -> float:
 
 
 def _best_in_turns(rows: int, works: Mapping[str, Callable[[], Any]]) -> Values:
-    """Rows a CPU second of this thread for each, the best of several rounds: what is compared is measured on the
-    same machine at the same time, whatever else the machine does.
+    """Rows a CPU second of this thread for each, the best of several rounds: so what is compared is measured
+    while the machine is equally busy.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(_REPEATS):
