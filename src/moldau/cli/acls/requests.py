@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from moldau.client.acls import AclRow, create_request, delete_request, deleted, describe_request, described
 from moldau.metadata.acls import Acl
 from moldau.protocol.declare import Message
-from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from moldau.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from moldau.protocol.messages.describe_acls import DescribeAclsRequest
 from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
 from moldau.security.acl_filter import AclFilter
 
@@ -33,82 +31,40 @@ class Refusal(Exception):
 
 def describe(ask: Ask, wanted: AclFilter) -> list[Acl]:
     """The ACLs that a filter matches. Refusal."""
-    answer = ask(
-        DescribeAclsRequest(
-            resource_type_filter=wanted.resource_type,
-            resource_name_filter=wanted.resource_name,
-            pattern_type_filter=wanted.pattern_type,
-            principal_filter=wanted.principal,
-            host_filter=wanted.host,
-            operation=wanted.operation,
-            permission_type=wanted.permission,
-        )
-    )
+    answer = ask(describe_request(AclRow(*wanted)))
     _require(answer)
-    return [
-        Acl(
-            one.resource_type,
-            one.resource_name,
-            one.pattern_type,
-            each.principal,
-            each.host,
-            each.operation,
-            each.permission_type,
-        )
-        for one in answer.resources
-        for each in one.acls
-    ]
+    return [_acl(each) for each in described(answer)]
 
 
 def create(ask: Ask, acls: Sequence[Acl]) -> None:
     """Create ACLs. Refusal for the first that is refused; others may have been made."""
     for start in range(0, len(acls), ACLS_AT_ONCE):
-        creations = [
-            AclCreation(
-                resource_type=acl.resource_type,
-                resource_name=acl.resource_name,
-                resource_pattern_type=acl.pattern_type,
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-            for acl in acls[start : start + ACLS_AT_ONCE]
-        ]
-        for result in ask(CreateAclsRequest(creations=creations)).results:
+        rows = [AclRow(*acl) for acl in acls[start : start + ACLS_AT_ONCE]]
+        for result in ask(create_request(rows)).results:
             _require(result)
 
 
 def delete(ask: Ask, filters: Sequence[AclFilter]) -> list[Acl]:
     """Delete what filters match; what was deleted. Refusal for the first that is refused."""
-    rows = [
-        DeleteAclsFilter(
-            resource_type_filter=each.resource_type,
-            resource_name_filter=each.resource_name,
-            pattern_type_filter=each.pattern_type,
-            principal_filter=each.principal,
-            host_filter=each.host,
-            operation=each.operation,
-            permission_type=each.permission,
-        )
-        for each in filters
-    ]
     gone: dict[Acl, None] = {}
-    for result in ask(DeleteAclsRequest(filters=rows)).filter_results:
+    for result in ask(delete_request(AclRow(*each) for each in filters)).filter_results:
         _require(result)
         for row in result.matching_acls:
             _require(row)
-            acl = Acl(
-                row.resource_type,
-                row.resource_name,
-                row.pattern_type,
-                row.principal,
-                row.host,
-                row.operation,
-                row.permission_type,
-            )
-            gone[acl] = None
+            gone[_acl(deleted(row))] = None
     return list(gone)
+
+
+def _acl(row: AclRow) -> Acl:
+    return Acl(
+        row.resource_type,
+        row.resource_name or "",
+        row.pattern_type,
+        row.principal or "",
+        row.host or "",
+        row.operation,
+        row.permission,
+    )
 
 
 def _require(row: Any) -> None:

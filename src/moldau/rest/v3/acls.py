@@ -9,9 +9,10 @@ from typing import Any
 
 from starlette.responses import Response
 
+from moldau.client.acls import AclRow
 from moldau.http.problems import HttpProblem
 from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
-from moldau.rest.kafka.admin.acls import Acl, create_acls, delete_acls, find_acls
+from moldau.rest.kafka.admin.acls import create_acls, delete_acls, find_acls
 from moldau.rest.v3 import fields
 from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import BAD_REQUEST
@@ -100,17 +101,17 @@ async def delete(call: Call) -> Response:
     return call.answer({"data": [_acl_data(call, each) for each in deleted]})
 
 
-def _filter(call: Call) -> Acl:
+def _filter(call: Call) -> AclRow:
     values: dict[str, Any] = {}
     for name in _FIELDS:
         if name in _ENUMS:
             values[name] = _member(name, call.query(name) or "ANY", ("UNKNOWN",))
         else:
             values[name] = call.query(name)
-    return Acl(**values)
+    return AclRow(**values)
 
 
-def _created(body: Mapping[str, Any]) -> Acl:
+def _created(body: Mapping[str, Any]) -> AclRow:
     values: dict[str, Any] = {}
     for name in _FIELDS:
         text = fields.text(body, name)
@@ -119,7 +120,7 @@ def _created(body: Mapping[str, Any]) -> Acl:
         raise HttpProblem(
             BAD_REQUEST, f"principal must read User:name, and not {fields.shown(body['principal'])}."
         )
-    return Acl(**values)
+    return AclRow(**values)
 
 
 def _member(name: str, text: str, refused: tuple[str, ...]) -> IntEnum:
@@ -133,7 +134,7 @@ def _member(name: str, text: str, refused: tuple[str, ...]) -> IntEnum:
     return known[word]
 
 
-def _shown(acl: Acl) -> dict[str, str]:
+def _shown(acl: AclRow) -> dict[str, str]:
     return {
         "resource_type": _name_of(ResourceType, acl.resource_type),
         "resource_name": acl.resource_name or "",
@@ -150,7 +151,7 @@ def _name_of(known: type[IntEnum], number: int) -> str:
     return next((each.name for each in known if each == number), "UNKNOWN")
 
 
-def _acl_data(call: Call, acl: Acl) -> dict[str, Any]:
+def _acl_data(call: Call, acl: AclRow) -> dict[str, Any]:
     shown = _shown(acl)
     url = call.links.url("clusters", call.cluster_id, "acls", query=shown)
     return resource("KafkaAcl", url, None, {"cluster_id": call.cluster_id, **shown})
