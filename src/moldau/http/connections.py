@@ -16,7 +16,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -43,18 +43,39 @@ class ConnectionLimits:
     connections_max: int = 1_000
 
 
+class Counted(Protocol):
+    """A connection that has a place among the open ones: of HTTP, or one that is not secured yet."""
+
+    host: str
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        ...
+
+    def abort(self) -> None:
+        """End it at once."""
+        ...
+
+
 @dataclass(slots=True)
 class Connections:
     """The open connections of a server, the oldest first, and what became of others."""
 
     limits: ConnectionLimits
-    open: dict["LimitedConnection", None] = field(default_factory=dict)
+    open: dict[Counted, None] = field(default_factory=dict)
     accepted_count: int = 0
     evicted_count: int = 0
     cut_off_count: int = 0
 
-    def admit(self, new: "LimitedConnection") -> bool:
-        """Make room for a new connection; False: there is none."""
+    def admit(self, new: Counted, instead_of: Counted | None = None) -> bool:
+        """Make room for a new connection; False: there is none. `instead_of` gives its place up."""
+        if instead_of is not None:
+            if instead_of not in self.open:  # evicted
+                return False
+            del self.open[instead_of]
+            self.open[new] = None
+            return True
         self.accepted_count += 1
         if len(self.open) >= self.limits.connections_max and not self._evict():
             self.evicted_count += 1
@@ -69,7 +90,7 @@ class Connections:
         counts = Counter(each.host for each in self.open)
         victim = min(idle, key=lambda each: -counts[each.host])  # of equal ones, the oldest
         del self.open[victim]
-        victim.transport.abort()
+        victim.abort()
         self.evicted_count += 1
         return True
 
@@ -77,9 +98,11 @@ class Connections:
 class LimitedConnection(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(self, shared: Connections, **uvicorn: Any) -> None:
+    def __init__(self, shared: Connections, instead_of: Counted | None = None, **uvicorn: Any) -> None:
+        """`instead_of` has kept the place of this connection so far."""
         super().__init__(**uvicorn)
         self.host = ""
+        self._instead_of = instead_of
         self._shared = shared
         self._limits = shared.limits
         self._in_head = False
@@ -95,6 +118,10 @@ class LimitedConnection(HttpToolsProtocol):
         """Whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
+    def abort(self) -> None:
+        """End it at once."""
+        self.transport.abort()
+
     # -- the transport ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -103,7 +130,8 @@ class LimitedConnection(HttpToolsProtocol):
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
             self._certificate = tls.getpeercert(binary_form=True)
-        if not self._shared.admit(self):
+        instead_of, self._instead_of = self._instead_of, None
+        if not self._shared.admit(self, instead_of):
             transport.abort()
             return
         self._start_head_timer(self._limits.idle_seconds)

@@ -24,8 +24,9 @@ from typing import Any, TypeVar
 import uvicorn
 from starlette.types import ASGIApp
 
-from moldau.http.connections import ConnectionLimits, Connections, protocol_for
+from moldau.http.connections import ConnectionLimits, Connections, LimitedConnection, protocol_for
 from moldau.http.settings import Listener
+from moldau.http.tls_acceptor import Handshake, TlsAcceptor
 
 log = logging.getLogger("moldau.http")
 
@@ -41,9 +42,39 @@ class ListenError(OSError):
 class _Uvicorn(uvicorn.Server):
     """uvicorn's server without its own signal handling, and with an end that is noticed at once."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(
+        self, config: uvicorn.Config, connections: Connections, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """`tls` is for a listener of https."""
         super().__init__(config)
         self.ended = asyncio.Event()
+        self._connections = connections
+        self._tls = tls
+        self._acceptors: list[TlsAcceptor] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._tls is None:
+            await super().startup(sockets)
+            return
+        made: Any = self.config.http_protocol_class
+
+        def make(handshake: Handshake) -> LimitedConnection:
+            connection: LimitedConnection = made(
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+                instead_of=handshake,
+            )
+            return connection
+
+        self._acceptors = [TlsAcceptor(each, self._tls, self._connections, make) for each in sockets or ()]
+        self.servers = []
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for each in self._acceptors:
+            await each.close()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -107,7 +138,8 @@ class HttpServer:
         self.bind()
         bound, self._bound = self._bound, []
         for listener, sockets in bound:
-            server = _Uvicorn(self._config(listener))
+            tls = self._tls if listener.scheme == "https" else None
+            server = _Uvicorn(self._config(), self.connections, tls)
             task = asyncio.get_running_loop().create_task(server.serve(sockets=sockets))
             self._servers.append((server, task))
             while not server.started:
@@ -128,7 +160,7 @@ class HttpServer:
             await task
         self._servers.clear()
 
-    def _config(self, listener: Listener) -> uvicorn.Config:
+    def _config(self) -> uvicorn.Config:
         config = uvicorn.Config(
             self.app,
             http=protocol_for(self.connections),  # type: ignore[arg-type]
@@ -143,7 +175,6 @@ class HttpServer:
             timeout_graceful_shutdown=max(1, round(self._graceful_seconds)),
         )
         config.load()
-        config.ssl = self._tls if listener.scheme == "https" else None
         return config
 
 
