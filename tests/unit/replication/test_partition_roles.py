@@ -24,6 +24,7 @@ from moldau.metadata.image import EMPTY_IMAGE, BrokerState, Image, PartitionStat
 from moldau.protocol.errors import ErrorCode
 from moldau.records.batch import iter_batches
 from moldau.records.builder import build_batch
+from moldau.records.control import ControlType, EndTransactionMarker
 from moldau.records.record import Record
 from moldau.replication.group_commit import GroupCommit
 from moldau.replication.manager import ReplicaManager
@@ -542,3 +543,35 @@ async def test_a_leader_whose_disk_fails_at_a_deletion_does_not_confirm_it(
     assert partition.high_watermark == 3
     assert partition.delete_records(2) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     assert partition.log.offline
+
+
+@in_a_loop
+async def test_with_too_few_in_sync_a_transaction_neither_begins_nor_ends(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, 1)
+    broker.image = replay(
+        broker.image, 1, [ConfigsChanged(ResourceType.TOPIC, "t", {"min.insync.replicas": "2"})]
+    )
+    partition = broker.become(state_of(1, 0, 1))
+    now_ms = broker.clock.now_ms()
+
+    def begin() -> int:
+        guard = partition.log.transactions.begin_verification(7, 0)
+        assert guard is not None
+        first = build_batch(
+            [Record(0, now_ms, None, b"x", ())],
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        return partition.append_verified(memoryview(first), now_ms, -1, guard).error_code
+
+    def end() -> int:
+        marker = EndTransactionMarker(ControlType.COMMIT, 0)
+        return partition.append_marker(marker, 7, 0, now_ms).error_code
+
+    assert (begin(), end()) == (ErrorCode.NOT_ENOUGH_REPLICAS,) * 2
+    assert partition.log.log_end_offset == 0
+    broker.become(state_of(1, 1, 1, 2))
+    assert (begin(), end()) == (0, 0)
+    broker.group_commit.flush()

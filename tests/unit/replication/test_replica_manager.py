@@ -25,6 +25,7 @@ from moldau.metadata.changes import (
     TopicDeleted,
     replay,
 )
+from moldau.metadata.difference import changes_between
 from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState, ResourceType
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.group_commit import GroupCommit
@@ -67,6 +68,31 @@ def test_partitions_come_with_their_topic_and_go_with_it(tmp_path: Path) -> None
         assert not world.replicas.by_topic_id
         assert not partition.writable
         assert not (tmp_path / "t-1").exists()
+
+    asyncio.run(scene())
+
+
+def test_a_topic_that_was_made_again_under_its_name_begins_empty(tmp_path: Path) -> None:
+    """Also where the image goes from the one to the other at once: this broker was away in between."""
+
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.apply(CREATED)
+        await asyncio.wait_for(world.replicas.append_records("t", 0, 0, [(b"a", b"1")]), 60)
+        former = world.replicas.partition("t", 0)
+        assert former is not None
+        assert former.high_watermark == 1
+        again = CREATED._replace(topic_id=b"another topic id")
+        old = world.image
+        world.image = replay(EMPTY_IMAGE, old.version + 5, [again])
+        world.replicas.apply(old, world.image, changes_between(old, world.image))
+        partition = world.replicas.partition("t", 0)
+        assert partition is not None
+        assert partition is not former
+        assert not former.writable
+        assert partition.log.log_end_offset == partition.high_watermark == 0
+        assert partition.log.topic_id == again.topic_id
+        assert list(world.replicas.by_topic_id) == [again.topic_id]
 
     asyncio.run(scene())
 
