@@ -19,7 +19,6 @@ Not here: what is called (the other files of this folder).
 import asyncio
 import contextlib
 import logging
-import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -102,7 +101,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
             raise
 
 
-def _secured(connected: socket.socket, tls: TlsOptions, hostname: str | None) -> ssl.SSLSocket:
+def _secured(connected: Any, tls: TlsOptions, hostname: str | None) -> ssl.SSLSocket:
     """A connection after its handshake. The stores are read anew, so that renewed certificates are shown;
     kazoo itself reads PEM only. OSError, also where they cannot be used any more."""
     try:
