@@ -11,6 +11,7 @@ Tests that kill a broker or look into its folder start one for themselves (`priv
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -62,6 +63,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def start_broker(folder: Path, **settings: str) -> BrokerProcess:
     """A broker of the kind under test with a data folder of its own."""
     return KINDS[KIND](folder, {**SETTINGS, **settings}).start()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_clients_left() -> Iterator[None]:
+    """The first fixture, so the last to end. Clients that lie about in cycles would try brokers that are
+    gone, and print that they cannot, for as long as another worker has tests.
+    """
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -121,6 +121,7 @@ def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured
         for group in ("alice-", "group-", "kafkajs-"):
             broker.allow("alice", ResourceType.GROUP, group, everything, pattern=prefixed)
         yield broker
+        del broker.admin  # a client of a broker that is gone tries it for ever
     finally:
         process.kill()
 

@@ -74,7 +74,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     }
     try:
         with Broker(settings, data=folder / "data") as broker:
-            yield Running(broker, plain, logins, ending)
+            made = Running(broker, plain, logins, ending)
+            yield made
+            del made.admin  # a client of a broker that is gone tries it for ever
     finally:
         for port in ports:
             port.release()
