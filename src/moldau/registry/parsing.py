@@ -131,6 +131,8 @@ class Parser:
 
         The cache knows versions by number and guid: what they refer to is not deleted while they are not.
         """
+        if not previous:
+            return []
         versions = tuple((each.subject, each.version, each.body.guid_bytes) for each in previous)
         key = (level, policy, new.digest, versions, checks_fields)
         lines = self._lines.get(key)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Generic, TypeVar
 
+WEIGHT_OF_ANY = 600
+"""What the smallest schema weighs, in characters of text: else ten thousand small ones are kept."""
 ValueT = TypeVar("ValueT")
 
 

@@ -56,3 +56,9 @@ def test_schemas_that_nobody_holds_are_freed() -> None:
     avro._TREES.put("everything else", 10**9, None)  # type: ignore[arg-type]
     gc.collect()
     assert gone() is None
+
+
+def test_few_trees_of_small_schemas_are_kept() -> None:
+    for number in range(1_000):
+        parse(SchemaText(SchemaType.AVRO, f'{{"type":"fixed","name":"F{number}","size":1}}'))
+    assert 500 < len(avro._TREES._kept) < 850

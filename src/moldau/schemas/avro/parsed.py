@@ -14,7 +14,7 @@ from moldau.schemas.avro.parsing import parse_avro
 from moldau.schemas.avro.printing import print_avro
 from moldau.schemas.avro.rules_new import check_new
 from moldau.schemas.avro.tree import AvroType, all_types
-from moldau.schemas.recent import Recent
+from moldau.schemas.recent import WEIGHT_OF_ANY, Recent
 from moldau.schemas.schema import (
     Difference,
     InvalidSchema,
@@ -32,7 +32,7 @@ class _Tree(NamedTuple):
     """All types that are defined by references."""
 
 
-_TREES: Recent[_Tree] = Recent(weight_max=1_000_000)
+_TREES: Recent[_Tree] = Recent(weight_max=500_000)
 
 
 class AvroSchema:
@@ -44,7 +44,7 @@ class AvroSchema:
         self.references: tuple[Reference, ...] = source.references
         self.dependencies = dependencies
         self._text = source.text
-        self._weight = len(source.text) + sum(map(len, dependencies.values()))
+        self._weight = WEIGHT_OF_ANY + len(source.text) + sum(map(len, dependencies.values()))
         tree = self._parse()
         _TREES.put(self, self._weight, tree)
         self.name = tree.root.full_name if tree.root.is_record else None

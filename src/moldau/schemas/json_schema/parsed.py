@@ -17,7 +17,7 @@ from moldau.schemas.json_schema.kinds import COMPATIBLE, LENIENT, difference
 from moldau.schemas.json_schema.loading import load
 from moldau.schemas.json_schema.nodes import Node
 from moldau.schemas.json_text import read, write
-from moldau.schemas.recent import Recent
+from moldau.schemas.recent import WEIGHT_OF_ANY, Recent
 from moldau.schemas.schema import Difference, InvalidSchema, ParsedSchema, Reference, SchemaText, SchemaType
 
 _NODES: Recent[Node] = Recent(weight_max=500_000)
@@ -34,7 +34,7 @@ class JsonSchema:
         value = read(source.text, number=Decimal)
         self.name: str | None = value.get("title") if isinstance(value, dict) else None
         self.canonical = write(value)
-        self._weight = len(self.canonical) + sum(map(len, dependencies.values()))
+        self._weight = WEIGHT_OF_ANY + len(self.canonical) + sum(map(len, dependencies.values()))
         _NODES.put(self, self._weight, self._load(value))
 
     def _load(self, value: Any) -> Node:
