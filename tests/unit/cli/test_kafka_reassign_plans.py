@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from moldau.cli.kafka.problems import ToolError
+from moldau.cli.kafka.reassign_partitions import main
 from moldau.cli.kafka.reassign_plans import (
     check_to_execute,
     parse_brokers,
@@ -72,3 +74,11 @@ def test_topics_and_brokers_to_move_to() -> None:
         parse_brokers("2,2")
     with pytest.raises(ToolError, match="write 1,2,3"):
         parse_brokers("a")
+
+
+def test_a_number_that_is_none_is_told_before_anything_is_moved(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1]}]}')
+    line = f"--bootstrap-server localhost:1 --execute --reassignment-json-file {plan} --timeout x"
+    with pytest.raises(ToolError, match="Cannot parse argument 'x' of option timeout"):
+        main(line.split())

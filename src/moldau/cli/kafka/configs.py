@@ -168,6 +168,11 @@ def _check(given: Given, entity: Entity) -> None:
     if not any(map(given.flag, ("bootstrap-server", "bootstrap-controller", "zookeeper"))):
         line = PARSER.line([*given.typed, "--bootstrap-server", reaching.DEFAULT_SERVER])
         raise CommandLineError("Either --bootstrap-server or --bootstrap-controller must be specified.", line)
+    if given.flag("bootstrap-server") and given.flag("bootstrap-controller"):
+        raise CommandLineError(
+            "Only one of --bootstrap-server or --bootstrap-controller can be specified",
+            "Leave one of them out.",
+        )
     if kind in ("brokers", "broker-loggers") and name and not re.fullmatch("-?[0-9]{1,9}", name):
         raise CommandLineError(
             f"The entity name for {kind} must be a valid integer broker id, but it is: {name}"
@@ -175,6 +180,11 @@ def _check(given: Given, entity: Entity) -> None:
     if given.flag("describe"):
         if name == "" and kind in ("topics", "groups", "client-metrics", "broker-loggers"):
             raise CommandLineError(f"--entity-default must not be specified with --describe of {kind}")
+        if name is None and kind == "broker-loggers":
+            raise CommandLineError(
+                f"An entity name must be specified with --describe of {kind}",
+                PARSER.line([*given.typed, "--entity-name", "BROKER-ID"]),
+            )
         return
     if kind in ("users", "clients", "brokers", "ips"):
         if name is not None and beside is not None and beside[1] is None:
@@ -253,7 +263,7 @@ def _describe(cluster: Cluster, entity: Entity, *, everything: bool) -> None:
             _print_entries(describe_configs(cluster, BROKER, [""], synonyms=True)[""], (3,), everything)
             continue
         if not _exists(cluster, kind, each):
-            print(f"The {kind[:-1]} '{each}' doesn't exist and doesn't have dynamic config.")
+            print(f"The {kind.removesuffix('s')} '{each}' doesn't exist and doesn't have dynamic config.")
             continue
         print(f"{'All' if everything else 'Dynamic'} configs for {_singular(kind)} {each} are:")
         broker = int(each) if kind in ("brokers", "broker-loggers") else None
@@ -283,7 +293,7 @@ def _exists(cluster: Cluster, kind: str, name: str) -> bool:
         return any(each.name == name for each in metadata(cluster).topics)
     if kind in ("brokers", "broker-loggers"):
         return any(str(each.node_id) == name for each in metadata(cluster).brokers)
-    return True
+    return kind != "client-metrics" or name in _names(cluster, kind)
 
 
 def _print_entries(entries: Sequence[Any], own: tuple[int, ...], everything: bool) -> None:

@@ -82,6 +82,25 @@ PARSER = Parser(
     ),
 )
 
+_ONLY_WITH = {
+    "members": ("describe",),
+    "offsets": ("describe",),
+    "state": ("describe", "list"),
+    "type": ("list",),
+    "verbose": ("describe",),
+}
+"""Option -> the actions that it goes with."""
+_PATTERN_ERRORS = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "unexpected )": "unexpected )",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid character class range": "invalid character class range",
+    "invalid escape sequence": "invalid escape sequence",
+}
+"""How a sentence of RE2's begins -> what Kafka's tool prints for it, by RE2/J."""
+
 
 def main(words: Sequence[str]) -> int:
     """Run one command line; return its exit code."""
@@ -112,8 +131,16 @@ def _check(given: Given) -> None:
         raise CommandLineError(one_action, f"All options: {PARSER.tool} --help")
     if not given.flag("validate-regex") and not any(map(given.flag, ("broker-list", "zookeeper"))):
         PARSER.require(given, "bootstrap-server")
-    if given.flag("type") and not given.flag("list"):
-        raise CommandLineError("Option(s) [type] are unavailable given other options on the command line")
+    absent = [
+        name
+        for name, actions in _ONLY_WITH.items()
+        if given.flag(name) and not any(given.flag(each) for each in actions)
+    ]
+    if absent:
+        raise CommandLineError(
+            f"Option(s) [{', '.join(absent)}] are unavailable given other options on the command line",
+            f"--{absent[0]} goes with --{' or --'.join(_ONLY_WITH[absent[0]])}.",
+        )
     if given.flag("describe"):
         _require_one(given, "describe", "all-groups", "group")
         if sum(given.flag(each) for each in ("members", "offsets", "state")) > 1:
@@ -164,12 +191,21 @@ def _check_reset(given: Given) -> None:
 
 
 def _validate(text: str) -> int:
+    """Say whether a pattern is one of RE2's, which groups of the new protocol subscribe by."""
     re2 = importlib.import_module("re2")  # without types
 
+    options = re2.Options()
+    options.log_errors = False
     try:
-        re2.compile(text)
+        re2.compile(text, options)
     except re2.error as problem:
-        raise ToolError(f"The regular expression `{text}` is not valid: {problem}") from None
+        reason = problem.args[0] if problem.args else "syntax error"
+        words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        for ours, javas in _PATTERN_ERRORS.items():
+            if words.startswith(ours):
+                words = javas
+        print(f"The regular expression `{text}` is invalid: {words}.")
+        return 0
     print(f"The regular expression `{text}` is valid.")
     return 0
 

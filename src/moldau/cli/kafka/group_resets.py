@@ -19,6 +19,7 @@ from moldau.cli.kafka.options import Given
 from moldau.cli.kafka.problems import CommandLineError, ToolError
 from moldau.cli.shared.errors import CommandError
 from moldau.cli.shared.offset_range import Bound
+from moldau.client.errors import UnknownTopic
 from moldau.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -81,7 +82,19 @@ def _plan(cluster: Cluster, given: Given, group: str, groups: Sequence[str]) -> 
             print(f"\nError: No reset plan for group {group} found")
     else:
         places, target = _scope(cluster, given, offsets), _target(given)
-    lows, highs = (cluster.offsets(dict.fromkeys(places, when)) for when in (-2, -1))
+    try:
+        lows, highs = (cluster.offsets(dict.fromkeys(places, when)) for when in (-2, -1))
+    except UnknownTopic:
+        existing = cluster.topics()
+        missing = [place for place in places if place[0] not in existing]
+        if not missing:
+            raise
+        topic, partition = missing[0]
+        raise ToolError(
+            "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors."
+            f"UnknownTopicOrPartitionException: Failed to fetch metadata for partition {topic}-{partition} "
+            f"because metadata for topic `{topic}` could not be found"
+        ) from None
     moments = _at_moment(cluster, places, target.value, highs) if target.kind == "moment" else {}
     plan = {}
     for place, listed in places.items():

@@ -33,15 +33,20 @@ def moment_ms(text: str) -> int:
         )
     found = _MOMENT.fullmatch(text)
     if found is None:
-        shown = text if re.search(r"(Z|[+-]\d\d(:?\d\d)?)$", text.partition("T")[2]) else f"{text}Z"
-        raise ToolError(f'java.text.ParseException: Unparseable date: "{shown}"')
+        raise _unparseable(text)
     offset = timedelta(hours=int(found["hours"] or 0), minutes=int(found["minutes"] or 0))
     try:
         zone = timezone(-offset if found["sign"] == "-" else offset) if found["sign"] else UTC
         moment = datetime.fromisoformat(found["plain"]).replace(tzinfo=zone)
     except ValueError:
-        raise ToolError(f'java.text.ParseException: Unparseable date: "{text}"') from None
+        raise _unparseable(text) from None
     return round(moment.timestamp() * 1000)
+
+
+def _unparseable(text: str) -> ToolError:
+    """The error of Java, which has added the zone."""
+    shown = text if re.search(r"(Z|[+-]\d\d(:?\d\d)?)$", text.partition("T")[2]) else f"{text}Z"
+    return ToolError(f'java.text.ParseException: Unparseable date: "{shown}"')
 
 
 def duration_ms(text: str) -> int:

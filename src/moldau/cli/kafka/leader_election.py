@@ -39,6 +39,11 @@ def main(words: Sequence[str]) -> int:
     """Elect, and print what came of it. Returns the exit code."""
     given = PARSER.parse(words)
     _validate(given)
+    if given.flag("admin.config"):
+        print(
+            "Option --admin.config has been deprecated and will be removed in a future version. "
+            "Use --command-config instead."
+        )
     kind = (given.text("election-type") or "").lower()
     if kind not in TYPES:
         raise CommandLineError(

@@ -99,6 +99,8 @@ def main(words: Sequence[str]) -> int:
     """Run one action. Returns the exit code."""
     given = PARSER.parse(words)
     action = _action(given)
+    for name in (_RATE, _FOLDER_RATE, "timeout"):
+        _number(given, name)
     bootstrap = given.text("bootstrap-controller") or servers(given)
     plan = _plan(given)
     if action == "execute":
@@ -149,6 +151,13 @@ def _action(given: Given) -> str:
                 f'Option "[{name}]" can\'t be used with action "[{action}]"', f"Leave out --{name}."
             )
     return action
+
+
+def _number(given: Given, name: str) -> int:
+    try:
+        return given.number(name) or 0
+    except CommandLineError as problem:
+        raise ToolError(f"Error: {problem}", on_stdout=True) from None
 
 
 def _plan(given: Given) -> Plan:
