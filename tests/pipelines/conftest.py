@@ -52,6 +52,7 @@ def spark_missing() -> str:
     return ""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All that needs Spark runs in one test process: two sessions would only wait for each other."""
     for item in items:

@@ -18,10 +18,10 @@ from moldau.testing import Broker
 HERE = Path(__file__).parent
 NUMBERS, PARTITIONS = 500, 3
 SMALL = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2", "spark.cores.max": "2"}
-PROGRAM_TIMEOUT_S = 200.0
+PROGRAM_TIMEOUT_S = 400.0
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks for the cluster's processes in /proc"),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
 ]
 
 
