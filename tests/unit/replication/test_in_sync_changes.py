@@ -97,3 +97,18 @@ def test_a_replica_that_lost_its_log_does_not_enter_by_an_older_request() -> Non
     assert not role.follower_fetched(2, 5, 8, True, 5.0), "it is behind"
     (asked,) = [each for each in role.follower_fetched(2, 9, 8, True, 6.0) if isinstance(each, AskInSync)]
     assert asked.broker_epochs == (-1, 8)
+
+
+def test_the_answer_to_an_older_request_withdraws_no_newer_one() -> None:
+    """The metadata was faster than the answer, and the leader asks for another set by now. That set counts:
+    the answer to the former request says nothing of it."""
+    role = Role(1, high_watermark=9, written_end_offset=9, flushed_end_offset=9)
+    role.become(PartitionState(1, 0, 0, (1, 2, 3), (1,)), 9, 0.0)
+    (older,) = [each for each in role.follower_fetched(2, 9, 7, True, 1.0) if isinstance(each, AskInSync)]
+    role.become(PartitionState(1, 0, 1, (1, 2, 3), (1, 2)), 9, 2.0)
+    (newer,) = [each for each in role.follower_fetched(3, 9, 8, True, 3.0) if isinstance(each, AskInSync)]
+    assert newer.in_sync == (1, 2, 3)
+    for error_code in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.NETWORK_EXCEPTION):
+        assert not role.in_sync_change_answered(older, error_code, None, 4.0)
+        assert role.asked is newer
+        assert role.maximal_in_sync() == {1, 2, 3}
