@@ -136,6 +136,16 @@ def test_it_comes_back_after_a_clean_stop_or_without_its_tail():
         assert not result.brokers[1].fenced
 
 
+@pytest.mark.parametrize("fenced", [(), (2,)])
+def test_an_eligible_replica_that_comes_back_without_its_tail_is_not_eligible_any_more(fenced):
+    """Though the leader and all that are in sync go on as they were: it would lead once they are gone."""
+    before = image(state(1, (1,), (2,)), fenced=fenced)
+    clean, _ = after(before, {**ALL, 2: registered(2, 40, previous=20)})
+    assert short(clean.topics["a"].partitions[0]) == (1, (1,), (2,))
+    result, _ = after(before, {**ALL, 2: registered(2, 40)})
+    assert short(result.topics["a"].partitions[0]) == (1, (1,), ())
+
+
 def test_a_restart_so_quick_that_nobody_saw_it_go():
     """The same set of brokers, but another epoch: what was not synced may be gone all the same."""
     result, _ = after(image(), {**ALL, 1: registered(1, 40)})
