@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from child_process import child
 
 from moldau.testing import Broker
 
@@ -223,7 +224,7 @@ def test_a_group_with_members_is_shown_and_kept(moldau: Run, bootstrap: str, top
     moldau("topics", "create", topic)
     moldau("produce", topic, data=b"a\n")
     words = [sys.executable, "-m", "moldau", "consume", topic, "-g", group, "-b", bootstrap]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as reader:
+    with child(words, stdout=subprocess.PIPE) as reader:
         try:
             assert reader.stdout is not None
             assert reader.stdout.readline() == b"a\n"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from child_process import child
 from client_confluent import create_topic
 
 from bench.brokers import BrokerProcess
@@ -82,16 +83,16 @@ def test_the_verifiable_clients_agree_and_end_when_they_are_asked_to(bootstrap: 
     for name, end in ends.items():
         group = ["--group-id", topic, "--verbose"] if "consumer" in name else []
         line = command(name, *server, *group, *end)
-        with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None
-            lines = [child.stdout.readline()]
+        with child(line, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdout is not None
+            lines = [program.stdout.readline()]
             wanted = "producer_send_success" if "producer" in name else "offsets_committed"
             while wanted not in lines[-1]:
-                lines.append(child.stdout.readline())
+                lines.append(program.stdout.readline())
                 assert lines[-1], lines
-            child.send_signal(signal.SIGTERM)
-            lines += child.stdout.readlines()
-            assert child.wait(60) == 0
+            program.send_signal(signal.SIGTERM)
+            lines += program.stdout.readlines()
+            assert program.wait(60) == 0
         names = [each["name"] for each in events(lines)]
         assert names[0] == "startup_complete"
         assert "shutdown_complete" in names[-2:], names

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from child_process import child
 
 from moldau.testing import Broker
 
@@ -35,7 +36,7 @@ def test_a_proxy_from_its_start_to_its_end(broker: Broker, tmp_path: Path) -> No
     )
     words = ["--config", str(config), "--listen", "http://127.0.0.1:0", "--json"]
     pipe = subprocess.PIPE
-    with subprocess.Popen([*COMMAND, *words], stdout=pipe, stderr=pipe, text=True) as program:
+    with child([*COMMAND, *words], stdout=pipe, stderr=pipe, text=True) as program:
         try:
             assert program.stdout is not None
             ready = json.loads(program.stdout.readline())

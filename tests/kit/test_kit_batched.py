@@ -4,9 +4,11 @@ import asyncio
 import subprocess
 import sys
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from child_process import child
 from confluent_kafka import Consumer, TopicPartition
 
 from moldau.kit.batched import BatchFull, Record, batched
@@ -39,9 +41,8 @@ def values(records: list) -> list[bytes]:
     return [record.value() for record in records]
 
 
-def run_program(*arguments: str) -> subprocess.Popen:
-    command = [sys.executable, str(PROGRAM), *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def run_program(*arguments: str) -> AbstractContextManager[subprocess.Popen]:
+    return child([sys.executable, str(PROGRAM), *arguments], stdout=subprocess.PIPE, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +196,8 @@ def test_own_faults_are_dropped_and_a_missing_topic_is_waited_for():
 
 def test_what_waits_is_sent_at_exit(broker):
     broker.create_topic("exit")
-    assert run_program(broker.bootstrap_servers, "exit", "", "exit").wait(60) == 0
+    with run_program(broker.bootstrap_servers, "exit", "", "exit") as program:
+        assert program.wait(60) == 0
     assert values(read(broker.bootstrap_servers, "exit")) == [b"%d" % number for number in range(500)]
 
 
@@ -213,7 +215,8 @@ def test_sigterm_ends_as_an_exit(broker):
 
 def test_a_fork_sends_its_own_and_the_parents_once(broker):
     broker.create_topic("fork")
-    assert run_program(broker.bootstrap_servers, "fork", "", "fork").wait(60) == 0
+    with run_program(broker.bootstrap_servers, "fork", "", "fork") as program:
+        assert program.wait(60) == 0
     assert sorted(values(read(broker.bootstrap_servers, "fork"))) == [b"0", b"1", b"2"]
 
 

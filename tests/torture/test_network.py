@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from child_process import child
 
 from torture.network import OUTSIDE, Network, may_make_machines
 
@@ -31,7 +32,7 @@ def network() -> Iterator[Network]:
 
 def test_packets_are_lost_one_way_late_and_forwarded_again(network: Network) -> None:
     command = [*network.inside(1), sys.executable, "-c", ECHO, network.address(1)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as echo:
+    with child(command, stdout=subprocess.PIPE) as echo:
         assert echo.stdout is not None
         assert echo.stdout.readline() == b"listening\n"
         with socket.create_connection((network.address(1), 5000), 60) as client:
