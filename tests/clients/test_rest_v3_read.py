@@ -318,6 +318,33 @@ def test_a_tail_goes_on_after_the_last_event(client: V3Client, producer: Produce
     assert client.refused("GET", "/topics/resumed/records", headers={**EVENTS, "Last-Event-ID": "x"}) == 400
 
 
+def test_a_tail_and_pages_of_very_many_partitions_go_on(client: V3Client, producer: Producer) -> None:
+    """The positions are packed: as pairs they would be longer than the head of a request may be."""
+    client.create("wide", 600)
+    for partition in range(0, 600, 60):
+        write(producer, "wide", [partition, partition + 1], partition)
+    wanted = sorted(each for partition in range(0, 600, 60) for each in (partition, partition + 1))
+    seen: list[int] = []
+    last: dict[str, str] = {}
+    while len(seen) < len(wanted):
+        ended = {}
+        with Tail(client, "wide", last, limit=5, **{"from": "beginning", "value_format": "json"}) as tail:
+            while (event := tail.event()) is not None:
+                seen.append(json.loads(event["data"])["value"]["data"])
+                ended = {"Last-Event-ID": event["id"]} if "id" in event else ended
+        assert len(ended["Last-Event-ID"]) < 3000
+        last = ended
+    assert sorted(seen) == wanted
+
+    paged: list[int] = []
+    url = f"{client.base}/topics/wide/records?value_format=json&limit=9"
+    while len(paged) < len(wanted):
+        found = client.http.get(url).json()
+        paged += [each["value"]["data"] for each in found["data"]]
+        url = found["metadata"]["next"]
+    assert sorted(paged) == wanted
+
+
 def test_a_tail_ends_when_its_topic_does(client: V3Client) -> None:
     client.create("ending")
     with Tail(client, "ending", value_format="json") as tail:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import re
+import zlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.http.problems import HttpProblem
+from moldau.rest.v3.packed_positions import packed, unpacked
 from moldau.rest.v3.positions import Start, parse_positions, parse_start, positions_text
 from moldau.rest.v3.produced_record import timestamp_of, timestamp_text
 
@@ -16,6 +21,50 @@ POSITIONS = st.dictionaries(st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1)
 @given(POSITIONS)
 def test_positions_are_read_as_they_were_written(positions: dict[int, int]) -> None:
     assert parse_positions(positions_text(positions)) == positions
+
+
+@given(st.dictionaries(st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), max_size=300))
+def test_packed_positions_are_read_as_they_were_written(positions: dict[int, int]) -> None:
+    assert unpacked(packed(positions)) == positions
+
+
+def test_positions_of_very_many_partitions_go_into_a_requests_head() -> None:
+    positions = {each: 1_000_000 + each * 7919 % 100_003 for each in range(4_000)}
+    text = positions_text(positions)
+    assert len(text) < 14_000
+    assert re.fullmatch(r"~[\w-]+", text)
+    assert parse_start(text, sorted(positions)) == Start(positions, -2)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\x02\x00\x01\x05",  # two partitions, one offset
+        b"\x01\x00\x05\x05",
+        b"\x01\x00\x85",  # a number without an end
+        b"\x01\x00" + b"\xff" * 20 + b"\x01",
+        b"\x01\xff\xff\xff\xff\x0f\x00",  # no partition is so large
+        b"\xff\xff\xff\xff\x0f\x00",
+        b"\x00" * 100_000_000,  # deflated to 97 KB
+    ],
+)
+def test_packed_positions_that_are_none(raw: bytes) -> None:
+    deflated = zlib.compress(raw, 6, -zlib.MAX_WBITS)
+    text = "~" + base64.urlsafe_b64encode(deflated).decode().rstrip("=")
+    if raw:
+        with pytest.raises(HttpProblem) as refused:
+            parse_positions(text)
+        assert refused.value.status == 400
+    for other in ("~", "~é", "~AAAA", text[:-3]):
+        with pytest.raises(HttpProblem):
+            parse_positions(other)
+
+
+@given(st.binary(max_size=40))
+def test_any_packed_text_is_a_start_or_the_clients_error(data: bytes) -> None:
+    deflated = zlib.compress(data, 6, -zlib.MAX_WBITS)
+    assert time_or_status("~" + base64.urlsafe_b64encode(deflated).decode()) >= -2
 
 
 @given(st.text(max_size=20))

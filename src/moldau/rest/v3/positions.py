@@ -4,8 +4,10 @@
     2026-11-23T10:00:00Z                  the first records at or after a time
     0:17,1:4                              offsets by partition; the others from the beginning
     17                                    an offset, where one partition is read
+    ~AbC...                               the third, packed (packed_positions.py)
 
-The id of an event has the form of the third: the positions of all partitions after it.
+The id of an event, and the URL of a next page, have the form of the third, or of the last where there are
+very many partitions: the positions of all partitions after it.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ from dataclasses import dataclass
 from moldau.client.cluster import Cluster
 from moldau.http.problems import HttpProblem
 from moldau.rest.v3.fields import shown
+from moldau.rest.v3.packed_positions import MARK, packed, unpacked
 from moldau.rest.v3.produced_record import timestamp_of
 
 _LATEST, _EARLIEST = -1, -2
+PLAIN_PARTITIONS_MAX = 100
+"""Positions of more partitions are packed."""
 _PAIRS = re.compile(r"\d{1,10}:\d{1,19}(,\d{1,10}:\d{1,19})*")
 _NUMBER = re.compile(r"\d{1,19}")
 _ENDS = {"beginning": _EARLIEST, "earliest": _EARLIEST, "end": _LATEST, "latest": _LATEST}
@@ -43,13 +48,18 @@ def parse_start(text: str, partitions: Sequence[int]) -> Start:
                 400, f"from={text} is an offset, which needs one partition: name it with partition."
             )
         return Start({partitions[0]: int(text)}, _EARLIEST)
-    if _PAIRS.fullmatch(text):
+    if text.startswith(MARK) or _PAIRS.fullmatch(text):
         return Start(parse_positions(text), _EARLIEST)
     return Start({}, max(0, timestamp_of(text, "from")))
 
 
 def parse_positions(text: str) -> dict[int, int]:
     """Offsets by partition. HttpProblem 400."""
+    if text.startswith(MARK):
+        try:
+            return unpacked(text)
+        except ValueError:
+            raise HttpProblem(400, f"{shown(text)} is no packed list of positions.") from None
     if not _PAIRS.fullmatch(text):
         raise HttpProblem(400, f"{shown(text)} is no list of partition:offset.")
     pairs = (each.split(":") for each in text.split(","))
@@ -57,7 +67,9 @@ def parse_positions(text: str) -> dict[int, int]:
 
 
 def positions_text(positions: Mapping[int, int]) -> str:
-    """The form that `parse_positions` reads."""
+    """A form that `parse_positions` reads."""
+    if len(positions) > PLAIN_PARTITIONS_MAX:
+        return packed(positions)
     return ",".join(f"{partition}:{offset}" for partition, offset in sorted(positions.items()))
 
 

@@ -4,7 +4,8 @@ Not in Confluent's API. The two differ by the Accept header:
 
     application/json     what is there, at most `limit`; metadata.next is the URL of the next page
     text/event-stream    what is there and what comes; the id of an event has the positions after it, so a
-                         browser's EventSource, which sends the last id again, goes on where it was
+                         browser's EventSource, which sends the last id again, goes on where it was (with
+                         more than 100 partitions an id comes with some events only: those after it again)
 
 Positions are the client's, nothing is committed. A reader that does not read its events is not read for: the
 next records are asked of Kafka when the last have left.
@@ -31,7 +32,14 @@ from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import PARTITION_NOT_FOUND, http_problem
 from moldau.rest.v3.operations import Query, Right, operation
 from moldau.rest.v3.partition_lookup import find_topic
-from moldau.rest.v3.positions import Start, parse_positions, parse_start, positions_text, resolve
+from moldau.rest.v3.positions import (
+    PLAIN_PARTITIONS_MAX,
+    Start,
+    parse_positions,
+    parse_start,
+    positions_text,
+    resolve,
+)
 from moldau.rest.v3.read_record_json import FORMATS, RecordShower, format_named
 
 LIMIT_DEFAULT = 100
@@ -44,6 +52,8 @@ _RECORDS_AT_ONCE = 100
 _ALIVE_SECONDS = 15.0
 _LOOK_SECONDS = 5.0
 _RETRY_MS = 3_000
+_ID_BYTES_MAX = 12 * 1024
+"""A longer id could not be sent back: a request's head has at most 16 KiB."""
 _EVENTS = "text/event-stream"
 _TOO_MANY = 429
 _QUERY = (
@@ -260,13 +270,19 @@ class _Tail(Response):
                 raise
 
     async def _events(self, records: Sequence[ReadRecord], positions: dict[int, int]) -> bytes:
-        places = {each: positions_text({each: offset}) for each, offset in sorted(positions.items())}
+        """Events, each with its id; with very many partitions only the last has one, which then is long."""
+        is_packed = len(positions) > PLAIN_PARTITIONS_MAX
+        places = {} if is_packed else {each: f"{each}:{at}" for each, at in sorted(positions.items())}
+        texts = await self._shower.texts(records)
         parts = []
-        for record, text in zip(records, await self._shower.texts(records), strict=True):
-            places[record.partition] = positions_text({record.partition: record.offset + 1})
-            parts.append(f"id: {','.join(places.values())}\ndata: ".encode())
-            parts.append(_one_line(text))
-            parts.append(b"\n\n")
+        for count, (record, text) in enumerate(zip(records, texts, strict=True), start=1):
+            positions[record.partition] = record.offset + 1
+            if not is_packed:
+                places[record.partition] = f"{record.partition}:{record.offset + 1}"
+                parts.append(f"id: {','.join(places.values())}\n".encode())
+            elif count == len(records) and len(last := positions_text(positions)) <= _ID_BYTES_MAX:
+                parts.append(f"id: {last}\n".encode())
+            parts += (b"data: ", _one_line(text), b"\n\n")
         return b"".join(parts)
 
 
