@@ -555,15 +555,15 @@ class Node:
 
     # Metadata
 
-    def _follow_quotas(self, image: Image) -> None:
-        """The clients' quotas are those of the image; nothing is made before there is one."""
+    def _follow_quotas(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
+        """The clients' quotas are those of the new image; nothing is made before there is one."""
         quotas = self.broker.quotas
         if quotas is None:
-            if not image.quotas:
+            if not new.quotas:
                 return
             quotas = self.broker.quotas = make_quotas(self.host, self.static.broker)
             self._show_parts()
-        quotas.follow(image)
+        quotas.follow(new, old, changes)
         self.listeners.quotas_changed(quotas)
 
     def _apply(self, old: Image, new: Image, changes: Sequence[Change]) -> asyncio.Future[None] | None:
@@ -574,7 +574,7 @@ class Node:
             self.logs.settings = self._settings
             self.listeners.change_limits(self._settings)
         if old.quotas is not new.quotas:
-            self._follow_quotas(new)
+            self._follow_quotas(old, new, changes)
         self.peers.follow(new)
         self.fetcher.follow(new)
         self.coordinators.resign(new)  # at once; what they have begun to lead waits for its partition
@@ -634,7 +634,7 @@ class Node:
         if self.listeners.have_tls:
             self.broker.check_stores = self.listeners.problem_with_stores
         self.logins = self._make_logins()
-        self._follow_quotas(self.metadata.image)
+        self._follow_quotas(EMPTY_IMAGE, self.metadata.image, ())
         self._stops.append(("listeners", self._close_listeners))
         found_at = endpoints(self.listeners.all, self.static.broker, host.network.name)
         await self.controller.register(

@@ -204,7 +204,10 @@ def delete_topics(
     """Decide on deletions, each given by name or (name None) by id. `enabled`: delete.topic.enable. `limit`:
     the client's quota. `may_delete` is asked about the topic of an id, which whoever asked may have known
     before this broker did."""
-    counts = Counter(asked)
+    counts: Counter[tuple[str | None, bytes]] = Counter()
+    for each in asked:
+        counts[each] += 1
+        yield
     changes: list[Change] = []
     results: list[DeletedTopic] = []
     deleted: set[str] = set()

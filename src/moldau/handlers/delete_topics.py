@@ -7,7 +7,10 @@ learn whether it exists, nor the name of an id.
 """
 
 from collections import Counter
+from collections.abc import Generator, Iterable
+from typing import Any
 
+from moldau.controller.topics import DeletedTopic
 from moldau.core.ids import ZERO_UUID
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.mutation_quota import mutation_delay_ms, mutations_of
@@ -21,22 +24,22 @@ from moldau.protocol.messages.delete_topics import (
 )
 from moldau.protocol.operations import Operation, ResourceType
 
+_DROPPED_AT_ONCE = 1_000
+Asked = tuple[str | None, bytes]
+"""A topic's name, or None and its id."""
+
 
 @handles(DeleteTopicsRequest)
 async def delete_topics(
     broker: Broker, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
-    asked: list[tuple[str | None, bytes]]
-    if context.api_version >= 6:
-        asked = [(topic.name, topic.topic_id) for topic in request.topics]
-    else:
-        asked = [(name, ZERO_UUID) for name in request.topic_names]
+    slices = broker.slow_lane.slices()
+    asked = await slices.run(_asked(request, context.api_version))
     limit = mutations_of(context, strict_from=5)
-    responses = []
+    responses: list[DeletableTopicResult] = []
     if not may_on_cluster(broker, context.session, Operation.DELETE, quiet=True):
         permitted = []
-        counts = Counter(asked)
-        slices = broker.slow_lane.slices()
+        counts = await slices.run(_counted(asked))
         async for name, topic_id in slices.each(counts):
             refused = _refusal(broker, context, name, topic_id)
             if refused is None:
@@ -51,16 +54,54 @@ async def delete_topics(
             broker, session, Operation.DELETE, ResourceType.TOPIC, name
         )
 
-    for deleted in await broker.controller.delete_topics(asked, limit, may_delete):
+    outcomes = await broker.controller.delete_topics(asked, limit, may_delete)
+    await slices.run(_add_rows(responses, outcomes, context.api_version))
+    await slices.run(_emptied(asked, outcomes))
+    return DeleteTopicsResponse(throttle_time_ms=mutation_delay_ms(limit), responses=responses)
+
+
+def _asked(request: DeleteTopicsRequest, version: int) -> Generator[None, None, list[Asked]]:
+    asked: list[Asked] = []
+    if version >= 6:
+        for topic in request.topics:
+            asked.append((topic.name, topic.topic_id))
+            yield
+    else:
+        for name in request.topic_names:
+            asked.append((name, ZERO_UUID))
+            yield
+    return asked
+
+
+def _counted(asked: Iterable[Asked]) -> Generator[None, None, Counter[Asked]]:
+    counts: Counter[Asked] = Counter()
+    for each in asked:
+        counts[each] += 1
+        yield
+    return counts
+
+
+def _add_rows(
+    responses: list[DeletableTopicResult], outcomes: Iterable[DeletedTopic], version: int
+) -> Generator[None, None, None]:
+    for deleted in outcomes:
         error_code, message = deleted.outcome
-        if error_code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < 3:
+        if error_code is ErrorCode.TOPIC_DELETION_DISABLED and version < 3:
             error_code = ErrorCode.INVALID_REQUEST
         responses.append(
             DeletableTopicResult(
                 name=deleted.name, topic_id=deleted.topic_id, error_code=error_code, error_message=message
             )
         )
-    return DeleteTopicsResponse(throttle_time_ms=mutation_delay_ms(limit), responses=responses)
+        yield
+
+
+def _emptied(*rows: list[Any]) -> Generator[None, None, None]:
+    """Half a million rows that are dropped at once take tens of milliseconds."""
+    for each in rows:
+        while each:
+            del each[-_DROPPED_AT_ONCE:]
+            yield
 
 
 def _refusal(

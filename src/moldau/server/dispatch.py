@@ -332,9 +332,10 @@ class Dispatch:
     async def _finish_steps(
         self, asked: "_Asked", steps: Generator[None, None, Any], slices: Slices
     ) -> Parts:
-        await slices.next_slice()
-        answer = await slices.run(steps, asked.is_wanted)
-        return await self._encode_long(asked, answer, slices)
+        with self._broker.slow_lane.paused_collector():  # between the two as well: all rows are alive
+            await slices.next_slice()
+            answer = await slices.run(steps, asked.is_wanted)
+            return await self._encode_long(asked, answer, slices)
 
     async def _encode_long(self, asked: "_Asked", answer: Any, slices: Slices) -> Parts:
         if type(answer) is list:

@@ -2,9 +2,12 @@
 
 import gc
 import itertools
+import random
 
 import pytest
 
+from moldau.metadata.changes import ClientQuotasChanged, replay
+from moldau.metadata.image import EMPTY_IMAGE
 from moldau.security.quotas.entities import (
     FETCH,
     PRODUCE,
@@ -104,9 +107,13 @@ def clock():
     return Clock()
 
 
+def make_quotas(clock):
+    return ClientQuotas(clock.ms, clock.seconds, Windows(11, 1000), Windows(11, 1000))
+
+
 @pytest.fixture
 def quotas(clock):
-    return ClientQuotas(clock.ms, clock.seconds, Windows(11, 1000), Windows(11, 1000))
+    return make_quotas(clock)
 
 
 def test_without_a_quota_nothing_is_active(quotas):
@@ -217,3 +224,29 @@ def test_a_batch_beyond_all_that_the_quota_allows_is_given_once(quotas, clock):
     assert limits.fetch_delay_ms(100_000)[1] is False
     clock.now += 11_000
     assert limits.fetch_delay_ms(100_000) == (90_000, True)
+
+
+def test_changes_lead_to_the_same_limits_as_all_quotas_at_once():
+    """Random changes, one entry after the other, some missed, some told as a difference of images."""
+    source = random.Random(7)
+    keys = (PRODUCE, FETCH, "request_percentage", "controller_mutation_rate")
+    entities = [each for each, *_ in LEVELS] + [entity(ip=None), entity(ip="10.0.0.1")]
+    clock = Clock()
+    followed, image = make_quotas(clock), EMPTY_IMAGE
+    for version in range(1, 200):
+        chosen = source.choice(entities)
+        kinds = ("connection_creation_rate",) if chosen[0][0] == "ip" else keys
+        value = None if source.random() < 0.4 else float(source.randrange(1, 1000))
+        changes = (ClientQuotasChanged(chosen, {source.choice(kinds): value}),)
+        old, image = image, replay(image, version, changes)
+        if source.random() < 0.1:
+            continue  # the subscriber has failed: it is told of the difference afterwards, or all anew
+        followed.follow(image, old, changes)
+        fresh = make_quotas(clock)
+        fresh.set(image.quotas)
+        assert followed.active == fresh.active
+        assert followed.connections.active == fresh.connections.active
+        for user in ("alice", "bob"):
+            for client_id in ("app", "other", ""):
+                ours, theirs = (each.limits_of(f"User:{user}", client_id) for each in (followed, fresh))
+                assert (ours and ours.values) == (theirs and theirs.values), (version, user, client_id)

@@ -19,7 +19,7 @@ around every quota of client ids.)
 """
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from moldau.metadata.image import QuotaEntity, Quotas
 
@@ -64,15 +64,33 @@ def address_of(host: str) -> str:
 class LimitTable:
     """The limits of all clients for one kind of quota."""
 
-    __slots__ = ("_limits",)
+    __slots__ = ("_key", "_limits")
 
     def __init__(self, quotas: Quotas, key: str) -> None:
+        self._key = key
         self._limits: dict[_Level, float] = {}
         for entity, values in quotas.items():
-            parts = dict(entity)
-            if key in values and IP not in parts:
-                level = (parts.get(USER, _ABSENT), parts.get(CLIENT_ID, _ABSENT))
-                self._limits[level] = values[key]
+            if key in values:
+                self._set(entity, values[key])
+
+    def changed(self, quotas: Quotas, entities: Iterable[QuotaEntity]) -> "LimitTable":
+        """The table of `quotas`, which differ from this table's in these entities only. It takes over what
+        this one has, which must not be asked any more."""
+        table = LimitTable({}, self._key)
+        table._limits = self._limits
+        for entity in entities:
+            table._set(entity, quotas.get(entity, {}).get(self._key))
+        return table
+
+    def _set(self, entity: QuotaEntity, limit: float | None) -> None:
+        parts = dict(entity)
+        if IP in parts:
+            return
+        level = (parts.get(USER, _ABSENT), parts.get(CLIENT_ID, _ABSENT))
+        if limit is None:
+            self._limits.pop(level, None)
+        else:
+            self._limits[level] = limit
 
     def __bool__(self) -> bool:
         return bool(self._limits)

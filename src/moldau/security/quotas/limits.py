@@ -13,12 +13,13 @@ Time on a worker thread is added when it is known. What a request does in the na
 end of a turn) is nobody's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from moldau.metadata.image import Image, Quotas
+from moldau.metadata.changes import Change, ClientQuotasChanged
+from moldau.metadata.image import EMPTY_IMAGE, Image, Quotas
 from moldau.security.quotas.connection_rates import ConnectionRates
-from moldau.security.quotas.entities import FETCH, MUTATION, PRODUCE, REQUEST, LimitTable, user_of
+from moldau.security.quotas.entities import FETCH, IP, MUTATION, PRODUCE, REQUEST, LimitTable, user_of
 from moldau.security.quotas.meters import DELAY_MAX_MS, Meter, Meters
 from moldau.security.quotas.mutations import Mutations
 from moldau.security.quotas.rate import Windows
@@ -179,10 +180,18 @@ class ClientQuotas:
         self.requests = Meters(windows, now_ms, delay_max_ms=windows.length_ms)
         self.mutations = Meters(mutation_windows, now_ms)
         self.connections = ConnectionRates(windows, now_ms)
+        self._quotas: Quotas | None = None  # those that the tables hold
 
-    def follow(self, image: Image) -> None:
-        """The quotas are those of the image from now on."""
-        self.set(image.quotas)
+    def follow(self, new: Image, old: Image = EMPTY_IMAGE, changes: Sequence[Change] = ()) -> None:
+        """The quotas are those of the new image from now on. `changes` lead there from the old one: where
+        they are few, a hundred thousand other quotas are not looked at."""
+        if self._quotas is not old.quotas:
+            self.set(new.quotas)
+            return
+        entities = [each.entity for each in changes if isinstance(each, ClientQuotasChanged)]
+        for meters in self.kinds().values():
+            meters.table = meters.table.changed(new.quotas, entities)
+        self._hold(new.quotas, addresses=any(entity[0][0] == IP for entity in entities))
 
     def set(self, quotas: Quotas) -> None:
         """These are all quotas."""
@@ -190,8 +199,13 @@ class ClientQuotas:
         self.fetches.table = LimitTable(quotas, FETCH)
         self.requests.table = LimitTable(quotas, REQUEST)
         self.mutations.table = LimitTable(quotas, MUTATION)
+        self._hold(quotas, addresses=True)
+
+    def _hold(self, quotas: Quotas, *, addresses: bool) -> None:
+        self._quotas = quotas
         self.active = any(each.table for each in self.kinds().values())
-        self.connections.set(quotas)
+        if addresses:
+            self.connections.set(quotas)
 
     def kinds(self) -> dict[str, Meters]:
         """The meters by kind of quota."""
