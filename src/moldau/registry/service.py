@@ -29,6 +29,7 @@ from moldau.registry.operations import (
     listing,
     reading,
     registering,
+    tagging,
 )
 from moldau.registry.operations.core import Core, page
 from moldau.registry.operations.listing import Visible
@@ -345,6 +346,21 @@ class RegistryService:
 
         answer: dict[str, Json] = self._instance.write(
             lambda: decide(self._instance.id_for), registering.depends_on(subject, request)
+        )
+        return answer
+
+    def change_tags(self, subject: str, version: str, request: Mapping[str, Json]) -> dict[str, Json]:
+        """POST /subjects/{s}/versions/{v}/tags: the version as the next one, with other tags in its text."""
+        core, subject = self._core, check_subject(self._subject(subject))
+
+        def decide(id_for: registering.IdFor) -> Decision:
+            raw = tagging.tagging_request(core, subject, version, request)
+            return registering.decide_registration(core, subject, raw, id_for, normalize=False, wanted="")
+
+        if self.is_primary:
+            decide(lambda context, body: 0)
+        answer: dict[str, Json] = self._instance.write(
+            lambda: decide(self._instance.id_for), frozenset((subject,)), repeatable=False
         )
         return answer
 

@@ -8,6 +8,7 @@
     registry_client.py schemas of a registry over HTTP, cached
     serde/             one value as JSON and as bytes
     json_text.py       JSON as Confluent's registry reads and writes it
+    tags.py            tags of records and fields, changed within a schema
     recent.py          keeps what schemas were parsed into, for a while
     avro/  json_schema/  protobuf/     one language each: parse, print, normalise, compare
     columns/           records <-> Arrow columns, for pipelines and Spark

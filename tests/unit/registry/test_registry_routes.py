@@ -95,7 +95,7 @@ for _name in (
     "versions", "version", "referenced_by", "with_metadata", "look_up", "register", "delete_subject",
     "delete_version", "types", "schema_by_id", "versions_of_id", "schema_by_guid", "compatibility", "config",
     "set_config", "delete_config", "mode", "set_mode", "delete_mode", "cluster_id", "delete_context",
-    "catch_up",
+    "catch_up", "change_tags",
 ):  # fmt: skip
     setattr(Recorder, _name, _recorded(_name))
 Recorder.versions_of_id = lambda self, *args, **rest: (
@@ -219,6 +219,9 @@ FORMATS = {"format": "", "reference_format": ""}
         ("GET", "/schemas?latestOnly=true&aliases=true&ruleType=CEL", None,
          ("schemas", ":*:", {"deleted": False, "latest_only": True, "aliases": True, "rule_type": "CEL",
                              **NO_PAGE})),
+        ("POST", "/subjects/s/versions/latest/tags", {"newVersion": 2},
+         ("change_tags", "s", "latest", {"newVersion": 2}, {})),
+        ("POST", "/contexts/ctx/subjects/s/versions/1/tags", {}, ("change_tags", ":.ctx:s", "1", {}, {})),
         ("GET", "/schemas/ids/7", None, ("schema_by_id", 7, None, {"fetch_max_id": False})),
         ("GET", "/schemas/ids/7?subject=s&format=serialized&fetchMaxId=true", None,
          ("schema_by_id", 7, "s", {"format": "serialized", "reference_format": "", "fetch_max_id": True})),
@@ -342,6 +345,7 @@ def test_a_read_only_registry_writes_nothing() -> None:
         ("PUT", "/mode/s"),
         ("DELETE", "/mode/s"),
         ("DELETE", "/contexts/c"),
+        ("POST", "/subjects/s/versions/1/tags"),
     ):
         response, calls = ask(method, path, SCHEMA, is_read_only=True)
         assert (response.status_code, response.json()["error_code"], calls) == (422, 42205, [])
@@ -363,6 +367,8 @@ ops   configure           cluster:registry
         ("ann", "POST", "/subjects/payments/versions", SCHEMA, 403),
         ("ann", "POST", "/subjects/orders", SCHEMA, 200),
         ("bob", "POST", "/subjects/orders", SCHEMA, 403),
+        ("ann", "POST", "/subjects/orders/versions/1/tags", {}, 200),
+        ("ann", "POST", "/subjects/payments/versions/1/tags", {}, 403),
         ("ann", "DELETE", "/subjects/orders", None, 403),
         ("ann", "GET", "/subjects/orders/versions", None, 200),
         ("bob", "GET", "/subjects/orders/versions/1/schema", None, 403),

@@ -3,6 +3,7 @@
     core.py       what all need: state, settings, parser
     scope.py      which settings, mode and alias hold for a subject
     request.py    the body of a request: checked, and turned into a schema
+    tagging.py    tags within a schema that a request adds and removes
     views.py      a schema as responses show it
     listing.py    lists and searches
     reading.py    one schema: by version, id, guid

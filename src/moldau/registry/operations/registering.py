@@ -21,7 +21,7 @@ from moldau.registry.operations.finding import (
     version_with,
     with_inherited,
 )
-from moldau.registry.operations.request import SchemaRequest, body_of, parse_request, parse_schema
+from moldau.registry.operations.request import SchemaRequest, body_of, parse_request, parse_schema, tagged
 from moldau.registry.operations.scope import (
     READONLY,
     READONLY_OVERRIDE,
@@ -58,7 +58,8 @@ def registered_already(
     """The answer for a schema that is there, which any instance can give. RegistryProblem."""
     request = parse_request(raw)
     config = config_in_scope(core, subject)
-    if request.is_empty or request.version > 0 or any(config.get(each) is not None for each in _DEFAULTS):
+    is_changed = request.is_empty or bool(request.tag_changes)
+    if is_changed or request.version > 0 or any(config.get(each) is not None for each in _DEFAULTS):
         return None
     if request.version < 0:
         version = find_latest(core, subject, request, normalize=normalize)
@@ -74,13 +75,14 @@ def decide_registration(
 ) -> Decision:
     """RegistryProblem (NOT_PERMITTED, INVALID_SCHEMA, INCOMPATIBLE)."""
     request = parse_request(raw)
-    is_text_theirs = not request.is_empty
+    is_text_theirs = not request.is_empty and not request.tag_changes
     importing = _check_mode(core, subject, request)
     versions = core.state.versions(subject)
     live = [each for each in versions if not each.deleted]
     new_version = versions[-1].version + 1 if versions else 1
     if not importing:
         request = _taken_over(core, subject, request, live[-1] if live else None, new_version)
+    request = tagged(core, subject, request)
     parsed = parse_schema(core, subject, request, is_new=request.id < 0 and not importing)
     normalize = normalizes(core, subject, normalize)
     body = body_of(core, subject, request, parsed, normalize=normalize)

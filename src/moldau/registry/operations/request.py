@@ -1,7 +1,7 @@
 """The body of a request that brings a schema: checked, and turned into what is compared and kept.
 
     {"schema": text, "schemaType": "AVRO", "references": [..], "metadata": {..}, "ruleSet": {..},
-     "version": n, "id": n}
+     "version": n, "id": n, "schemaTagsToAdd": [..], "schemaTagsToRemove": [..]}
 
 Without `schema`, a registration means the text of the latest version. `version` and `id` are for imports;
 `version` -1 asks for the next one with confluent:version set in the metadata.
@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from moldau.registry.operations.core import Core
+from moldau.registry.operations.tagging import parse_tag_changes
 from moldau.registry.parsing import Parsed, invalid_schema
 from moldau.registry.problems import Code, RegistryProblem
 from moldau.registry.state.body import AVRO, Body, make_body
 from moldau.registry.state.document import Document, check_rule_set, parse_metadata, parse_rule_set
 from moldau.registry.state.records import UnknownRecord, parse_references
 from moldau.schemas.schema import InvalidSchema, Reference
+from moldau.schemas.tags import TagChange, with_tags
 
 NO_ID = -1
 _INT32_MAX = 2**31 - 1
@@ -36,6 +38,8 @@ class SchemaRequest:
     rule_set: Document | None
     version: int
     id: int
+    tag_changes: tuple[TagChange, ...] = ()
+    """What becomes of tags within the text."""
 
     @property
     def is_empty(self) -> bool:
@@ -59,14 +63,16 @@ def parse_request(request: Mapping[str, Any]) -> SchemaRequest:
         _check_unicode(reference.subject, "a reference's subject")
     rule_set = parse_rule_set(request.get("ruleSet") or request.get("ruleset"))
     check_rule_set(rule_set)
+    changes = parse_tag_changes(request.get("schemaTagsToAdd"), request.get("schemaTagsToRemove"))
     return SchemaRequest(
         _text(request, "schemaType") or AVRO,
         text,
         references,
         parse_metadata(request.get("metadata")),
         rule_set,
-        _number(request, "version", 0),
+        _number(request, "version", 0) or (-1 if changes else 0),
         _number(request, "id", NO_ID),
+        changes,
     )
 
 
@@ -82,6 +88,18 @@ def parse_schema(core: Core, subject: str, request: SchemaRequest, *, is_new: bo
         except InvalidSchema as error:
             raise invalid_schema(request.schema_type, error) from None
     return parsed
+
+
+def tagged(core: Core, subject: str, request: SchemaRequest) -> SchemaRequest:
+    """The request with the text that has its tags. RegistryProblem (INVALID_SCHEMA)."""
+    if not request.tag_changes:
+        return request
+    parsed = parse_schema(core, subject, request, is_new=False)
+    try:
+        text = with_tags(parsed.schema.schema_type, parsed.formatted(""), request.tag_changes)
+    except InvalidSchema as error:
+        raise RegistryProblem(Code.INVALID_SCHEMA, f"Invalid schema: {error}") from None
+    return replace(request, text=text, tag_changes=())
 
 
 def body_of(core: Core, subject: str, request: SchemaRequest, parsed: Parsed, *, normalize: bool) -> Body:

@@ -37,6 +37,7 @@ class SubjectRoutes:
         yield from both("/subjects/{subject}/metadata", self.with_metadata, "GET")
         yield from both("/subjects/{subject}/versions/{version}", self.version, "GET")
         yield from both("/subjects/{subject}/versions/{version}", self.delete_version, "DELETE")
+        yield from both("/subjects/{subject}/versions/{version}/tags", self.change_tags, "POST")
         yield from both("/subjects/{subject}/versions/{version}/schema", self.version_text, "GET")
         yield from both("/subjects/{subject}/versions/{version}/referencedby", self.referenced_by, "GET")
 
@@ -156,6 +157,17 @@ class SubjectRoutes:
                 body,
                 lambda: self._service.register(subject, schema, normalize=normalize, format=wanted),
                 repeatable=True,
+            )
+
+    async def change_tags(self, request: Request) -> Response:
+        """POST /subjects/{s}/versions/{v}/tags: a new version."""
+        subject, version = subject_of(request), path_value(request, "version")
+        self._calls.check(request, Operation.WRITE, subject)
+        self._calls.check(request, Operation.READ, subject)
+        body, changes = await self._calls.read_schema(request)
+        with self._calls.at_work(body):
+            return await self._calls.write(
+                request, body, lambda: self._service.change_tags(subject, version, changes)
             )
 
     async def delete_subject(self, request: Request) -> Response:

@@ -93,6 +93,17 @@ def merge_rule_sets(old: Document | None, new: Document | None) -> Document | No
     return _without_empty(merged)
 
 
+def without_rules(rules: Document | None, names: Sequence[str]) -> Document | None:
+    """A rule set without the rules of these names; None if nothing is left."""
+    if rules is None:
+        return None
+    kept = {
+        list_name: [rule for rule in rules.get(list_name, ()) if rule.get("name") not in names]
+        for list_name in _RULE_LISTS
+    }
+    return _without_empty({**kept, "enableAt": rules.get("enableAt")}) or None
+
+
 def with_version(metadata: Document | None, version: int) -> Document:
     """Metadata whose confluent:version is this one."""
     merged = merge_metadata(metadata, {"properties": {VERSION_PROPERTY: str(version)}})

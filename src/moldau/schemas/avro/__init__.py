@@ -7,6 +7,7 @@ with.
     printing.py     tree -> canonical text
     normalizing.py  tree -> the tree that equals for the same meaning
     comparing.py    can one read what another wrote
+    tagging.py      tags of records and fields within a text
     parsed.py       the object that others see
 
 Not here: values (serde, columns).

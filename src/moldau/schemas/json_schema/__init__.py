@@ -8,6 +8,7 @@
     changes.py      what the parts of a comparison exchange
     parts.py        the differences of two nodes of one kind (objects.py: of objects)
     matching.py     which alternatives of one union another's may stand for
+    tagging.py      tags of objects and properties within a text
     parsed.py       the object that others see
 
 Nothing is fetched, whatever a text points at, and no pattern is run on data. Not here: values (serde,

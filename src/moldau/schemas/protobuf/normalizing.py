@@ -148,7 +148,7 @@ class Normalizing(Printer):
         for name, group in by_name.items():
             extension = self._types_known.extensions.get(name)
             if extension is not None and extension.label != "repeated":
-                group = [_merged(group)]
+                group = [merged(group)]
             printed.extend(group)
         return printed
 
@@ -192,7 +192,7 @@ def _map_of(inner: Option) -> dict[str, Any]:
     return {inner.name: value}
 
 
-def _merged(options: Sequence[Option]) -> Option:
+def merged(options: Sequence[Option]) -> Option:
     """One option of several that say parts of it; the last one, if they are no maps."""
     maps = [as_map(each) for each in options]
     last = maps[-1]
