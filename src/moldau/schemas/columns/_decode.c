@@ -55,6 +55,7 @@ typedef struct {
 
 static void forget_programs(Kernel *self) {
     for (Py_ssize_t index = 0; index < self->program_count; index++) {
+        PyMem_Free(self->programs[index].by_child);
         Py_CLEAR(self->programs[index].constants);
         Py_CLEAR(self->programs[index].nodes_bytes);
         Py_CLEAR(self->programs[index].children_bytes);
@@ -152,6 +153,16 @@ static int is_sound(const Kernel *self, const Program *program) {
     return 1;
 }
 
+static Node *nodes_by_child(const Program *program) {
+    Node *by_child = PyMem_Calloc((size_t)program->child_count + 1, sizeof(Node));
+    for (Py_ssize_t index = 0; by_child != NULL && index < program->child_count; index++) {
+        int32_t number = program->children[index]; /* of enums it is another number */
+        if (number >= 0 && number < program->node_count)
+            by_child[index] = program->nodes[number];
+    }
+    return by_child;
+}
+
 static PyObject *kernel_add(Kernel *self, PyObject *arguments) {
     PyObject *key, *nodes, *children, *constants;
     int root;
@@ -177,7 +188,11 @@ static PyObject *kernel_add(Kernel *self, PyObject *arguments) {
         return NULL;
     }
     PyObject *number = PyLong_FromSsize_t(self->program_count);
-    if (number == NULL || PyDict_SetItem(self->numbers, key, number) < 0) {
+    program->by_child = nodes_by_child(program);
+    if (program->by_child == NULL)
+        PyErr_NoMemory();
+    if (program->by_child == NULL || number == NULL || PyDict_SetItem(self->numbers, key, number) < 0) {
+        PyMem_Free(program->by_child);
         Py_XDECREF(number);
         Py_DECREF(own);
         return NULL;

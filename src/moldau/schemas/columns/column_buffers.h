@@ -127,7 +127,7 @@ static int append_16(Column *column, const uint8_t *value) {
     return OK;
 }
 
-static int append_boolean(Column *column, int value) {
+static inline int append_boolean(Column *column, int value) {
     if (make_room(column) < 0)
         return FAILED;
     mark_valid(column);

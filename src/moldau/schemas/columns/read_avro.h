@@ -12,6 +12,7 @@ typedef struct {
 typedef struct {
     Node *nodes;
     int32_t *children;
+    Node *by_child; /* the node of each child that is one, side by side */
     Py_ssize_t node_count, child_count;
     PyObject *constants; /* a list of bytes */
     int32_t root;        /* -1: every record of this program is bad */
@@ -40,7 +41,7 @@ typedef struct {
 
 static int run_node(Run *run, Cursor *in, const Node *node, int depth);
 
-#define CHILD(run, node, index) (&(run)->program->nodes[(run)->program->children[(node)->first + (index)]])
+#define CHILD(run, node, index) (&(run)->program->by_child[(node)->first + (index)])
 #define TRY(call)                                                                                              \
     do {                                                                                                       \
         int tried = (call);                                                                                    \
@@ -354,6 +355,10 @@ static inline int read_plain(const Node *node, Column *column, Cursor *in) {
     case OP_STRING:
         TRY(read_bytes(in, &start, &size));
         return append_string(column, start, size);
+    case OP_SKIP_VARINT:
+        return read_long(in, &number);
+    case OP_SKIP_BYTES:
+        return read_bytes(in, &start, &size);
     default:
         return NOT_PLAIN;
     }
@@ -363,18 +368,17 @@ static inline int read_plain(const Node *node, Column *column, Cursor *in) {
  * its checks cost as much as reading a number, so plain values, and plain branches of unions, are read here, with
  * the cursor in registers. */
 static int read_record(Run *run, Cursor *in, const Node *record, int depth) {
-    const int32_t *children = run->program->children;
-    const Node *nodes = run->program->nodes;
+    const Node *fields = CHILD(run, record, 0);
     Column *columns = run->columns;
     Cursor own = *in;
     for (int32_t index = 0; index < record->count; index++) {
-        const Node *node = &nodes[children[record->first + index]], *plain = node;
+        const Node *node = &fields[index], *plain = node;
         const uint8_t *start = own.at;
         if (node->op == OP_UNION && own.at < own.end && !(*own.at & 0x81) && *own.at >> 1 < node->count)
-            plain = &nodes[children[node->first + (*own.at++ >> 1)]];
+            plain = CHILD(run, node, *own.at++ >> 1);
         int result = NOT_PLAIN;
-        if (plain->column >= 0 && depth < DEPTH_MAX - 1)
-            result = read_plain(plain, &columns[plain->column], &own);
+        if (depth < DEPTH_MAX - 1)
+            result = read_plain(plain, &columns[plain->column < 0 ? 0 : plain->column], &own);
         if (result == NOT_PLAIN) {
             in->at = start;
             result = run_node(run, in, node, depth + 1);
