@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from moldau.kit.client_config import client_log, sentence
@@ -34,10 +34,13 @@ class Topics:
         self.admin = AdminClient(settings, logger=client_log)
         self._timeout_seconds = timeout_seconds
 
-    def _ask(self, what: str, future: Any) -> Any:
+    def _ask(self, what: str, future: Any, make: str = "") -> Any:
+        """The answer. `make`: the command that makes the topic, told if there is none."""
         try:
             return future.result(self._timeout_seconds + 5)
         except KafkaException as error:
+            if make and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise KitError(f"{what}: it does not exist. Make it first: {make}") from error
             raise KitError(f"{what}: {sentence(error)}") from error
         except TimeoutError as error:
             raise KitError(f"{what}: no answer within {self._timeout_seconds:.0f} s") from error
@@ -45,15 +48,16 @@ class Topics:
     def describe(self, topic: str) -> tuple[str, int]:
         """A topic's id ("" if the broker knows none) and its number of partitions."""
         asked = self.admin.describe_topics(TopicCollection([topic]), request_timeout=self._timeout_seconds)
-        found = self._ask(f"topic {topic} is not described", asked[topic])
+        found = self._ask(f"topic {topic} is not described", asked[topic], f"moldau topics create {topic}")
         text = str(found.topic_id)
         return ("" if text == _NO_ID else text), len(found.partitions)
 
     def settings(self, topic: str) -> dict[str, str]:
-        """A topic's settings."""
+        """The settings of a topic, which is a table's."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         asked = self.admin.describe_configs([resource], request_timeout=self._timeout_seconds)
-        found = self._ask(f"the settings of {topic} are not known", asked[resource])
+        make = f"moldau topics create {topic} --config cleanup.policy=compact"
+        found = self._ask(f"the settings of {topic} are not known", asked[resource], make)
         return {name: str(entry.value) for name, entry in found.items()}
 
     def first_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:

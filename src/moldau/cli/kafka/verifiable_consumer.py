@@ -2,7 +2,7 @@
 read them.
 
     startup_complete   partitions_assigned   partitions_revoked   records_consumed   record_data (--verbose)
-    offsets_committed  shutdown_complete
+    offsets_committed  shutdown_requested  shutdown_complete
 
 Offsets are committed after each batch that was printed, unless --enable-autocommit.
 """
@@ -82,8 +82,14 @@ class _Run:
                     left = min(left, given.max_messages - self._consumed)
                 self._take(consumer, consumer.consume(left, _WAIT_SECONDS))
         finally:
+            # Kafka's tells it when it is asked to end, and, if nobody asks, as its JVM ends.
+            asked = self._stopping
+            if asked:
+                say("shutdown_requested")
             consumer.close()
             say("shutdown_complete")
+            if not asked:
+                say("shutdown_requested")
         return 0
 
     def _take(self, consumer: Any, records: list[Any]) -> None:
