@@ -29,6 +29,9 @@ _PARSED_INLINE_BYTES_MAX = 128 * 1024
 _SLOW_BYTES_PER_SECOND = 1024
 _LONG_DIGITS = re.compile(rb"[0-9]{19,}")
 _INT64_MAX_DIGITS = b"9223372036854775807"
+_AS_DIGITS = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
+_NINETEEN_DIGITS = b"0" * len(_INT64_MAX_DIGITS)
+_SEARCHED_PIECE_BYTES = 256 * 1024
 
 
 async def read_bytes(request: Request, *, bytes_max: int | None = None) -> bytes:
@@ -83,11 +86,18 @@ def parse_shallow_json(text: bytes) -> Any:
 
 
 def _has_long_integer(text: bytes) -> bool:
-    """Whether there may be an integer beyond 64 bits, of which orjson makes a float that is only near it."""
-    return any(
-        len(each[0]) > len(_INT64_MAX_DIGITS) or each[0] > _INT64_MAX_DIGITS
-        for each in _LONG_DIGITS.finditer(text)
-    )
+    """Whether there may be an integer beyond 64 bits, of which orjson makes a float that is only near it.
+
+    A piece at a time: a search through megabytes would hold all threads.
+    """
+    for start in range(0, len(text), _SEARCHED_PIECE_BYTES):
+        piece = text[start : start + _SEARCHED_PIECE_BYTES + 2 * len(_INT64_MAX_DIGITS)]
+        if _NINETEEN_DIGITS in piece.translate(_AS_DIGITS) and any(
+            len(each[0]) > len(_INT64_MAX_DIGITS) or each[0] > _INT64_MAX_DIGITS
+            for each in _LONG_DIGITS.finditer(piece)
+        ):
+            return True
+    return False
 
 
 def _exact(text: bytes) -> Any:

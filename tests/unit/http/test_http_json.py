@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from moldau.http import bodies
 from moldau.http.bodies import _Unpacker, parse_json, parse_shallow_json
 from moldau.http.problems import HttpProblem
 
@@ -25,6 +26,16 @@ def test_integers_are_exact(integer: int):
     for parsed in (parse_json(text, 10), parse_shallow_json(text)):
         assert parsed == {"a": [integer, "x"]}
         assert type(parsed["a"][0]) is int
+
+
+@pytest.mark.parametrize("before", [0, 1, 18, 19, 20, 37, 38, 39])
+@pytest.mark.parametrize("integer", [2**63 - 1, 2**63, 10**25, -(10**18)])
+def test_integers_are_exact_where_the_text_is_searched_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, before: int, integer: int
+):
+    monkeypatch.setattr(bodies, "_SEARCHED_PIECE_BYTES", 20)
+    text = json.dumps(["x" * before, integer, "y" * before, 9]).encode()
+    assert parse_json(text, 10) == ["x" * before, integer, "y" * before, 9]
 
 
 def test_digits_elsewhere_change_nothing():

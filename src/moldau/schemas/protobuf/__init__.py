@@ -5,6 +5,7 @@
     scopes.py                          which type a name means
     comparing.py                       differences between two files
     from_descriptor.py  descriptors.py a FileDescriptorProto -> elements, and back; pools for coders of values
+    tagging.py                         tags of messages and fields within a text
     known_imports.py                   files that may be imported without a reference
 
 No protoc: the text is read by our own parser, in time linear to it, so that no text can hang or kill the
