@@ -29,6 +29,7 @@ from moldau.rest.kafka.admin.access import KafkaAdmin
 from moldau.rest.kafka.producing import Producers
 from moldau.rest.kafka.reading import Readers
 from moldau.rest.openapi.pages import page_routes
+from moldau.rest.request_limits import RequestLimits, ServedOperations
 from moldau.rest.schema_choice import Schemas
 from moldau.rest.settings import DEFAULT_PORT, RestConfiguration, Role
 from moldau.rest.v2.media_types import offered_media_types
@@ -46,6 +47,8 @@ class Parts:
     readers: Readers
     schemas: Schemas
     rights: Rights
+    served: ServedOperations
+    limits: RequestLimits
     v2: V2Service
 
     @classmethod
@@ -54,6 +57,8 @@ class Parts:
         settings = configuration.settings
         consumer = configuration.client(Role.CONSUMER)
         rights = Rights.from_file(settings.moldau_http_rights_file)
+        served = ServedOperations(settings.api_endpoints_allowlist, settings.api_endpoints_blocklist)
+        limits = RequestLimits(settings)
         schemas = _schemas(configuration.registry())
         try:
             admin = KafkaAdmin(settings.bootstrap_servers, configuration.client(Role.ADMIN))
@@ -61,13 +66,13 @@ class Parts:
             producers = Producers(
                 configuration.client(Role.PRODUCER), bytes_max=settings.moldau_rest_producing_bytes_max
             )
-            v2 = V2Service(settings, consumer, admin, producers, schemas, rights)
+            v2 = V2Service(settings, consumer, admin, producers, schemas, rights, served, limits)
         except (ClientError, CredentialsError) as problem:
             raise SettingError("bootstrap.servers", str(problem)) from None
         except KafkaException as problem:
             why = f"a client's settings are wrong: {problem.args[0].str()}"
             raise SettingError("client.*", why) from None
-        return cls(configuration, admin, producers, readers, schemas, rights, v2)
+        return cls(configuration, admin, producers, readers, schemas, rights, served, limits, v2)
 
     async def close(self) -> None:
         """End the clients."""
@@ -128,7 +133,9 @@ def _application(parts: Parts, probe: ClusterProbe) -> Application:
             rights=parts.rights,
             advertised_url=advertised,
             crn_authority=settings.confluent_resource_name_authority,
-            blocklist=settings.api_endpoints_blocklist,
+            settings=settings,
+            served=parts.served,
+            limits=parts.limits,
         )
         routes += service.routes()
 

@@ -44,8 +44,26 @@ class RestSettings(HttpSettingsPart):
     )
     api_v2_enable: bool = boolean(True, "Whether version 2 of the API is served.")
     api_v3_enable: bool = boolean(True, "Whether version 3 of the API is served.")
+    api_endpoints_allowlist: tuple[str, ...] = listing(
+        (), "Only these operations are served, such as api.v3.topics.* or api.v2.topics.list. Empty: all."
+    )
     api_endpoints_blocklist: tuple[str, ...] = listing(
         (), "Operations that are not served, such as api.v3.acls.* or api.v3.topics.delete."
+    )
+    api_v3_produce_rate_limit_enabled: bool = boolean(
+        False, "Whether the records that are written in version 3 are limited to a number a second."
+    )
+    api_v3_produce_rate_limit_max_bytes_per_sec: int = long(
+        10_000_000, "The most bytes of such records a second; what is more has the error 429.", at_least(1)
+    )
+    api_v3_produce_rate_limit_max_bytes_global_per_sec: int = long(
+        10_000_000, "The same for all clusters together; as there is one, the smaller holds.", at_least(1)
+    )
+    api_v3_produce_rate_limit_max_requests_per_sec: int = integer(
+        10_000, "The most such records a second; what is more has the error 429.", at_least(1)
+    )
+    api_v3_produce_rate_limit_max_requests_global_per_sec: int = integer(
+        10_000, "The same for all clusters together; as there is one, the smaller holds.", at_least(1)
     )
     confluent_resource_name_authority: str = text(
         "", "The authority in the names of v3's resources: crn://AUTHORITY/kafka=..."
@@ -71,6 +89,20 @@ class RestSettings(HttpSettingsPart):
         -1,
         "A read waits for so many bytes, or the timeout; -1: for records, until no more come.",
         between(-1, 10_000_000),
+    )
+    rate_limit_enable: bool = boolean(
+        False, "Whether requests have a number of permits a second; not those that write in version 3."
+    )
+    rate_limit_permits_per_sec: int = integer(50, "The permits a second.", at_least(1))
+    rate_limit_timeout_ms: int = long(
+        0, "How long a request waits for its permits, before it is refused with 429.", at_least(0)
+    )
+    rate_limit_default_cost: int = integer(1, "The permits that a request costs.", at_least(0))
+    rate_limit_costs: tuple[str, ...] = listing(
+        (), "The cost of some operations, such as api.v3.clusters.*=1,api.v3.brokers.list=2; 0: no limit."
+    )
+    streaming_connection_max_duration_ms: int = long(
+        86_400_000, "How long a stream of records may last; then it ends with an answer 408.", at_least(1)
     )
     moldau_rest_consumer_instances_max: int = integer(
         500, "The most consumer instances at a time; a further one is refused with 429.", at_least(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from fnmatch import fnmatchcase
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -46,10 +45,10 @@ ROUTES: tuple[tuple[str, str, str, Handler], ...] = (
     ("GET", _INSTANCE + "/offsets", "consumers.get-committed-offsets", consumers.committed),
     ("GET", "/brokers", "brokers.list", metadata.list_brokers),
 )
-"""Method, path, Confluent's name (for `api.endpoints.blocklist`), handler."""
+"""Method, path, Confluent's name (for `api.endpoints.blocklist` and the like), handler."""
 _BY_FORMAT = {"produce-to-topic": ".", "produce-to-partition": ".", "consumers.consume": "-"}
 """Where Confluent has a name for each format, such as produce-to-topic.binary: how that goes on. All formats
-are one operation here, which is not served if one of the names is blocked."""
+are one operation here, which is served if one of the names is allowed and none is blocked."""
 _FORMATS = ("binary", "json", "avro", "json-schema", "protobuf")
 
 
@@ -57,21 +56,28 @@ def routes(service: V2Service) -> list[BaseRoute]:
     """The routes; methods of one path share one, so that another method is 405."""
     by_path: dict[str, dict[str, Handler]] = {}
     for method, path, name, handler in ROUTES:
-        by_path.setdefault(path, {})[method] = _blocked if is_blocked(service, name) else handler
+        names = resource_names(name)
+        is_served = service.served.is_served(names)
+        by_path.setdefault(path, {})[method] = _limited(handler, names) if is_served else _blocked
     return [
         Route(path, _endpoint(service, handlers), methods=list(handlers))
         for path, handlers in by_path.items()
     ]
 
 
-def is_blocked(service: V2Service, name: str) -> bool:
-    """Whether `api.endpoints.blocklist` names an operation."""
-    names = [f"{name}{_BY_FORMAT[name]}{each}" for each in _FORMATS] if name in _BY_FORMAT else [name]
-    return any(
-        fnmatchcase(f"api.v2.{each}", pattern)
-        for pattern in service.settings.api_endpoints_blocklist
-        for each in names
-    )
+def resource_names(name: str) -> tuple[str, ...]:
+    """An operation's names in `api.endpoints.*` and `rate.limit.costs`: several where it has one for each
+    format."""
+    each = [f"{name}{_BY_FORMAT[name]}{form}" for form in _FORMATS] if name in _BY_FORMAT else [name]
+    return tuple(f"api.v2.{one}" for one in each)
+
+
+def _limited(handler: Handler, names: tuple[str, ...]) -> Handler:
+    async def limited(service: V2Service, request: Request) -> Response:
+        await service.limits.admit(names)
+        return await handler(service, request)
+
+    return limited
 
 
 async def _blocked(service: V2Service, request: Request) -> Response:

@@ -14,6 +14,7 @@ from moldau.http.context import context_of
 from moldau.http.rights import Kind, Operation, Rights
 from moldau.rest.kafka.admin.topics import Topic, describe_topics
 from moldau.rest.kafka.problem import KafkaProblem
+from moldau.rest.request_limits import RequestLimits, ServedOperations
 from moldau.rest.settings import RestSettings
 from moldau.rest.v2.errors import request_problem
 from moldau.rest.v2.instances import Instances
@@ -41,12 +42,16 @@ class V2Service:
         producers: Producers,
         schemas: Schemas,
         rights: Rights,
+        served: ServedOperations,
+        limits: RequestLimits,
     ) -> None:
         """`consumer` are the settings of consumers (`RestConfiguration.client`). CredentialsError."""
         self.settings = settings
         self.producers = producers
         self.schemas = schemas
         self.rights = rights
+        self.served = served
+        self.limits = limits
         self.instances = Instances(settings, consumer, schemas)
         self._admin = admin
         self._topics: asyncio.Future[list[Topic]] | None = None

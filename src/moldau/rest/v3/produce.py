@@ -82,6 +82,8 @@ class _Stream:
         self._unanswered_bytes = 0
         self._changed = asyncio.Event()
         self._ended = False
+        lasts_ms = call.service.settings.streaming_connection_max_duration_ms
+        self._ends = asyncio.get_running_loop().time() + lasts_ms / 1000
 
     async def answers(self) -> AsyncGenerator[bytes]:
         """The answers, as JSON texts. HttpProblem before the first if the request has no record at all."""
@@ -111,7 +113,7 @@ class _Stream:
     async def _read(self) -> None:
         count = 0
         try:
-            async for piece in pieces(self._call.request):
+            async for piece in self._pieces():
                 for start in range(0, len(piece), _SLICE_BYTES):
                     count += await self._take(piece[start : start + _SLICE_BYTES])
                     await asyncio.sleep(0)
@@ -125,6 +127,25 @@ class _Stream:
         finally:
             self._ended = True
             self._changed.set()
+
+    async def _pieces(self) -> AsyncGenerator[bytes]:
+        """The body, until the stream has lasted too long. HttpProblem 408."""
+        body = pieces(self._call.request)
+        loop = asyncio.get_running_loop()
+        while loop.time() < self._ends:
+            try:
+                async with asyncio.timeout_at(self._ends):
+                    piece = await anext(body, None)
+            except TimeoutError:
+                break
+            if piece is None:
+                return
+            yield piece
+        raise HttpProblem(
+            408,
+            "Streaming connection open for longer than allowed: it is closed "
+            "(streaming.connection.max.duration.ms).",
+        )
 
     async def _take(self, data: bytes) -> int:
         """Take some bytes of the body; the number of records that they completed."""
@@ -163,6 +184,7 @@ class _Stream:
 
     async def _entry(self, text: bytes) -> Entry:
         try:
+            self._call.service.produce_limits.check(len(text))
             if len(text) <= _INLINE_BYTES_MAX:
                 body = parse_shallow_json(text)
             else:

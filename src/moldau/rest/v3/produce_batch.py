@@ -45,7 +45,10 @@ async def produce_batch(call: Call) -> Response:
         if count % _SLICE_RECORDS == _SLICE_RECORDS - 1:
             await asyncio.sleep(0)
         try:
-            records[name] = await read_record(call.service.schemas, topic, entry, may_write)
+            record = await read_record(call.service.schemas, topic, entry, may_write)
+            key, value = record.outgoing.key or b"", record.outgoing.value or b""
+            call.service.produce_limits.check(len(key) + len(value))
+            records[name] = record
         except HttpProblem as wrong:
             problems[name] = wrong
     outcomes = dict(zip(records, await _written(call, topic, list(records.values())), strict=True))

@@ -1,4 +1,4 @@
-"""Confluent's names of operations, by which `api.endpoints.blocklist` switches them off.
+"""Confluent's names of operations, by which `api.endpoints.*` and `rate.limit.costs` choose them.
 
     api.v3.acls.*            all operations on ACLs
     api.v3.topics.delete     one

@@ -1,13 +1,12 @@
 """What v3's operations need, and the routes that lead to them.
 
-A request's way: find the operation; is it served at all (api.endpoints.*), is the cluster's id the right one,
-may the caller do it; then the handler.
+A request's way: find the operation; is it served at all (api.endpoints.*), are there permits for it
+(rate.limit.*), may the caller do it, is the cluster's id the right one; then the handler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
@@ -22,6 +21,8 @@ from moldau.http.rights import Kind, Rights
 from moldau.http.rights import Operation as Act
 from moldau.rest.kafka.admin.topics import describe_cluster
 from moldau.rest.kafka.problem import KafkaProblem
+from moldau.rest.request_limits import ProduceLimits, RequestLimits, ServedOperations
+from moldau.rest.settings import RestSettings
 from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import http_problem, not_found
 from moldau.rest.v3.operations import Operation
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 CLUSTER = "kafka"
 """The cluster's name in a file of rights."""
 RECORDS_PATH = "/v3/clusters/{cluster_id}/topics/{topic_name}/records"
+_LIMITED_BY_RECORD = ("produceRecord", "produceRecordsBatch")
 
 
 class Service:
@@ -49,12 +51,16 @@ class Service:
         readers: Readers,
         schemas: Schemas,
         *,
+        settings: RestSettings,
+        served: ServedOperations,
+        limits: RequestLimits,
         rights: Rights | None = None,
         advertised_url: str = "",
         crn_authority: str = "",
-        blocklist: Iterable[str] = (),
     ) -> None:
         """`advertised_url`: how clients reach the proxy; empty: as the Host header of a request says."""
+        self.settings = settings
+        self.produce_limits = ProduceLimits(settings)
         self.admin = admin
         self.producers = producers
         self.readers = readers
@@ -62,7 +68,8 @@ class Service:
         self.rights = rights or Rights.all()
         self._advertised_url = advertised_url.rstrip("/")
         self._crn_authority = crn_authority
-        self._blocklist = tuple(blocklist)
+        self._served = served
+        self._limits = limits
         self._cluster_id = ""
 
     def routes(self) -> list[Route]:
@@ -85,8 +92,11 @@ class Service:
         return endpoint
 
     async def _answer(self, found: Operation, request: Request) -> Response:
-        if self._is_blocked(found):
+        names = (resource_name(found),)
+        if not self._served.is_served(names):
             raise plain_problem(404 if found.method == "GET" else 405)
+        if found.operation_id not in _LIMITED_BY_RECORD:
+            await self._limits.admit(names)
         path = {name: path_value(request, name) for name in request.path_params}
         call = Call(self, request, path, Links(self._base_url(request), self._crn_authority))
         if found.right is not None:
@@ -96,10 +106,6 @@ class Service:
         if "cluster_id" in path:
             await self._check_cluster(path["cluster_id"])
         return await found.handler(call)
-
-    def _is_blocked(self, found: Operation) -> bool:
-        name = resource_name(found)
-        return any(fnmatchcase(name, pattern) for pattern in self._blocklist)
 
     def _base_url(self, request: Request) -> str:
         return self._advertised_url or f"{request.url.scheme}://{request.url.netloc}"
