@@ -238,7 +238,7 @@ def test_a_tail_outlives_a_broker_that_is_away_for_long(monkeypatch: pytest.Monk
 
 def test_headers_whose_names_are_no_text_do_not_stop_a_reader(broker: Broker, client: V3Client) -> None:
     client.create("named-oddly")
-    record = Record(0, 1_700_000_000_000, None, b"1", [("XX", b"v")])
+    record = Record(0, 1_700_000_000_000, None, b"1", [("a", b"w"), ("XX", b"v")])
     batch = bytearray(build_batch([record]).replace(b"XX", b"\xff\xfe"))
     seal(batch)
     partition = produce.PartitionProduceData(index=0, records=bytes(batch))
@@ -248,12 +248,13 @@ def test_headers_whose_names_are_no_text_do_not_stop_a_reader(broker: Broker, cl
     cluster.any_broker().ask(request, at_most=12)
     cluster.close()
     (found,) = client.get("/topics/named-oddly/records", params={"value_format": "json"})["data"]
-    assert (found["value"]["data"], found["headers"]) == (1, [{"name": "\ufffd", "value": None}])
+    headers = [{"name": "a", "value": "dw=="}, {"name": "\ufffd", "value": "dg=="}]
+    assert (found["value"]["data"], found["headers"]) == (1, headers)
     v2 = V2Client(client.url)
     with V2Instance(v2, "named-oddly") as instance:
         instance.assign(("named-oddly", 0))
         (found,) = instance.read_until(1, include="headers")
-    assert (found["value"], found["headers"]) == (1, [{"name": "\ufffd", "value": None}])
+    assert (found["value"], found["headers"]) == (1, headers)
 
 
 def test_aborted_records_are_not_shown_and_the_page_ends(broker: Broker, client: V3Client) -> None:
