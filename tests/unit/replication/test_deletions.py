@@ -6,9 +6,11 @@ from typing import cast
 
 from moldau.core.clock import ManualClock
 from moldau.core.timers import ManualTimers
+from moldau.metadata.image import PartitionState
 from moldau.protocol.errors import ErrorCode
 from moldau.replication.deletions import Deleted, Deletions
 from moldau.replication.partition import Partition
+from moldau.replication.role import Role
 
 
 class Led:
@@ -140,3 +142,25 @@ def test_a_client_that_went_away_is_forgotten():
         assert not world.led.deletion_waits
 
     in_a_loop(scene, n2=0)
+
+
+def test_the_low_watermark_is_the_smallest_log_start_over_the_replicas_on_live_brokers() -> None:
+    role = Role(1, high_watermark=9, written_end_offset=9, flushed_end_offset=9)
+    role.become(PartitionState(1, 0, 0, (1, 2, 3), (1, 2, 3)), 9, 0.0)
+    live = {1, 2, 3}
+
+    def low_watermark() -> int:
+        return role.low_watermark(5, lambda node: node in live)
+
+    assert low_watermark() == -1, "no follower has told its own"
+    role.follower_fetched(2, 9, 7, True, 1.0, 8)
+    assert low_watermark() == -1
+    role.follower_fetched(3, 9, 8, True, 1.0, 2)
+    assert low_watermark() == 2
+    live.remove(3)
+    assert low_watermark() == 5, "nobody waits for a broker that is gone"
+    live.remove(2)
+    assert low_watermark() == 5
+    live.add(3)
+    role.follower_fetched(3, 9, 8, True, 1.0, 5)
+    assert low_watermark() == 5
