@@ -104,6 +104,35 @@ def test_an_old_replica_does_not_lead_after_the_in_sync_set_has_shrunk_to_the_le
     kept(happens, seed, topic={"min_insync_replicas": "1"})
 
 
+def test_an_eligible_replica_that_comes_back_without_its_tail_does_not_lead(seed: int) -> None:
+    """It was eligible (KIP-966) for what it had. Nobody else is concerned by its registration: the leader and
+    the in-sync set stay as they are. It must not lead once that leader dies.
+    """
+
+    async def happens(world: World, cluster: Cluster) -> None:
+        leader = cluster.leader(ONE)
+        first, second = (n for n in (1, 2, 3) if n != leader)
+        for node in (first, second):
+            cluster.machine(node).kill()
+
+        def eligible() -> tuple[int, ...]:
+            return cluster.ensemble.image.topics[ONE[0]].partitions[ONE[1]].elr
+
+        await world.until(lambda: cluster.in_sync(ONE) == (leader,) and len(eligible()) == 2, 60)
+        cut_off = cluster.replaced = cluster.machine(first)
+        cluster.invariants.has_lost(cut_off)
+        cut_off.power_cut()
+        world.network.separate(cluster.machine(leader).name, cut_off.name)  # it cannot catch up
+        await cut_off.start()
+        await world.sleep_ms(3000)
+        assert eligible() == (second,)
+        cluster.machine(leader).kill()
+        await world.sleep_ms(5000)
+        assert cluster.leader(ONE) in (-1, leader), "a replica without its tail leads"
+
+    kept(happens, seed)
+
+
 def test_with_unclean_elections_it_does_and_the_checker_sees_what_is_lost() -> None:
     async def happens(world: World, cluster: Cluster) -> None:
         leader = cluster.leader(ONE)
