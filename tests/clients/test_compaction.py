@@ -30,12 +30,12 @@ def eventually(true: Callable[[], object]) -> None:
 
 
 def health(broker: Broker) -> dict[str, object]:
-    with urllib.request.urlopen(f"http://{broker.http_address}/health") as answer:
+    with urllib.request.urlopen(f"http://{broker.http_address}/health", timeout=60) as answer:
         return json.load(answer)
 
 
 def metric(broker: Broker, name: str) -> float:
-    with urllib.request.urlopen(f"http://{broker.http_address}/metrics") as answer:
+    with urllib.request.urlopen(f"http://{broker.http_address}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return float(next(line.split()[1] for line in lines if line.startswith(name + " ")))
 

@@ -49,9 +49,9 @@ def test_a_registry_of_its_own_process(bootstrap: str, tmp_path: Path) -> None:
     try:
         (url,) = ready["addresses"]
         assert ready["topic"] == "_schemas_command"
-        assert httpx.get(f"{url}/config").json() == {"compatibilityLevel": "FULL"}
-        assert httpx.get(f"{url}/subjects").json() == []
-        assert httpx.get(f"{url}/health").status_code in (200, 503)
+        assert httpx.get(f"{url}/config", timeout=60).json() == {"compatibilityLevel": "FULL"}
+        assert httpx.get(f"{url}/subjects", timeout=60).json() == []
+        assert httpx.get(f"{url}/health", timeout=60).status_code in (200, 503)
     finally:
         assert ended(process) == 0
 
@@ -86,7 +86,7 @@ def test_services_beside_a_broker(tmp_path: Path) -> None:
     process, ready = started(words)
     try:
         registry, rest = ready["registry_url"], ready["rest_url"]
-        assert httpx.get(f"{registry}/config").json() == {"compatibilityLevel": "NONE"}
+        assert httpx.get(f"{registry}/config", timeout=60).json() == {"compatibilityLevel": "NONE"}
         body = {"schema": AVRO_1}
         answer = httpx.post(f"{registry}/subjects/beside-value/versions", json=body, timeout=60)
         assert answer.json()["version"] == 1
@@ -127,7 +127,7 @@ def test_a_service_that_cannot_start_ends_the_broker(tmp_path: Path) -> None:
 
 
 def test_the_fixture_of_other_projects(moldau_schema_registry: SchemaRegistry) -> None:
-    assert httpx.get(f"{moldau_schema_registry.url}/subjects").json() == []
+    assert httpx.get(f"{moldau_schema_registry.url}/subjects", timeout=60).json() == []
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +268,7 @@ def test_a_registry_that_only_reads(bootstrap: str) -> None:
         assert json.loads(found.json()["schema"]) == json.loads(AVRO_1)
         refused = httpx.post(f"{reading.url}/subjects/other/versions", json=body, timeout=60)
         assert (refused.status_code, refused.json()["error_code"]) == (422, 42205)
-        assert httpx.get(f"{reading.url}/health").json()["ready"] is True
+        assert httpx.get(f"{reading.url}/health", timeout=60).json()["ready"] is True
 
 
 def test_a_command_starts_without_the_registrys_libraries() -> None:

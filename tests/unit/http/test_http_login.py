@@ -47,7 +47,7 @@ def answers(
         found = []
         async with (
             serving(server_of(application, parsed, 8081)) as server,
-            httpx.AsyncClient(verify=verify) as client,
+            httpx.AsyncClient(verify=verify, timeout=60) as client,
         ):
             for arguments in asked:
                 path = arguments.pop("path", "/who")

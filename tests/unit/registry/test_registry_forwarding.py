@@ -63,7 +63,7 @@ def through(talk: Callable[[str], Awaitable[Any]], url: str | None = None, **set
 
 def test_a_request_arrives_as_it_came() -> None:
     async def talk(url: str) -> None:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             response = await client.post(
                 f"{url}/subjects/a%2Fb/versions?normalize=true",
                 content=b'{"schema":"x"}',
@@ -103,7 +103,7 @@ def test_instances_speak_tls(tmp_path: Path) -> None:
 
 def test_a_forwarded_request_is_not_forwarded_again() -> None:
     async def talk(url: str) -> None:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             response = await client.delete(f"{url}/subjects/s", headers={"X-Forward": "true"})
         assert (response.status_code, response.json()["error_code"]) == (500, 50004)
 
@@ -113,7 +113,7 @@ def test_a_forwarded_request_is_not_forwarded_again() -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "https://127.0.0.1:1"])
 def test_a_primary_that_is_gone(url: str) -> None:
     async def talk(own: str) -> None:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             response = await client.delete(f"{own}/subjects/s")
         assert (response.status_code, response.json()["error_code"]) == (500, 50003)
         assert url in response.json()["message"]
