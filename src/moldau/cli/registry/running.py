@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -35,6 +36,8 @@ def run_registry(texts: Mapping[str, str], *, is_read_only: bool, as_json: bool)
 @asynccontextmanager
 async def _served(parsed: ParsedSettings, is_read_only: bool, as_json: bool) -> AsyncIterator[Running]:
     async with serve_registry(parsed, is_read_only=is_read_only) as running:
+        gc.collect()
+        gc.freeze()  # the schemas that are there stay: collections look at what is new only
         _say_ready(running, parsed, as_json)
         yield running
 
