@@ -84,6 +84,23 @@ def test_a_folder_is_formatted_once(tmp_path: Path, capsys: pytest.CaptureFixtur
         storage.format_([tmp_path / "c"], "no good", "3", ignore_formatted=False)
 
 
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (["-f", "group.version=9"], "No feature:group.version with feature level 9"),
+        (["-f", "nosuch=1"], "Unsupported feature: nosuch. Supported features are: eligible.leader.replicas"),
+        (["-f", "group.version"], "equals sign not found"),
+        (["-r", "1.0"], "Unknown metadata.version '1.0'"),
+    ],
+)
+def test_levels_that_cannot_be_format_nothing(tmp_path: Path, words: list[str], refusal: str) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text(f"log.dirs={tmp_path / 'data'}\n")
+    with pytest.raises(ToolError, match=refusal):
+        storage.main(["format", "-t", "clusterclusterclusterX", "-c", str(settings), *words])
+    assert not (tmp_path / "data").exists()
+
+
 def test_random_ids_may_follow_an_option() -> None:
     ids = {storage.random_id() for _ in range(300)}
     assert len(ids) == 300

@@ -174,7 +174,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
+        return value.decode("utf-8", "replace")  # as Java makes text of bytes
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_text)
     return str(value)
@@ -193,7 +193,9 @@ def _check(path: Path, given: Given) -> int:
             last = entry
     except OSError as problem:
         raise ToolError(f"{path} cannot be read: {problem.strerror}") from None
-    if wrong:
+    if path.suffix == ".index" and not last and not wrong:
+        print(f"{path} is empty.")
+    elif wrong:
         print(f"{path}: {wrong} entries are damaged or not in order")
     elif given.flag("index-sanity-check"):
         print(f"{path} passed sanity check.")

@@ -39,6 +39,7 @@ def main(words: Sequence[str]) -> int:
     folders = log_folders(settings)
     if given.command == "info":
         return info(folders)
+    _check_levels(given.release_version, given.feature or [])
     users = given.add_scram or []
     if users:
         from moldau.cli.kafka.scram_format import first_changes
@@ -82,6 +83,25 @@ def _parser() -> Subcommands:
     one.add_argument("--feature", "-f", action="append", required=True, help="NAME=LEVEL; may be repeated.")
     commands.add_parser("random-uuid", help="Print a random id.")
     return parser
+
+
+def _check_levels(release: str | None, features: Sequence[str]) -> None:
+    """Refuse levels that Kafka's tool refuses, and say that the others change nothing. ToolError."""
+    from moldau.cli.kafka.features import parse_level
+    from moldau.cli.kafka.releases import KNOWN_FEATURES, features_of
+
+    if release is not None:
+        features_of(release)
+    for name, level in map(parse_level, features):
+        if name == "metadata.version":
+            continue
+        if name not in KNOWN_FEATURES:
+            listed = ", ".join(sorted(KNOWN_FEATURES))
+            raise ToolError(f"Unsupported feature: {name}. Supported features are: {listed}")
+        if not 0 <= level <= KNOWN_FEATURES[name]:
+            raise ToolError(f"No feature:{name} with feature level {level}")
+    if release is not None or features:
+        print("--release-version and --feature have no effect: kafka-features sets levels", file=sys.stderr)
 
 
 def random_id() -> str:

@@ -54,7 +54,11 @@ class Subcommands(argparse.ArgumentParser):
             hint = f"Did you mean: {likely}" if likely else ""
         elif found := _NOTHING.fullmatch(message):
             missing = found[1].split(", ")
-            message = "too few arguments" if missing[-1].isupper() else f"argument {missing[0]} is required"
+            message = (
+                "too few arguments"
+                if missing[-1] in ("command", "COMMAND")
+                else f"argument {missing[0]} is required"
+            )
         raise CommandLineError(
             f"{self.format_usage().rstrip()}\n{self.prog.split()[0]}: error: {message}", hint
         )
