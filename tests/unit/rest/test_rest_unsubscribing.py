@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,6 +25,7 @@ class FakeConsumer:
         self._assigned = [TopicPartition("t", 0)]
         self._queue: list[Any] = ["record", "record"]
         self._gives_up = gives_up
+        self.on_consume: Callable[[], None] = lambda: None
 
     def unsubscribe(self) -> None:
         self.did.append("unsubscribe")
@@ -37,6 +39,7 @@ class FakeConsumer:
     def consume(self, count: int, timeout: float) -> list[Any]:
         del count
         assert timeout == 0
+        self.on_consume()
         if not self._queue:
             return []
         first = self._queue.pop(0)
@@ -50,13 +53,17 @@ class FakeConsumer:
         return list(self._assigned)
 
 
-def unsubscribed(consumer: FakeConsumer, subscription: Subscription) -> Instance:
-    """An instance with this subscription, after its end."""
+def unsubscribed(
+    consumer: FakeConsumer, subscription: Subscription, meanwhile: Subscription | None = None
+) -> Instance:
+    """An instance with this subscription, after its end; `meanwhile` it gets another one."""
 
     async def run(pool: ThreadPoolExecutor) -> Instance:
         config = InstanceConfig()
         made = Instance("g", "i", config, consumer, False, pool, "ann")  # type: ignore[arg-type]
         made.subscription = subscription
+        if meanwhile is not None:
+            consumer.on_consume = lambda: setattr(made, "subscription", meanwhile)
         async with asyncio.timeout(LIMIT_SECONDS):
             await made.unsubscribe()
         return made
@@ -87,3 +94,11 @@ def test_a_callback_that_does_not_come_is_left_to_the_end(monkeypatch: pytest.Mo
     made = unsubscribed(consumer, Subscription(topics=("t",)))
     assert consumer.did == ["unsubscribe"]
     assert not made.is_assigned()
+
+
+def test_a_subscription_that_comes_meanwhile_stays() -> None:
+    consumer = FakeConsumer(gives_up=False)
+    later = Subscription(topics=("later",))
+    made = unsubscribed(consumer, Subscription(topics=("t",)), later)
+    assert made.subscription is later
+    assert consumer.did == ["unsubscribe"]

@@ -222,17 +222,19 @@ class Instance:
 
     async def unsubscribe(self) -> None:
         """Read nothing."""
-        if self.subscription.places:
+        before = self.subscription
+        if before.places:
             await self.call(self.consumer.unassign)
         else:
             await self.call(self.consumer.unsubscribe)
-            await self._give_partitions_up()
-        self.subscription = Subscription()
-        self.topics = ()
-        self.unread.clear()
-        self._returned.clear()
+            await self._give_partitions_up(before)
+        if self.subscription is before:  # and not another one, that was asked for meanwhile
+            self.subscription = Subscription()
+            self.topics = ()
+            self.unread.clear()
+            self._returned.clear()
 
-    async def _give_partitions_up(self) -> None:
+    async def _give_partitions_up(self, before: Subscription) -> None:
         """Let the callback of the partitions that are taken away happen; it gives them up.
 
         With `unassign` they would be given up before, and the callback still come, at the latest while the
@@ -240,7 +242,7 @@ class Instance:
         answers, and the process stands still for ever.
         """
         ends = time.monotonic() + _GIVE_UP_SECONDS
-        while self.poll(_DROPPED_RECORDS) or await self.assignment():
+        while self.subscription is before and (self.poll(_DROPPED_RECORDS) or await self.assignment()):
             if time.monotonic() >= ends:  # the rest happens while the consumer closes
                 log.warning("consumer %s/%s still has partitions of its group", self.group, self.name)
                 return
