@@ -229,7 +229,9 @@ def test_the_content_type_names_the_format(client: V2Client, content_type: str):
     found = client.refused(
         "POST", "/topics/t", {"records": [{"value": 1}]}, headers={"Content-Type": content_type}
     )
-    assert found == (415, 415, "HTTP 415 Unsupported Media Type")
+    assert found[:2] == (415, 415)
+    assert found[2].startswith("HTTP 415 Unsupported Media Type")
+    assert embedded("json") in found[2]
 
 
 def test_no_response_is_made_in_a_type_that_the_client_does_not_take(client: V2Client):

@@ -229,7 +229,12 @@ def test_what_an_instance_cannot_do_now(client: V2Client):
 @pytest.mark.parametrize(
     ("config", "status", "code", "message"),
     [
-        ({"format": "xml"}, 422, 422, "Invalid format type."),
+        (
+            {"format": "xml"},
+            422,
+            422,
+            "Invalid format type. It is one of binary, json, avro, jsonschema, protobuf.",
+        ),
         ({"auto.offset.reset": "soon"}, 422, 42204, "Invalid consumer configuration: Invalid value soon for"),
         ({"auto.commit.enable": "perhaps"}, 422, 42204, "Invalid consumer configuration"),
         ({"fetch.min.bytes": 10_000_001}, 422, 40001, "It does not abide by the constraints"),

@@ -68,7 +68,7 @@ async def create(service: V2Service, request: Request) -> Response:
 def _config(body: dict[str, Any]) -> InstanceConfig:
     wanted = (fields.text(body, "format") or Format.BINARY).lower()
     if wanted not in FORMATS:
-        raise fields.unprocessable("Invalid format type.")
+        raise fields.unprocessable(f"Invalid format type. It is one of {', '.join(FORMATS)}.")
     auto_commit = body.get("auto.commit.enable")
     if isinstance(auto_commit, bool):
         auto_commit = str(auto_commit).lower()

@@ -4,10 +4,12 @@ A request with records names its format in Content-Type; a read of a consumer in
 without a format (or */*) means the instance's own.
 """
 
+from collections.abc import Iterable
+
 from starlette.requests import Request
 
 from moldau.http.media_types import JSON, choose, essence
-from moldau.http.problems import plain_problem
+from moldau.http.problems import HttpProblem, plain_problem
 from moldau.rest.embedded import Format
 
 V2_JSON = "application/vnd.kafka.v2+json"
@@ -36,14 +38,19 @@ def produced_format(request: Request) -> Format:
     given = essence(request.headers.get("content-type", ""))
     found = Format.BINARY if given == V2_JSON else _BY_MEDIA_TYPE.get(given)
     if found is None:
-        raise plain_problem(415, {"Accept-Post": ", ".join(_BY_MEDIA_TYPE)})
+        raise _unsupported(media_type_of(Format.JSON) + " or that of another format", _BY_MEDIA_TYPE)
     return found
 
 
 def check_content_type(request: Request) -> None:
     """HttpProblem 415 for a body of another type; scripts of other sites cannot send these unasked."""
     if essence(request.headers.get("content-type", "")) not in OFFERED:
-        raise plain_problem(415, {"Accept-Post": V2_JSON})
+        raise _unsupported(V2_JSON, [V2_JSON])
+
+
+def _unsupported(wanted: str, known: Iterable[str]) -> HttpProblem:
+    message = f"HTTP 415 Unsupported Media Type: write Content-Type: {wanted}"
+    return HttpProblem(415, message, headers={"Accept-Post": ", ".join(known)})
 
 
 def wanted_type(request: Request, own: Format) -> tuple[str, Format]:

@@ -50,7 +50,14 @@ def parse_start(text: str, partitions: Sequence[int]) -> Start:
         return Start({partitions[0]: int(text)}, _EARLIEST)
     if text.startswith(MARK) or _PAIRS.fullmatch(text):
         return Start(parse_positions(text), _EARLIEST)
-    return Start({}, max(0, timestamp_of(text, "from")))
+    try:
+        return Start({}, max(0, timestamp_of(text, "from")))
+    except HttpProblem:
+        raise HttpProblem(
+            400,
+            "from must be beginning, end, a time like 2026-11-23T10:00:00Z, or offsets by partition like "
+            f"0:17,1:4, and not {shown(text)}.",
+        ) from None
 
 
 def parse_positions(text: str) -> dict[int, int]:
