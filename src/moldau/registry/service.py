@@ -238,6 +238,10 @@ class RegistryService:
             self._core, schema_id, subject, format, reference_format, with_max=fetch_max_id
         )
 
+    def has_id(self, schema_id: int, subject: str | None = None) -> bool:
+        """Whether `schema_by_id` without a format answers at once: the subject itself has the id."""
+        return reading.has_id(self._core, schema_id, None if subject is None else self._subject(subject))
+
     def subjects_of_id(
         self,
         schema_id: int,

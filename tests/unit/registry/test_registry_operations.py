@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from memory_registry import MemoryRegistry
+from memory_registry import MemoryRegistry, record
 
 from moldau.registry.problems import RegistryProblem
 from moldau.registry.state.state import State
@@ -128,6 +129,21 @@ def assert_same(one: State, other: State) -> None:
 
 TestRegistry = RegistryMachine.TestCase
 TestRegistry.settings = settings(max_examples=60, stateful_step_count=25)
+
+
+def test_other_contexts_are_searched_only_for_what_a_subject_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = MemoryRegistry()
+    body = record("one")
+    registry.register("a", body)
+    registry.register(":.dev:b", record("two"))
+    assert registry.has_id(1, "a")
+    assert registry.has_id(1, ":.dev:b")
+    assert not registry.has_id(1, "b")
+    assert registry.schema_by_id(1, "b")["subject"] == ":.dev:b"
+    monkeypatch.setattr(registry.state, "contexts", lambda: pytest.fail("all contexts were listed"))
+    assert registry.schema_by_id(1, "a")["subject"] == "a"
+    assert registry.version("a", "latest")["version"] == 1
+    assert registry.look_up("a", body)["id"] == 1
 
 
 def test_a_prefix_may_end_within_the_name_of_a_context() -> None:

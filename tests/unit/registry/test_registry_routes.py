@@ -44,6 +44,9 @@ class Recorder(RegistryService):
         rows = SUBJECTS[:1] if schema_id == 1 else SUBJECTS[1:]
         return rows[rest.get("offset", 0) :]
 
+    def has_id(self, schema_id: int, subject: str | None = None) -> bool:
+        return schema_id == 7
+
     def ids_of_guid(self, guid: str) -> list[dict[str, Any]]:
         self._note("ids_of_guid", guid)
         return [{"context": ".", "id": int(guid)}]

@@ -7,7 +7,7 @@ registry: clients that know no contexts find schemas of an import.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moldau.registry.names import DEFAULT_CONTEXT, parse_name, qualify
@@ -24,12 +24,14 @@ from moldau.registry.problems import Code, RegistryProblem
 from moldau.registry.state.body import Version
 
 
-def candidates(core: Core, subject: str) -> list[str]:
-    """The names that a subject may have: its own, and, without a context, those in all contexts."""
+def candidates(core: Core, subject: str) -> Iterator[str]:
+    """The names that a subject may have: its own, and, without a context, those in all contexts; there may
+    be very many, so the others are only made when its own was not it.
+    """
+    yield subject
     parsed = parse_name(subject)
-    if parsed.context != DEFAULT_CONTEXT or not parsed.subject:
-        return [subject]
-    return [subject, *(qualify(context, parsed.subject) for context in core.state.contexts())]
+    if parsed.context == DEFAULT_CONTEXT and parsed.subject:
+        yield from (qualify(context, parsed.subject) for context in core.state.contexts())
 
 
 def read_version(core: Core, subject: str, text: str, *, deleted: bool) -> Version:
@@ -63,6 +65,14 @@ def read_with_metadata(
     if not core.state.has_subjects(subject, deleted=deleted):
         raise subject_not_found(subject)
     raise RegistryProblem(Code.SCHEMA_NOT_FOUND, "Schema not found")
+
+
+def has_id(core: Core, schema_id: int, subject: str | None) -> bool:
+    """Whether `find_id` finds it where it looks first, which takes no time."""
+    parsed = parse_name(subject or "")
+    if not parsed.subject:
+        return core.state.any_place(parsed.context, schema_id) is not None
+    return core.state.place(parsed.context, schema_id, parsed.qualified) is not None
 
 
 def find_id(core: Core, schema_id: int, subject: str | None) -> Version | None:

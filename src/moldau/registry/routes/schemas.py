@@ -79,7 +79,8 @@ class SchemaRoutes:
         wanted = request.query_params.get("format", "")
         reference_format = request.query_params.get("referenceFormat", "")
         fetch_max_id = flag(request, "fetchMaxId")
-        if not wanted and not reference_format:  # what consumers ask: no thread is worth it
+        is_plain = not wanted and not reference_format
+        if is_plain and self._service.has_id(schema_id, subject):  # consumers ask so: no thread is worth it
             with contextlib.suppress(RegistryProblem):
                 return self._service.schema_by_id(schema_id, subject, fetch_max_id=fetch_max_id)
         return await self._calls.find(

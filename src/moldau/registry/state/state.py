@@ -74,6 +74,8 @@ class State:
         self._configs: dict[str, dict[str, Any]] = {}
         self._modes: dict[str, str] = {}
         self._contexts: set[str] = set()
+        self._sorted_contexts: list[str] | None = None
+        """What `contexts` answers, until it changes."""
         self._highest_ids = HighestIds()
         self._bodies: WeakValueDictionary[bytes, Body] = WeakValueDictionary()
         self._spellings: dict[Key, list[bytes]] = {}
@@ -126,10 +128,10 @@ class State:
                 if value is not None and not isinstance(mode, str):
                     raise UnknownRecord(f"its mode is {mode!r}")
                 _put_or_remove(self._modes, key.subject, mode)
-            case KeyType.CONTEXT if value is not None:
-                self._contexts.add(key.subject)
             case KeyType.CONTEXT:
-                self._contexts.discard(key.subject)
+                change = self._contexts.discard if value is None else self._contexts.add
+                change(key.subject)
+                self._sorted_contexts = None
             case KeyType.NOOP:
                 self._highest_ids.replay(key.version, value)
 
@@ -182,7 +184,10 @@ class State:
         versions = self._subjects.get(subject)
         if versions is None:
             versions = self._subjects[subject] = {}
-            bisect.insort(self._names.setdefault(context, []), subject)
+            if context not in self._names:
+                self._names[context] = []
+                self._sorted_contexts = None
+            bisect.insort(self._names[context], subject)
         versions[version.version] = version
         self._by_id.setdefault(context, {}).setdefault(version.id, {})[subject] = version.version
         self._id_of_guid.setdefault(context, {})[version.body.guid_bytes] = version.id
@@ -201,6 +206,7 @@ class State:
             del names[bisect.bisect_left(names, subject)]
             if not names:
                 del self._names[context]
+                self._sorted_contexts = None
         self._forget_references(version)
         ids = self._by_id[context]
         places = ids.get(version.id, {})
@@ -359,7 +365,9 @@ class State:
     def contexts(self) -> list[str]:
         """All contexts but the default one, sorted."""
         with self._lock:
-            return sorted({*self._contexts, *self._names} - {DEFAULT_CONTEXT})
+            if self._sorted_contexts is None:
+                self._sorted_contexts = sorted({*self._contexts, *self._names} - {DEFAULT_CONTEXT})
+            return list(self._sorted_contexts)
 
     def has_context_record(self, context: str) -> bool:
         """Whether the topic says that there is this context."""
