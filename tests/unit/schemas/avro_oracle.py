@@ -9,15 +9,17 @@ from typing import Any
 
 import fastavro
 
-from moldau.schemas.columns.avro_tree import AvroType, tree_of_text
+from moldau.schemas.columns.avro_tree import AvroType, avro_tree
 from moldau.schemas.columns.avro_types import not_null
+from moldau.schemas.languages import parse
+from moldau.schemas.schema import SchemaText, SchemaType
 
 _EXACT = Context(prec=77)
 
 
 def expected_row(writer: str, reader: str, payload: bytes) -> dict[str, Any]:
     """The row of a record without header; raises what fastavro raises."""
-    root = tree_of_text(reader)
+    root = avro_tree(parse(SchemaText(SchemaType.AVRO, reader)))
     value = fastavro.schemaless_reader(
         io.BytesIO(payload), raw_schema(writer), raw_schema(reader), return_named_type=True
     )

@@ -17,7 +17,7 @@ from avro_random import Schemas
 
 from moldau.schemas.columns import Decoder, NoColumns, kernel, spark_types
 from moldau.schemas.languages import parse
-from moldau.schemas.schema import ParsedSchema, SchemaText, SchemaType
+from moldau.schemas.schema import InvalidSchema, ParsedSchema, SchemaText, SchemaType
 
 
 def avro(source: Any) -> ParsedSchema:
@@ -142,6 +142,32 @@ def test_a_recursive_record_has_no_columns_but_can_be_skipped(monkeypatch: pytes
         short, deep = framed(b"\x02" * 10 + b"\0\x0a"), framed(b"\x02" * 100_000 + b"\0\x0a")
         rows, bad = decoder.decode(pa.array([short, deep]))
         assert (rows.to_pylist(), bad.to_pylist()) == ([{"n": 5}, None], [False, True])
+
+
+def test_a_decimal_of_two_gigabytes_costs_nothing_to_look_at() -> None:
+    decimal = {"type": "fixed", "name": "D", "logicalType": "decimal", "precision": 9, "scale": 2}
+    for size, kind in ((4, pa.decimal128(9, 2)), (3, pa.binary()), (2**31 - 9, pa.decimal128(9, 2))):
+        schema = {
+            "type": "record",
+            "name": "Row",
+            "fields": [{"name": "d", "type": {**decimal, "size": size}}],
+        }
+        assert spark_types(avro(schema)).field("d").type == kind
+
+
+def test_references_that_nest_deep_are_a_sentence() -> None:
+    def record(level: int) -> str:
+        field = {"name": "n", "type": f"R{level - 1}" if level else "int"}
+        return json.dumps({"type": "record", "name": f"R{level}", "fields": [field]})
+
+    for depth, nests in ((100, False), (250, True), (2000, True)):
+        dependencies = {f"R{level}": record(level) for level in range(depth)}
+        schema = parse(SchemaText(SchemaType.AVRO, record(depth)), dependencies)
+        if not nests:
+            assert spark_types(schema).names == ["n"]
+            continue
+        with pytest.raises(InvalidSchema, match="nests deeper than 200 types"):
+            spark_types(schema)
 
 
 def test_items_of_no_bytes_cost_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,11 @@ class AvroSchema:
     def _tree(self) -> _Tree:
         return _TREES.get(self, self._weight, self._parse)
 
+    @property
+    def root(self) -> AvroType:
+        """The schema's type, with the names resolved, those of references too."""
+        return self._tree.root
+
     def normalized(self) -> str:
         root, referenced = self._tree
         return print_avro(normalize(root, referenced), referenced)

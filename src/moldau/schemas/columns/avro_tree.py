@@ -1,20 +1,24 @@
-"""An Avro schema as a tree of types with the names resolved, which is all that columns need of it.
+"""What columns need of an Avro schema's tree (schemas/avro/tree.py): names as texts, errors as records, and
+logical types understood.
 
 Named types are shared: two uses of a record are the same object, and a recursive record contains itself. So a
-walk must stop at what it has seen. Aliases, defaults and logical types are kept; a logical type that its base
-does not allow is ignored, as the specification says.
+walk must stop at what it has seen. A logical type that its base does not allow is ignored, as the
+specification says.
 """
 
 from __future__ import annotations
 
-import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from moldau.schemas.avro import tree
+from moldau.schemas.avro.parsed import AvroSchema
 from moldau.schemas.schema import InvalidSchema, ParsedSchema
 
-PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-
+DEPTH_MAX = 200
+"""Nor do kernels read records that are deeper."""
 MISSING: Any = object()
 """The default of a field that has none."""
 
@@ -61,88 +65,39 @@ class AvroType:
 
 
 def avro_tree(parsed: ParsedSchema) -> AvroType:
-    """The tree of a parsed Avro schema, references included; InvalidSchema if a name cannot be resolved."""
-    return tree_of_text(parsed.formatted("resolved"))
+    """The types of a parsed Avro schema, references included; InvalidSchema if it nests too deep."""
+    assert isinstance(parsed, AvroSchema)
+    return _of(parsed.root, {}, 0)
 
 
-def tree_of_text(text: str) -> AvroType:
-    """The tree of an Avro schema in JSON that defines all its names."""
-    try:
-        return _Builder().build(json.loads(text), "")
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, InvalidSchema):
-            raise
-        raise InvalidSchema(f"the Avro schema cannot be read: {error!r}") from None
+def _of(source: tree.AvroType, known: dict[int, AvroType], depth: int) -> AvroType:
+    """`known` are the types so far, by the source's identity: whatever is used again is shared."""
+    if id(source) in known:
+        return known[id(source)]
+    if depth > DEPTH_MAX:
+        raise InvalidSchema(f"with its references in it, the Avro schema nests deeper than {DEPTH_MAX} types")
+    made = known[id(source)] = AvroType("record" if source.is_record else source.kind)
+    made.name = source.name.full if source.name else ""
+    made.aliases = tuple(each.full for each in source.aliases)
+    made.symbols, made.default_symbol = tuple(source.symbols), source.default_symbol
+    made.size_bytes = source.size_bytes
+    made.items = None if source.items is None else _of(source.items, known, depth + 1)
+    made.branches = [_of(each, known, depth + 1) for each in source.branches]
+    for each in source.fields:
+        default = MISSING if each.default is tree.NO_DEFAULT else each.default
+        made.fields.append(Field(each.name, _of(each.type, known, depth + 1), default, each.aliases or ()))
+    made.logical = _logical(source.properties, made.kind, made.size_bytes)
+    return made
 
 
-class _Builder:
-    def __init__(self) -> None:
-        self._named: dict[str, AvroType] = {}
-
-    def build(self, source: Any, namespace: str) -> AvroType:
-        if isinstance(source, list):
-            return AvroType("union", branches=[self.build(each, namespace) for each in source])
-        if isinstance(source, str):
-            return self._by_name(source, namespace)
-        kind = source["type"]
-        if not isinstance(kind, str) or kind not in _COMPLEX:
-            built = self.build(kind, namespace)
-            if isinstance(kind, str) and kind in PRIMITIVES:
-                built.logical = _logical(source, kind, 0)
-            return built
-        if kind == "array":
-            return AvroType("array", items=self.build(source["items"], namespace))
-        if kind == "map":
-            return AvroType("map", items=self.build(source["values"], namespace))
-        return self._define("record" if kind == "error" else kind, source, namespace)
-
-    def _by_name(self, name: str, namespace: str) -> AvroType:
-        if name in PRIMITIVES:
-            return AvroType(name)
-        for full in (f"{namespace}.{name}" if namespace and "." not in name else name, name):
-            if full in self._named:
-                return self._named[full]
-        raise InvalidSchema(f"the Avro schema uses the type {name}, which nothing defines")
-
-    def _define(self, kind: str, source: dict[str, Any], namespace: str) -> AvroType:
-        full, namespace = _full_name(source["name"], source.get("namespace"), namespace)
-        aliases = tuple(_full_name(each, None, namespace)[0] for each in source.get("aliases", ()))
-        defined = AvroType(kind, full, aliases)
-        self._named[full] = defined
-        if kind == "record":
-            for each in source["fields"]:
-                made = Field(
-                    each["name"],
-                    self.build(each["type"], namespace),
-                    each.get("default", MISSING),
-                    tuple(each.get("aliases", ())),
-                )
-                defined.fields.append(made)
-        elif kind == "enum":
-            defined.symbols = tuple(source["symbols"])
-            defined.default_symbol = source.get("default")
-        else:
-            defined.size_bytes = int(source["size"])
-            defined.logical = _logical(source, "fixed", defined.size_bytes)
-        return defined
-
-
-_COMPLEX = frozenset({"array", "map", "record", "error", "enum", "fixed"})
-
-
-def _full_name(name: str, own_namespace: str | None, outer_namespace: str) -> tuple[str, str]:
-    if "." in name:
-        return name.lstrip("."), name.rpartition(".")[0]
-    namespace = outer_namespace if own_namespace is None else own_namespace
-    return (f"{namespace}.{name}" if namespace else name), namespace
-
-
-def _logical(source: dict[str, Any], base: str, size_bytes: int) -> Logical | None:
+def _logical(source: Mapping[str, Any], base: str, size_bytes: int) -> Logical | None:
     name = source.get("logicalType")
     if name == "decimal" and base in ("bytes", "fixed"):
         precision, scale = source.get("precision"), source.get("scale", 0)
         if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision:
             return None
-        digits_max = len(str(1 << (8 * size_bytes - 1))) - 1 if base == "fixed" and size_bytes else precision
+        digits_max = (
+            int((8 * size_bytes - 1) * math.log10(2)) if base == "fixed" and size_bytes else precision
+        )
         return Logical("decimal", precision, scale) if 0 < precision <= digits_max else None
     return Logical(name) if isinstance(name, str) and _LOGICAL_BASES.get(name) == base else None
