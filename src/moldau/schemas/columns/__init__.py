@@ -8,7 +8,7 @@
 
     decoder.py  encoder.py      the languages behind one door
     avro_tree.py  avro_types.py  avro_program.py  avro_default.py
-                                Avro: the parser's tree for columns; its types in Arrow; writer and reader as a program
+                                Avro: the parser's tree; its types in Arrow; writer and reader as a program
     protobuf_types.py  protobuf_program.py
                                 Protobuf: a message's types in Arrow; a message as a program
     json_types.py  json_decoder.py
