@@ -239,7 +239,7 @@ class Instance:
 
         With `unassign` they would be given up before, and the callback still come, at the latest while the
         consumer closes. It then asks a group that may have ended, with the interpreter's lock held: nobody
-        answers, and the process stands still for ever.
+        answers, and the process stands still for ever (docs/decisions/unsubscribing.md).
         """
         ends = time.monotonic() + _GIVE_UP_SECONDS
         while self.subscription is before and (self.poll(_DROPPED_RECORDS) or await self.assignment()):
