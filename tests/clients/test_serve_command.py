@@ -9,6 +9,7 @@ import asyncio
 import errno
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -85,6 +86,57 @@ def test_the_ready_line_for_programs(start: Start) -> None:
     assert line["bootstrap_servers"].startswith("127.0.0.1:")
     assert not line["bootstrap_servers"].endswith(":0")
     assert not line["http_address"].endswith(":0")
+    assert line["listeners"] == {"PLAINTEXT": line["bootstrap_servers"]}
+
+
+def test_the_ready_line_names_every_listener(start: Start) -> None:
+    child = start(
+        "--set",
+        "listeners=INSIDE://127.0.0.1:0,OUTSIDE://localhost:0",
+        "--set",
+        "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        "--set",
+        "inter.broker.listener.name=INSIDE",
+    )
+    said = re.search(r"connect to 127\.0\.0\.1:(\d+) \(INSIDE\), localhost:(\d+) \(OUTSIDE\);", ready(child))
+    assert said is not None
+    assert "0" not in said.groups()
+
+
+def test_logins_from_the_file_that_kafka_opts_names(start: Start, tmp_path: Path) -> None:
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    (tmp_path / "jaas.conf").write_text(
+        f'KafkaServer {{ {plain} user_bob="s3cret"; }};'
+        f'KafkaClient {{ {plain} username="bob" password="s3cret"; }};'
+    )
+    environment = {"KAFKA_OPTS": f"-Xmx1g -Djava.security.auth.login.config={tmp_path / 'jaas.conf'}"}
+    child = start(
+        "--set",
+        "listeners=CLIENTS://127.0.0.1:0,INSIDE://127.0.0.1:0",
+        "--set",
+        "listener.security.protocol.map=CLIENTS:SASL_PLAINTEXT,INSIDE:PLAINTEXT",
+        "--set",
+        "inter.broker.listener.name=INSIDE",
+        "--set",
+        "sasl.enabled.mechanisms=PLAIN",
+        "--json",
+        environment=environment,
+    )
+    address = json.loads(ready(child))["listeners"]["CLIENTS"]
+    client = ["-b", address, "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanism=PLAIN"]
+
+    def topics(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "moldau", "topics", *words, *client]
+        env = {**os.environ, **environment}
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
+
+    made = topics("create", "orders")
+    assert "Created topic orders." in made.stdout, made.stderr
+    (tmp_path / "jaas.conf").write_text(f'KafkaClient {{ {plain} username="bob" password="wr0ng"; }};')
+    refused_client = topics("list")
+    assert refused_client.returncode == 1
+    assert "wr0ng" not in refused_client.stderr
+    assert "authentication" in refused_client.stderr.lower()
 
 
 def test_settings_from_file_environment_and_options(start: Start, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from moldau.core.settings.sources import StaticSettings
 from moldau.log.directory import DirectoryUnusable
 from moldau.metadata.store import MetadataStoreError
 from moldau.node import Node
-from moldau.server.addresses import AddressError
+from moldau.server.addresses import AddressError, shown
 
 if TYPE_CHECKING:
     from moldau.cli.serve.services import Services
@@ -94,10 +94,12 @@ async def _end(node: Node, services: "Services | None", problem: BaseException |
 
 
 def _say_ready(node: Node, as_json: bool, services: Mapping[str, str]) -> None:
+    listeners = {each.name: f"{shown(each.host)}:{each.port}" for each in node.listeners.all}
     if as_json:
         ready = {
             "event": "ready",
             "bootstrap_servers": node.address,
+            "listeners": listeners,
             "http_address": node.http_address,
             "node_id": node.node_id,
             "cluster_id": node.metadata.image.cluster_id,
@@ -111,8 +113,11 @@ def _say_ready(node: Node, as_json: bool, services: Mapping[str, str]) -> None:
     watch = f"; health and metrics at {scheme}://{node.http_address}" if node.http_address else ""
     where = ", ".join(node.static.broker.data_directories)
     beside = "".join(f"; {name} at {url}" for name, url in services.items())
+    clients = node.address
+    if len(listeners) > 1:
+        clients = ", ".join(f"{address} ({name})" for name, address in listeners.items())
     print(
-        f"moldau is ready: clients connect to {node.address}{watch}{beside}; records are kept in {where}",
+        f"moldau is ready: clients connect to {clients}{watch}{beside}; records are kept in {where}",
         flush=True,
     )
 

@@ -2,6 +2,7 @@
 
     store.py           the store: session, events in order, the promises of the interface
     session.py         one ZooKeeper session: calls from the event loop, connection lost and back, its end
+    login.py           the login by SASL on each of its connections
     append.py          the fenced append, and whether it was made when the connection was lost
     turns.py           brokers that were overtaken go first
     log_reading.py     head, entries and snapshot, as a newcomer reads them
