@@ -33,6 +33,9 @@ def test_only_what_the_allowlist_names_is_served(broker: Broker) -> None:
         assert client.refused("GET", "/acls") == 404
         assert client.refused("DELETE", "/topics/allowed") == 405
         assert client.refused("POST", "/topics/allowed/records", content=record(1)) == 405
+        described = client.http.get("/openapi.json").json()["paths"]
+        assert {"/topics", "/v3/clusters"} < {*described}
+        assert "/brokers" not in described
         v2 = V2Client(url)
         assert "allowed" in v2.get("/topics")
         assert v2.refused("GET", "/brokers")[0] == 404

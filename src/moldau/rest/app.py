@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaException
 from starlette.routing import BaseRoute
@@ -120,7 +121,15 @@ async def serve_rest(configuration: RestConfiguration) -> AsyncIterator[HttpServ
 
 def _application(parts: Parts, probe: ClusterProbe) -> Application:
     settings = parts.configuration.settings
-    routes: list[BaseRoute] = list(page_routes())
+
+    def described() -> Mapping[str, Any]:
+        from moldau.rest.openapi.document import served_document  # as large as it is seldom asked for
+
+        return served_document(
+            parts.served, v2_enabled=settings.api_v2_enable, v3_enabled=settings.api_v3_enable
+        )
+
+    routes: list[BaseRoute] = list(page_routes(described))
     if settings.api_v2_enable:
         routes += parts.v2.routes()  # first: routes are tried in turn, and v3 has many
     if settings.api_v3_enable:

@@ -13,8 +13,9 @@ import httpx
 from openapi_spec_validator import OpenAPIV30SpecValidator
 from starlette.applications import Starlette
 
-from moldau.rest.openapi.document import document
+from moldau.rest.openapi.document import document, served_document
 from moldau.rest.openapi.pages import page_routes
+from moldau.rest.request_limits import ServedOperations
 from moldau.rest.v2.routes import ROUTES
 from moldau.rest.v3.resource_names import resource_name
 from moldau.rest.v3.routes import operations
@@ -22,7 +23,7 @@ from moldau.rest.v3.routes import operations
 
 def get(path: str, accept: str = "*/*") -> httpx.Response:
     async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(Starlette(routes=page_routes()))
+        transport = httpx.ASGITransport(Starlette(routes=page_routes(document)))
         async with httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
             return await client.get(path, headers={"Accept": accept})
 
@@ -42,6 +43,22 @@ def references(value: Any) -> Iterator[str]:
 
 def test_the_document_is_valid() -> None:
     OpenAPIV30SpecValidator(json.loads(json.dumps(document()))).validate()
+
+
+def test_the_document_of_a_proxy_has_what_it_serves() -> None:
+    everything = served_document(ServedOperations(), v2_enabled=True, v3_enabled=True)
+    assert everything == document()
+    second = served_document(ServedOperations(), v2_enabled=True, v3_enabled=False)["paths"]
+    assert {*second} == {path for path in document()["paths"] if not path.startswith("/v3/")}
+    served = ServedOperations(["api.v3.topics.*", "api.v2.brokers.list"], ["api.v3.topics.delete"])
+    few = served_document(served, v2_enabled=True, v3_enabled=True)
+    topics = "/v3/clusters/{cluster_id}/topics"
+    assert {path: {*methods} for path, methods in few["paths"].items()} == {
+        "/brokers": {"get"},
+        topics: {"get", "post"},
+        f"{topics}/{{topic_name}}": {"get", "patch"},
+    }
+    OpenAPIV30SpecValidator(json.loads(json.dumps(few))).validate()
 
 
 def test_every_schema_is_there_and_used() -> None:

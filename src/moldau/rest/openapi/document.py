@@ -14,7 +14,10 @@ import moldau
 from moldau.rest.openapi import v2
 from moldau.rest.openapi.schemas import SCHEMAS
 from moldau.rest.openapi.types import Schema, ref
+from moldau.rest.request_limits import ServedOperations
+from moldau.rest.v2.routes import ROUTES, resource_names
 from moldau.rest.v3.operations import Operation, Query
+from moldau.rest.v3.resource_names import resource_name
 from moldau.rest.v3.routes import operations
 
 _NUMBERS = ("partition_id", "broker_id")
@@ -56,6 +59,25 @@ def document() -> Mapping[str, Any]:
         },
         "security": [{}, {"basic": []}, {"bearer": []}],
     }
+
+
+def served_document(served: ServedOperations, *, v2_enabled: bool, v3_enabled: bool) -> Mapping[str, Any]:
+    """The document without the operations that a proxy's settings leave out."""
+    names: dict[tuple[str, str], tuple[str, ...]] = {}
+    if v3_enabled:
+        names |= {("/v3" + each.path, each.method): (resource_name(each),) for each in operations()}
+    if v2_enabled:
+        names |= {(path, method): resource_names(name) for method, path, name, _ in ROUTES}
+    paths = {}
+    for path, methods in document()["paths"].items():
+        kept = {
+            method: described
+            for method, described in methods.items()
+            if (key := (path, method.upper())) in names and served.is_served(names[key])
+        }
+        if kept:
+            paths[path] = kept
+    return {**document(), "paths": paths}
 
 
 def _operation(each: Operation) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import orjson
 from starlette.requests import Request
@@ -24,12 +26,20 @@ _HTML = "text/html"
 _CACHED = {"Cache-Control": "no-cache"}
 
 
-def page_routes() -> list[Route]:
-    """The routes of the document and the page."""
+def page_routes(described: Callable[[], Mapping[str, Any]]) -> list[Route]:
+    """The routes of the document and the page; `described` makes the document when it is first asked for."""
+
+    @cache
+    def text() -> bytes:
+        return orjson.dumps(described())
+
+    async def document(request: Request) -> Response:
+        return bytes_answer(text(), "application/json", headers=_CACHED)
+
     return [
         Route("/", _root, methods=["GET"]),
         Route("/ui", _page, methods=["GET"]),
-        Route("/openapi.json", _document, methods=["GET"]),
+        Route("/openapi.json", document, methods=["GET"]),
     ]
 
 
@@ -38,10 +48,6 @@ async def _root(request: Request) -> Response:
     if accept and choose(accept, ("application/json", _HTML)) == _HTML:
         return await _page(request)
     return Response(b"{}", media_type="application/json")
-
-
-async def _document(request: Request) -> Response:
-    return bytes_answer(_document_bytes(), "application/json", headers=_CACHED)
 
 
 async def _page(request: Request) -> Response:
@@ -53,13 +59,6 @@ async def _page(request: Request) -> Response:
         "Referrer-Policy": "no-referrer",
     }
     return bytes_answer(body, "text/html; charset=utf-8", headers=headers)
-
-
-@cache
-def _document_bytes() -> bytes:
-    from moldau.rest.openapi.document import document
-
-    return orjson.dumps(document())
 
 
 @cache
