@@ -11,12 +11,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moldau.cli.kafka.brokers import ask_any, error_text, raise_for
+from moldau.cli.kafka.brokers import ask, ask_any, error_text, metadata, raise_for
 from moldau.cli.kafka.problems import FAILED, CommandLineError, ToolError
 from moldau.cli.kafka.properties import read_properties
 from moldau.cli.kafka.reaching import reach
 from moldau.cli.kafka.releases import DEPENDENCIES, KNOWN_FEATURES, features_of, known_versions
-from moldau.cli.kafka.subcommands import Subcommands
+from moldau.cli.kafka.subcommands import Subcommands, whole
 from moldau.client.cluster import Cluster
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -54,7 +54,7 @@ def main(words: Sequence[str]) -> int:
     settings = read_properties(given.command_config) if given.command_config else {}
     with reach(servers, settings) as cluster:
         if given.command == "describe":
-            _describe(cluster)
+            _describe(cluster, given.node_id)
             return 0
         return _update(cluster, given, updates)
 
@@ -68,7 +68,8 @@ def _parser() -> Subcommands:
     which.add_argument("--bootstrap-server", help="A broker, as HOST:PORT.")
     which.add_argument("--bootstrap-controller", help="A controller: with Moldau a broker, too.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("describe", help="Show the features.")
+    one = commands.add_parser("describe", help="Show the features.")
+    one.add_argument("--node-id", type=whole(32), help="Those of this broker; of any, if absent.")
     for name in ("upgrade", "downgrade"):
         one = commands.add_parser(name, help=f"{name.capitalize()} features.")
         one.add_argument("--metadata", help="The level of metadata.version; not with Moldau.")
@@ -88,10 +89,15 @@ def _parser() -> Subcommands:
     return parser
 
 
-def _describe(cluster: Cluster) -> None:
-    answer = ask_any(
-        cluster, ApiVersionsRequest(client_software_name="moldau", client_software_version="tool")
-    )
+def _describe(cluster: Cluster, node_id: int | None) -> None:
+    request = ApiVersionsRequest(client_software_name="moldau", client_software_version="tool")
+    if node_id is None:
+        answer = ask_any(cluster, request)
+    else:
+        brokers = metadata(cluster).brokers
+        if node_id not in brokers:
+            raise ToolError(f"there is no broker {node_id}: there are {', '.join(map(str, sorted(brokers)))}")
+        answer = ask(cluster, node_id, request)
     raise_for(answer.error_code)
     final = {each.name: each.max_version_level for each in answer.finalized_features}
     epoch = answer.finalized_features_epoch if answer.finalized_features_epoch >= 0 else "-"

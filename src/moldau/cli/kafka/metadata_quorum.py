@@ -32,14 +32,14 @@ def main(words: Sequence[str]) -> int:
             f"{given.command}: Moldau's brokers are its controllers; start or stop brokers instead "
             "(kafka-server-start, moldau brokers decommission)"
         )
-    if given.human_readable and not given.replication:
-        raise ToolError("The option --human-readable is only supported along with --replication")
     if given.status == given.replication:
         raise ToolError(
             "Only one of --status or --replication should be specified with describe sub-command"
             if given.status
             else "One of --status or --replication must be specified with describe sub-command"
         )
+    if given.human_readable and not given.replication:
+        raise ToolError("The option --human-readable is only supported along with --replication")
     settings = read_properties(given.command_config) if given.command_config else {}
     with reach(given.bootstrap_server or given.bootstrap_controller, settings) as cluster:
         request = DescribeQuorumRequest(

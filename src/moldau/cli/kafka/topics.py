@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.cli.kafka import reaching
 from moldau.cli.kafka.asking import ask, metadata, require
+from moldau.cli.kafka.java_map_order import map_order
 from moldau.cli.kafka.java_split import split_as_java
 from moldau.cli.kafka.options import Given, Option, Parser, flag
 from moldau.cli.kafka.problems import CommandLineError, ToolError
@@ -245,9 +246,9 @@ def _describe(cluster: Cluster, given: Given) -> None:
     for topic in load(cluster, _existing(cluster, given) if names is None else names):
         if wanted.with_overrides:
             if topic.overrides:
-                print(kafka_lines(topic, False).partition("\n")[0])
+                print(kafka_lines(topic, False, map_order).partition("\n")[0])
             continue
-        lines = kafka_lines(topic, False).split("\n")
+        lines = kafka_lines(topic, False, map_order).split("\n")
         if not wanted.by_partition:
             print("\n".join(lines))
             continue

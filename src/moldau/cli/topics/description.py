@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -206,9 +207,14 @@ def _add_offsets(admin: Any, connection: Connection, topics: list[TopicDescripti
             setattr(each, attribute, wait(answers[name, each.index], connection).offset)
 
 
-def kafka_lines(topic: TopicDescription, all_settings: bool) -> str:
-    """Format a topic as `kafka-topics --describe` does: a line for the topic, one for each partition."""
-    settings = ",".join(f"{row['name']}={row['value']}" for row in topic.shown_settings(all_settings))
+def kafka_lines(
+    topic: TopicDescription, all_settings: bool, order: Callable[[Iterable[str]], list[str]] = sorted
+) -> str:
+    """Format a topic as `kafka-topics --describe` does: a line for the topic, one for each partition. `order`
+    gives the names of the settings in the order to print.
+    """
+    rows = {row["name"]: row["value"] for row in topic.shown_settings(all_settings)}
+    settings = ",".join(f"{name}={rows[name]}" for name in order(topic.settings) if name in rows)
     lines = [
         f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}"
         f"\tReplicationFactor: {topic.replication_factor}\tConfigs: {settings}"
