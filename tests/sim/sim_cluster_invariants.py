@@ -8,6 +8,8 @@
     in sync means all  who enters the in-sync set or stays in it as a new registration, and who becomes
                        eligible, has all that was ever below a high watermark
     counted by all     when a leader moves its high watermark, each in-sync replica has that much on its disk
+    enough in sync     a leader's high watermark stands still while fewer than min.insync.replicas are in
+                       sync: replicas that left meanwhile are eligible (KIP-966)
 
 The logs are read from the simulated disks themselves, not through the broker's code; what lies below a
 replica's log start offset was deleted, and is not compared. A topic made again under its name is another one.
@@ -187,6 +189,11 @@ class ClusterInvariants:
             self._agrees(log, committed, committed_end, f"{what}, the new leader")
         high_watermark = partition.high_watermark
         self._agrees(log, committed, min(high_watermark, committed_end), what)
+        if partition.leads and before is not None and before[2:] == (True, partition.leader_epoch):
+            assert high_watermark == before[0] or not partition.is_under_min_in_sync, (
+                f"{what}: high watermark {before[0]} -> {high_watermark}, in sync {partition.isr}, needed "
+                f"{partition.min_in_sync}"
+            )
         if high_watermark > committed_end:
             assert log.end_offset >= high_watermark or self.may_lose, (
                 f"{what}: high watermark {high_watermark}, its disk has batches only to {log.end_offset}"
