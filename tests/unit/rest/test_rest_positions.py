@@ -47,6 +47,7 @@ def test_positions_of_very_many_partitions_go_into_a_requests_head() -> None:
         b"\x01\xff\xff\xff\xff\x0f\x00",  # no partition is so large
         b"\xff\xff\xff\xff\x0f\x00",
         b"\x00" * 100_000_000,  # deflated to 97 KB
+        b"\xc0\x84\x3d" + b"\x01" * 1_000_000 + b"\x00" * 1_000_000,  # 2 KB: a million partitions
     ],
 )
 def test_packed_positions_that_are_none(raw: bytes) -> None:

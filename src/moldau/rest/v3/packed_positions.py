@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 MARK = "~"
-_RAW_BYTES_MAX = 2 * 1024 * 1024
+_RAW_BYTES_MAX = 32 * 1024
+"""More than deflates into the head of a request, and little enough to be understood at once."""
 _NUMBER_BYTES_MAX = 10
 _PARTITION_MAX = 2**31 - 1
 _OFFSET_MAX = 2**63 - 1

@@ -53,7 +53,8 @@ _ALIVE_SECONDS = 15.0
 _LOOK_SECONDS = 5.0
 _RETRY_MS = 3_000
 _ID_BYTES_MAX = 12 * 1024
-"""A longer id could not be sent back: a request's head has at most 16 KiB."""
+_ID_PARTITIONS_MAX = 5_000
+"""A longer id, which more partitions have, could not be sent back: a request's head has at most 16 KiB."""
 _EVENTS = "text/event-stream"
 _TOO_MANY = 429
 _QUERY = (
@@ -191,7 +192,7 @@ async def _page(
         "topics",
         call.path["topic_name"],
         "records",
-        query={**query, "from": positions_text(reader.positions)},
+        query={**query, "from": await asyncio.to_thread(positions_text, dict(reader.positions))},
     )
     metadata = orjson.dumps({"self": url, "next": following})
     body = b'{"kind":"KafkaRecordList","metadata":' + metadata + b',"data":[' + b",".join(texts) + b"]}"
@@ -280,10 +281,16 @@ class _Tail(Response):
             if not is_packed:
                 places[record.partition] = f"{record.partition}:{record.offset + 1}"
                 parts.append(f"id: {','.join(places.values())}\n".encode())
-            elif count == len(records) and len(last := positions_text(positions)) <= _ID_BYTES_MAX:
-                parts.append(f"id: {last}\n".encode())
+            elif count == len(records):
+                parts.append(_long_id(positions))
             parts += (b"data: ", _one_line(text), b"\n\n")
         return b"".join(parts)
+
+
+def _long_id(positions: Mapping[int, int]) -> bytes:
+    """The line of an id with very many partitions; nothing if it is too long."""
+    text = positions_text(positions) if len(positions) <= _ID_PARTITIONS_MAX else ""
+    return f"id: {text}\n".encode() if 0 < len(text) <= _ID_BYTES_MAX else b""
 
 
 def _one_line(json_text: bytes) -> bytes:
