@@ -395,18 +395,15 @@ enum { UNUSUAL = 2 };
 static int stream_message(Run *run, const Node *node, Cursor in, int depth);
 
 static int stream_value(Run *run, const Node *field, Column *column, const Occurrence *found, int depth) {
+    if (field->op != OP_PB_TIMESTAMP && field->op != OP_PB_MESSAGE)
+        return append_scalar(run, field, column, found); /* of numbers `found` has no place and size */
     Cursor in = {found->start, found->start + found->size};
     int64_t seconds = 0;
     int32_t nanoseconds = 0;
-    switch (field->op) {
-    case OP_PB_TIMESTAMP:
-        TRY(read_time(in, &seconds, &nanoseconds));
-        return append_us(column, seconds, nanoseconds);
-    case OP_PB_MESSAGE:
+    if (field->op == OP_PB_MESSAGE)
         return stream_message(run, CHILD(run, field, 0), in, depth + 1);
-    default:
-        return append_scalar(run, field, column, found);
-    }
+    TRY(read_time(in, &seconds, &nanoseconds));
+    return append_us(column, seconds, nanoseconds);
 }
 
 /* All items that follow each other; `found` is the first. */
@@ -448,9 +445,9 @@ static inline int stream_scalar(Column *column, int32_t op, int wire, Cursor *in
         if (wire != WIRE_BYTES)
             return UNUSUAL;
         TRY(read_bits(in, &bits));
-        if (bits > (uint64_t)(in->end - in->at) || !is_utf8(in->at, (Py_ssize_t)bits))
+        if (bits > (uint64_t)(in->end - in->at))
             return MALFORMED;
-        TRY(append_bytes(column, in->at, (Py_ssize_t)bits));
+        TRY(append_string(column, in->at, (Py_ssize_t)bits));
         in->at += bits;
         return OK;
     case OP_PB_INT64:
@@ -476,6 +473,8 @@ static inline int stream_scalar(Column *column, int32_t op, int wire, Cursor *in
 
 static int stream_message(Run *run, const Node *node, Cursor in, int depth) {
     int32_t next = 0; /* the first field that has not been appended */
+    const Node *fields = CHILD(run, node, 0);
+    Column *columns = run->columns;
     if (depth > DEPTH_MAX)
         return MALFORMED;
     while (in.at < in.end) {
@@ -484,9 +483,8 @@ static int stream_message(Run *run, const Node *node, Cursor in, int depth) {
         Occurrence found;
         TRY(read_tag(&in, &number, &wire));
         int32_t index = find_field(run, node, number, next);
-        if (index == next && !CHILD(run, node, index)->d && !IS_REPEATED(CHILD(run, node, index))) {
-            const Node *field = CHILD(run, node, index);
-            int result = stream_scalar(&run->columns[field->column], field->op, wire, &in);
+        if (index == next && !fields[index].d && !IS_REPEATED(&fields[index])) {
+            int result = stream_scalar(&columns[fields[index].column], fields[index].op, wire, &in);
             next += result == OK;
             if (result == OK)
                 continue;
