@@ -93,7 +93,10 @@ def main(words: Sequence[str]) -> int:
     typed = {"isolation.level": settings["isolation_level"]} if given.flag("isolation-level") else {}
     pattern = given.text("include")
     matching = None if pattern is None else TopicSubscription(pattern, reaching.client_settings(given))
-    _consume(reaching.librdkafka(given, **settings) | _group(given) | typed, wanted, matching, form)
+    whole = reaching.librdkafka(given, **settings) | _group(given) | typed
+    if str(whole.get("group.protocol", "")).lower() == "consumer":
+        del whole["partition.assignment.strategy"]  # the broker assigns: librdkafka refuses to be told how
+    _consume(whole, wanted, matching, form)
     return 0
 
 
