@@ -218,7 +218,7 @@ query = (
 * **Writing**, the schema of the struct is registered, with every field nullable, so that columns may come and
   go; or an existing schema is taken (`value.schema=latest`), and the struct has to fit it.
 * Types are those of Spark's own `from_avro` and `from_protobuf`. A schema that is no record has one field,
-  `value`.
+  `value`; written, the struct's only field may have any name.
 * The registry is asked on the driver, and the schema goes along with the tasks. A task asks only for schemas
   that it meets in records and has not seen. While the registry does not answer, such a task fails, and Spark
   tries it again.
