@@ -55,7 +55,7 @@ async def elect_leaders(
                 ],
             )
             for topic, partitions in results.items()
-        ]
+        ],
     )
 
 

@@ -4,11 +4,13 @@ users."""
 import asyncio
 
 import pytest
+from kazoo.protocol.states import KazooState
 
 from moldau.ensemble import ZooKeeperServer, free_ports
 from moldau.metadata.changes import ClusterCreated
 from moldau.metadata.store import MetadataStoreError
-from moldau.metadata.zookeeper.options import SaslLogin
+from moldau.metadata.zookeeper.options import Options, SaslLogin
+from moldau.metadata.zookeeper.session import Session
 
 pytestmark = pytest.mark.xdist_group("zookeeper")
 
@@ -68,3 +70,21 @@ def test_a_server_without_users(zookeeper_world):
             await asyncio.wait_for(refused.open(), 90)
 
     asyncio.run(scenario())
+
+
+def test_the_time_away_goes_on_while_logins_are_refused():
+    """Each of those connections is made, and lost again. Who waits is told after some time away."""
+    now = [5.0]
+    session = Session(
+        Options("127.0.0.1:1", sasl=USER), None, None, lambda: now[0], connected=lambda: None, over=print
+    )
+    session._state_changed(KazooState.CONNECTED, (7, b""))
+    assert session.up
+    for now[0] in (30.0, 31.0, 32.0):
+        session._state_changed(KazooState.SUSPENDED, None)
+        assert not session.up
+        assert session.since_seconds == 30.0
+    now[0] = 40.0
+    session._state_changed(KazooState.CONNECTED, (7, b""))
+    assert session.up
+    assert session.since_seconds == 40.0

@@ -317,12 +317,11 @@ class Session:
     def _state_changed(self, state: str, client_id: tuple[int, bytes] | None) -> None:
         if self.over:
             return
-        was_up, now = self.up, self._seconds()
-        away_seconds, self.since_seconds = now - self.since_seconds, now
         if state == KazooState.CONNECTED and client_id is not None:
-            if self.session_id:
-                log.info("ZooKeeper is reached again after %.1f s", away_seconds)
-            self.up, self.session_id = True, client_id[0]
+            if self.session_id and not self.up:
+                log.info("ZooKeeper is reached again after %.1f s", self._seconds() - self.since_seconds)
+            self._set_up(True)
+            self.session_id = client_id[0]
             self._up_or_over.set()
             self._connected()
         elif state == KazooState.LOST:
@@ -330,10 +329,15 @@ class Session:
             if self._given_up:
                 reason = "the event loop stood still for longer than the session, which was given up"
             self.end(reason)
-        elif was_up:
+        elif self.up:
             log.warning("the connection to ZooKeeper (%s) is lost; connecting again", self.options.hosts)
-            self.up = False
+            self._set_up(False)
             self._up_or_over.clear()
+
+    def _set_up(self, up: bool) -> None:
+        # kazoo also tells of a connection that is made, and lost again because its login is refused.
+        if up != self.up:
+            self.up, self.since_seconds = up, self._seconds()
 
     def end_unless_up(self, reason: str) -> None:
         """End it, if the ensemble was not reached."""
