@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from moldau.controller.adoption import FoundTopic, adopt_topics
 from moldau.controller.brokers import raise_level, unregister_broker
 from moldau.controller.configs import AlterResource, alter_configs
-from moldau.controller.decision import Decision, MutationLimit, Outcome, Steps
+from moldau.controller.decision import DONE, Decision, MutationLimit, Outcome, Steps
 from moldau.controller.delegation_tokens import (
     CreatedToken,
     NewToken,
@@ -450,14 +450,24 @@ class Controller:
             lambda image: delete_acls(image, filters, found), lambda failure: [(failure, ())] * len(filters)
         )
 
-    async def elect_leaders(self, kind: ElectionType, asked: dict[str, list[int]] | None) -> Results:
-        """Elect leaders for these partitions, or for all (None)."""
+    async def elect_leaders(
+        self, kind: ElectionType, asked: dict[str, list[int]] | None
+    ) -> tuple[Outcome, Results]:
+        """Elect leaders for these partitions, or for all (None), whose failure has no rows: the outcome of
+        the whole, then those of partitions."""
         return await self._decide_for_user(
-            lambda image: elect_leaders(image, kind, asked, self._rules),
-            lambda failure: {
-                topic: [(index, failure) for index in indexes] for topic, indexes in (asked or {}).items()
-            },
+            lambda image: self._elect_leaders(image, kind, asked),
+            lambda failure: (
+                failure if asked is None else DONE,
+                {topic: [(index, failure) for index in indexes] for topic, indexes in (asked or {}).items()},
+            ),
         )
+
+    def _elect_leaders(
+        self, image: Image, kind: ElectionType, asked: dict[str, list[int]] | None
+    ) -> Steps[tuple[Outcome, Results]]:
+        decision = yield from elect_leaders(image, kind, asked, self._rules)
+        return Decision(decision.changes, (DONE, decision.answer), decision.earlier)
 
     async def unregister_broker(self, node_id: int) -> Outcome:
         """Remove a broker that is gone for good."""

@@ -42,8 +42,9 @@ async def elect_leaders(
         for topic in request.topic_partitions:
             known = asked.setdefault(topic.topic, [])
             known += [index for index in dict.fromkeys(topic.partitions) if index not in known]
-    results = await broker.controller.elect_leaders(kind, asked)
+    outcome, results = await broker.controller.elect_leaders(kind, asked)
     return ElectLeadersResponse(
+        error_code=outcome.error_code if context.api_version >= FOR_ALL_SINCE else ErrorCode.NONE,
         replica_election_results=[
             ReplicaElectionResult(
                 topic=topic,

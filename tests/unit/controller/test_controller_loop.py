@@ -232,7 +232,7 @@ def test_the_other_decisions_are_appended_too(tmp_path):
             1
         ].error_code is ErrorCode.NONE
         assert len(controller.view.image.topics["a"].partitions) == 3
-        elected = await controller.elect_leaders(ElectionType.PREFERRED, {"a": [0]})
+        _, elected = await controller.elect_leaders(ElectionType.PREFERRED, {"a": [0]})
         assert elected["a"][0][1].error_code is ErrorCode.ELECTION_NOT_NEEDED
         epoch = controller.view.image.brokers[1].broker_epoch
         ((_, outcome, _),) = await controller.alter_partitions(1, epoch, [AlterPartition("a", 0, 0, 0, [1])])

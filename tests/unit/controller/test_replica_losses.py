@@ -155,7 +155,7 @@ def test_a_disk_fails_while_the_broker_runs():
         asked = AlterPartition("a", 0, state.leader_epoch, state.partition_epoch, (1, 2, 3))
         ((_, outcome, _),) = await leader.alter_partitions(2, leader.broker_epoch, [asked])
         assert outcome.error_code is ErrorCode.INELIGIBLE_REPLICA
-        results = await leader.elect_leaders(ElectionType.PREFERRED, {"a": [0]})
+        _, results = await leader.elect_leaders(ElectionType.PREFERRED, {"a": [0]})
         assert results["a"][0][1].error_code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
     run(scenario)
@@ -190,7 +190,7 @@ def test_the_last_replica_of_a_missing_folder_does_not_lead_and_another_may_be_a
         await cluster.settle()
         assert cluster.partition("a") == (-1, (), (1,))
         assert cluster.image.brokers[1].active
-        results = await again.elect_leaders(ElectionType.UNCLEAN, {"a": [0]})
+        _, results = await again.elect_leaders(ElectionType.UNCLEAN, {"a": [0]})
         assert results["a"][0][1].error_code is ErrorCode.NONE
         await cluster.settle()
         assert cluster.partition("a")[0] == 2

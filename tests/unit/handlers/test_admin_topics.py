@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from admin_world import ask, every_version, start
 
+from moldau.controller.decision import Outcome
 from moldau.core.ids import ZERO_UUID
 from moldau.handlers import (  # noqa: F401 - they register themselves
     alter_partition_reassignments,
@@ -183,6 +184,28 @@ def test_elections_on_one_broker_are_not_needed(tmp_path, version):
         if version >= 1:
             answer = await ask(broker, ElectLeadersRequest(election_type=9, topic_partitions=None), version)
             assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+    scenario(tmp_path, body)
+
+
+@pytest.mark.parametrize("version", every_version(ElectLeadersRequest))
+def test_an_election_that_fails_says_so_for_all_partitions_as_well(tmp_path, monkeypatch, version):
+    """Those of all partitions have no rows to say it in: without an error, none was needed."""
+
+    async def fails(decide, failed, **more):
+        return failed(Outcome(ErrorCode.REQUEST_TIMED_OUT, "The change was not made"))
+
+    async def body(broker):
+        monkeypatch.setattr(broker.controller, "_decide", fails)
+        named = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="a", partitions=[0])])
+        answer = await ask(broker, named, version)
+        assert answer.error_code == ErrorCode.NONE
+        (row,) = answer.replica_election_results[0].partition_result
+        assert row.error_code == ErrorCode.REQUEST_TIMED_OUT
+        answer = await ask(broker, ElectLeadersRequest(topic_partitions=None), version)
+        assert answer.replica_election_results == []
+        if version >= 1:  # before, the response has no error of its own
+            assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
 
     scenario(tmp_path, body)
 
