@@ -12,6 +12,8 @@ SOURCES = ROOT / "src"
 BUILT_FROM = (".c", ".h")
 """Sources of the kernels: compiled where there is a compiler, so they are not opened at run time."""
 LEFT_BY_TOOLS = (".pyc", ".so")
+CACHE = "__pycache__"
+"""Has files of other names as well, while another process writes to it."""
 
 
 def files(place: Path) -> set[Path]:
@@ -20,7 +22,9 @@ def files(place: Path) -> set[Path]:
     return {
         each
         for each in found
-        if each.suffix not in LEFT_BY_TOOLS and not each.parts[0].endswith((".egg-info", ".dist-info"))
+        if each.suffix not in LEFT_BY_TOOLS
+        and CACHE not in each.parts
+        and not each.parts[0].endswith((".egg-info", ".dist-info"))
     }
 
 
