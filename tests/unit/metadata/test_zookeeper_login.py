@@ -2,6 +2,8 @@
 users."""
 
 import asyncio
+import random
+import time
 
 import pytest
 from kazoo.protocol.states import KazooState
@@ -11,6 +13,7 @@ from moldau.metadata.changes import ClusterCreated
 from moldau.metadata.store import MetadataStoreError
 from moldau.metadata.zookeeper.options import Options, SaslLogin
 from moldau.metadata.zookeeper.session import Session
+from moldau.metadata.zookeeper.store import ZooKeeperStore
 
 pytestmark = pytest.mark.xdist_group("zookeeper")
 
@@ -88,3 +91,27 @@ def test_the_time_away_goes_on_while_logins_are_refused():
     session._state_changed(KazooState.CONNECTED, (7, b""))
     assert session.up
     assert session.since_seconds == 40.0
+
+
+def test_an_append_at_a_server_that_asks_for_logins_by_now_is_an_error_of_the_store():
+    """As other refusals: the administrator is told the cause."""
+
+    class Refusing:
+        async def reach(self):
+            """It is there."""
+
+        async def transaction(self, fill):
+            raise MetadataStoreError("ZooKeeper serves only clients that log in by SASL")
+
+    store = ZooKeeperStore(
+        Options("a:1"),
+        clock=None,
+        timers=None,
+        source=random.SystemRandom(),
+        seconds=time.perf_counter,
+        offload=None,
+        folder=None,
+    )
+    store._session = Refusing()
+    with pytest.raises(OSError, match="refused a metadata entry: ZooKeeper serves only clients that log in"):
+        asyncio.run(store.append_if(0, [ClusterCreated("c")]))

@@ -460,8 +460,9 @@ class ZooKeeperStore:
             raise ControllerFenced(held, await self._last_epoch(held)) from None
         except Forgotten:
             raise OutcomeUnknown(_FORGOTTEN) from None
-        except zk.KazooException as error:
-            raise OSError(f"ZooKeeper refused a metadata entry: {type(error).__name__} {error}") from error
+        except (zk.KazooException, MetadataStoreError) as error:
+            what = "" if isinstance(error, MetadataStoreError) else f"{type(error).__name__} "
+            raise OSError(f"ZooKeeper refused a metadata entry: {what}{error}") from error
         if self._head.version <= version:
             self._head = Head(version + 1, version + 1 - self._node_version_offset, log_bytes)
         options = self._options
