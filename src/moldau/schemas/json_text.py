@@ -31,7 +31,7 @@ VALUES_MAX = 200_000
 
 _STEPPED_CHARACTERS_MIN = 32 * 1024
 _NOT_ENCODABLE = re.compile("[\ud800-\udfff]")
-_COMMENT = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)
+_COMMENT = re.compile(r'"[^"\\]*+(?:\\(?:.|\Z)[^"\\]*+)*+(?:"|\Z)|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)
 """Strings too, in which there are no comments. What does not end, ends with the text: else each start
 would be tried to the end, and a text of nothing but starts would take the square of its length."""
 _LOWER_ESCAPE = re.compile(r"\\u00[01][0-9a-f]")
@@ -46,15 +46,16 @@ def read(text: str, *, number: Callable[[str], Any] = float, comments: bool = Fa
         raise InvalidSchema(
             f"the schema has {len(text)} characters, and schemas have {TEXT_CHARACTERS_MAX} at most"
         )
-    if len(text) > VALUES_MAX and has_more_values(text.encode("utf-8", "surrogatepass"), VALUES_MAX):
-        raise InvalidSchema(f"the schema has more than {VALUES_MAX} values (members, elements)")
+    _check_values(text)
     try:
         value = _loads(text, number)
     except json.JSONDecodeError as error:
         if not comments or "/" not in text:
             raise InvalidSchema(f"the text is not JSON: {error}") from None
+        without = _COMMENT.sub(_without_comment, text)
+        _check_values(without)  # a quotation mark in a comment hid what is behind it
         try:
-            value = _loads(_COMMENT.sub(_without_comment, text), number)
+            value = _loads(without, number)
         except json.JSONDecodeError:
             raise InvalidSchema(f"the text is not JSON: {error}") from None
     if text.count("{") + text.count("[") > NESTING_MAX:
@@ -64,6 +65,11 @@ def read(text: str, *, number: Callable[[str], Any] = float, comments: bool = Fa
     if _NOT_ENCODABLE.search(text):
         raise InvalidSchema("the text has half of a surrogate pair, which UTF-8 cannot carry")
     return value
+
+
+def _check_values(text: str) -> None:
+    if len(text) > VALUES_MAX and has_more_values(text.encode("utf-8", "surrogatepass"), VALUES_MAX):
+        raise InvalidSchema(f"the schema has more than {VALUES_MAX} values (members, elements)")
 
 
 def _loads(text: str, number: Callable[[str], Any]) -> Any:

@@ -86,10 +86,19 @@ def test_numbers_of_many_zeros_are_not_written_out() -> None:
     assert kinds == {"MAXIMUM_DECREASED", "MULTIPLE_OF_CHANGED"}
 
 
-@pytest.mark.parametrize("text", ["/*" * 500_000, '"' + '\\"' * 500_000, "/" * 1_000_000, '"/*' * 300_000])
+@pytest.mark.parametrize(
+    "text",
+    ["/*" * 500_000, '"/' + '\\"' * 500_000, '"/' + '\\"' * 500_000 + "\\", "/" * 1_000_000, '"/*' * 300_000],
+    ids=["comments", "a text", "a text and half an escape", "slashes", "texts"],
+)
 def test_comments_that_never_end(text: str) -> None:
     with pytest.raises(InvalidSchema):
         _avro(text)
+
+
+def test_values_behind_a_quotation_mark_in_a_comment_count() -> None:
+    with pytest.raises(InvalidSchema, match="more than 200000 values"):
+        _avro('[/*"*/' + "[]," * 150_000 + "[]]")
 
 
 def test_a_chain_of_records() -> None:
