@@ -36,6 +36,15 @@ def test_positions_of_very_many_partitions_go_into_a_requests_head() -> None:
     assert parse_start(text, sorted(positions)) == Start(positions, -2)
 
 
+@pytest.mark.parametrize("offset", [0, 5 * 10**11, 2**63 - 1])
+def test_equal_positions_of_very_many_partitions_are_short_and_read_again(offset: int) -> None:
+    """The URL of a next page has them: a topic that is empty, or whose partitions all have as much."""
+    positions = dict.fromkeys(range(25_000), offset)
+    text = positions_text(positions)
+    assert len(text) < 2_000
+    assert parse_positions(text) == positions
+
+
 @pytest.mark.parametrize(
     "raw",
     [

@@ -96,7 +96,7 @@ async def read_records(call: Call) -> Response:
     )
     topic = await find_topic(call)
     partitions = _partitions(call, [each.partition_id for each in topic.partitions])
-    start = _start(call, partitions, is_tail)
+    start = await asyncio.to_thread(_start, call, partitions, is_tail)  # packed positions take time
     found = await call.ask(partial(resolve, topic=topic.name, partitions=partitions, start=start))
     if call.request.method == "HEAD":
         return Response(media_type=media_type)
