@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+from confluent_kafka import Consumer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.rest.v2.prefetch import LEAST_BYTES, MOST_BYTES, PrefetchShares, buffer_settings
+from moldau.rest.v2.prefetch import LEAST_BYTES, MOST_BYTES, PrefetchShares, buffer_settings, with_buffers
 
 MIB = 1024 * 1024
 
@@ -50,3 +52,21 @@ def test_a_client_keeps_no_more_than_its_share() -> None:
         made = buffer_settings(share_bytes)
         assert made["queued.max.messages.kbytes"] * 1024 + made["fetch.max.bytes"] <= share_bytes
         assert made["message.max.bytes"] <= made["fetch.max.bytes"]
+
+
+@pytest.mark.parametrize("share_bytes", [LEAST_BYTES, MOST_BYTES])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"message.max.bytes": "20000000"},
+        {"fetch.max.bytes": "50000"},
+        {"fetch.max.bytes": "30000000", "message.max.bytes": "2000000"},
+    ],
+)
+def test_a_client_takes_any_share_beside_settings_of_its_own(
+    wanted: dict[str, str], share_bytes: int
+) -> None:
+    made = with_buffers(share_bytes, {"group.id": "g", **wanted})
+    assert made.items() >= wanted.items()
+    Consumer(made).close()

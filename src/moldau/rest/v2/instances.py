@@ -30,7 +30,7 @@ from moldau.rest.v2.errors import (
     invalid_config,
 )
 from moldau.rest.v2.instance import Instance, InstanceConfig
-from moldau.rest.v2.prefetch import PrefetchShares, buffer_settings
+from moldau.rest.v2.prefetch import PrefetchShares, with_buffers
 
 if TYPE_CHECKING:
     from moldau.rest.schema_choice import Schemas
@@ -94,7 +94,7 @@ class Instances:
         settings = self._consumer_settings(group, config)
         self._by_name[group, name] = None  # the name is taken while the client starts
         share_bytes = self._prefetch.take()
-        settings = {**buffer_settings(share_bytes), **settings}
+        settings = with_buffers(share_bytes, settings)
         made = None
         try:
             consumer = await asyncio.get_running_loop().run_in_executor(

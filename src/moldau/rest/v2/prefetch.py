@@ -10,6 +10,7 @@ less. The least that any of them gets is kept back for those that may still come
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 LEAST_BYTES = 384 * 1024
@@ -53,3 +54,17 @@ def buffer_settings(share_bytes: int) -> dict[str, Any]:
         "fetch.message.max.bytes": min(fetched_bytes, _PARTITION_BYTES_MAX),
         "message.max.bytes": min(fetched_bytes, 1_000_000),  # librdkafka never fetches less than this
     }
+
+
+def with_buffers(share_bytes: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A consumer's settings with the buffers of a share; what is given wins. librdkafka refuses messages that
+    are larger than fetches, so of these two the one that is not given follows the other.
+    """
+    settings = {**buffer_settings(share_bytes), **given}
+    for name, follow, other in (
+        ("fetch.max.bytes", max, "message.max.bytes"),
+        ("message.max.bytes", min, "fetch.max.bytes"),
+    ):
+        if name not in given and str(given.get(other, "")).isdecimal():
+            settings[name] = follow(settings[name], int(given[other]))
+    return settings

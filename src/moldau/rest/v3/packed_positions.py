@@ -15,8 +15,8 @@ from itertools import islice
 
 MARK = "~"
 _RAW_BYTES_MAX = 256 * 1024
-"""Of 25,000 partitions whatever their offsets, as equal ones deflate into a few characters; reading so many takes
-50 ms, so it happens in a thread."""
+"""Those of 25,000 partitions: equal offsets deflate into a few characters, however large they are. Reading so
+many takes 50 ms, so it happens in a thread."""
 _NUMBER_BYTES_MAX = 10
 _PARTITION_MAX = 2**31 - 1
 _OFFSET_MAX = 2**63 - 1
