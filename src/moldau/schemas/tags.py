@@ -40,7 +40,8 @@ class TagChange(NamedTuple):
 
     def applied(self, tags: Sequence[str]) -> list[str]:
         """The tags after the change, each once."""
-        return [each for each in dict.fromkeys((*tags, *self.added)) if each not in self.removed]
+        removed = frozenset(self.removed)
+        return [each for each in dict.fromkeys((*tags, *self.added)) if each not in removed]
 
 
 def with_tags(schema_type: SchemaType, canonical: str, changes: Sequence[TagChange]) -> str:

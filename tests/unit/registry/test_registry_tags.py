@@ -73,6 +73,8 @@ def test_rules_are_merged_and_removed(registry: MemoryRegistry) -> None:
         ("a", "1", {"tagsToAdd": {}}, 422),
         ("a", "1", {"tagsToAdd": [7]}, 422),
         ("a", "1", {"newVersion": "2"}, 422),
+        ("a", "1", {"tagsToAdd": tags("object." + "x." * 500_000, "T")}, 422),
+        ("a", "1", {"tagsToAdd": [each for n in range(1_001) for each in tags(f"r{n}", "T")]}, 422),
     ],
 )
 def test_what_cannot_be_tagged_is_refused(

@@ -101,6 +101,21 @@ def test_json(path: str, is_field: bool, where: list[Any]) -> None:
     assert found.count("confluent:tags") == 1
 
 
+def test_avro_names_and_properties_that_look_like_types() -> None:
+    text = json.dumps(
+        {
+            "type": "record", "name": "R",
+            "fields": [
+                {"name": "a", "type": {"type": "record", "name": "record", "fields": []}},
+                {"name": "b", "type": "record", "items": {"type": "record"}},
+                {"name": "c", "type": {"type": "int", "values": {"type": "record"}}},
+            ],
+        }
+    )  # fmt: skip
+    found = changed(SchemaType.AVRO, text, TagChange("R.b", True, ("PII",)))
+    assert json.loads(found)["fields"][1]["confluent:tags"] == ["PII"]
+
+
 def test_protobuf() -> None:
     found = changed(
         SchemaType.PROTOBUF,

@@ -33,7 +33,9 @@ from moldau.registry.state.records import reference_value
 from moldau.schemas.tags import TagChange
 
 _ENTITY_TYPES = {"sr_record": False, "sr_field": True}
-_CHANGES_MAX = 10_000
+_CHANGES_MAX = 1_000
+_PATH_CHARACTERS_MAX = 1_000
+"""Each is looked for in a schema that may have 1 MB."""
 
 
 def parse_tag_changes(added: Any, removed: Any) -> tuple[TagChange, ...]:
@@ -104,6 +106,8 @@ def _tags(raw: Any) -> tuple[str, bool, list[str]]:
     tags = raw.get("tags") if isinstance(raw, dict) else None
     if not isinstance(path, str) or not path or kind is None:
         raise _bad("a tag needs a schemaEntity: entityPath, and entityType sr_record or sr_field")
+    if len(path) > _PATH_CHARACTERS_MAX:
+        raise _bad(f"an entityPath has more than {_PATH_CHARACTERS_MAX} characters")
     if not isinstance(tags, list) or not all(isinstance(each, str) for each in tags):
         raise _bad("tags must be a list of texts")
     return path.removeprefix("."), kind, tags
