@@ -149,6 +149,7 @@ def test_no_handshake_no_connection(run: Callable[[Scene, ConnectionLimits], Non
         assert await asyncio.to_thread(ended, connection) or sent
         connection.close()
         await until(lambda: not server.connections.open)
+        server.connections.limits = ConnectionLimits()  # a handshake on a busy machine may take longer
         assert await ask(server, context) == 200
 
     run(scene, ConnectionLimits(head_seconds=0.3))
