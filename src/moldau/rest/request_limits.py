@@ -11,6 +11,7 @@ than is left goes through, and the next ones wait for it.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -136,7 +137,7 @@ def _too_many(setting: str, wait_seconds: float) -> HttpProblem:
     return HttpProblem(
         TOO_MANY_REQUESTS,
         f"Request rate limit exceeded: try again later ({setting}).",
-        headers={"Retry-After": str(max(1, round(wait_seconds)))},
+        headers={"Retry-After": str(max(1, math.ceil(wait_seconds)))},
     )
 
 

@@ -86,6 +86,16 @@ def test_a_request_too_many_is_refused_until_time_has_passed() -> None:
     asyncio.run(ask("api.v3.topics.list"))
 
 
+def test_who_comes_again_when_it_was_told_to_is_let_through() -> None:
+    clock = Clock()
+    made = limits(clock, rate_limit_default_cost=9)
+    asyncio.run(made.admit(["a"]))  # five of nine are owed: 1.25 s
+    with pytest.raises(HttpProblem) as refused:
+        asyncio.run(made.admit(["a"]))
+    clock.seconds += int(refused.value.headers["Retry-After"])
+    asyncio.run(made.admit(["a"]))
+
+
 def test_a_request_may_wait_for_its_permits() -> None:
     made = limits(Clock(), rate_limit_timeout_ms=60_000, rate_limit_default_cost=5)
 
