@@ -17,6 +17,8 @@ from moldau.metadata.zookeeper.store import ZooKeeperStore
 
 pytestmark = pytest.mark.xdist_group("zookeeper")
 
+REFUSED_MS = 8_000
+"""For the first refusal on a busy machine; it is waited for until then."""
 USER = SaslLogin('brok"er', 'sec\\ret="ü, x')
 USERS = """
 Server {
@@ -55,7 +57,7 @@ def test_only_who_logs_in_is_served(strict_server, zookeeper_world):
             (SaslLogin("nobody", "planted"), "refuses the login of nobody by SASL"),
             (None, "only clients that log in by SASL: set moldau.zookeeper.sasl.jaas.config"),
         ):
-            refused = zookeeper_world.make(hosts=hosts, sasl=sasl, connection_timeout_ms=3_000)
+            refused = zookeeper_world.make(hosts=hosts, sasl=sasl, connection_timeout_ms=REFUSED_MS)
             with pytest.raises(MetadataStoreError) as caught:
                 await asyncio.wait_for(refused.open(), 90)
             assert said in str(caught.value)
@@ -67,7 +69,7 @@ def test_only_who_logs_in_is_served(strict_server, zookeeper_world):
 def test_a_server_without_users(zookeeper_world):
     async def scenario():
         refused = zookeeper_world.make(
-            hosts=zookeeper_world.server.connect_string, sasl=USER, connection_timeout_ms=3_000
+            hosts=zookeeper_world.server.connect_string, sasl=USER, connection_timeout_ms=REFUSED_MS
         )
         with pytest.raises(MetadataStoreError, match="refuses the login"):
             await asyncio.wait_for(refused.open(), 90)

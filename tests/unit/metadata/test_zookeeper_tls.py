@@ -15,6 +15,9 @@ from moldau.metadata.store import MetadataStoreError
 from moldau.metadata.zookeeper.options import options_of
 from moldau.metadata.zookeeper.session import _secured
 
+REFUSED_MS = 8_000
+"""For the first refusal on a busy machine; it is waited for until then."""
+
 pytestmark = [
     pytest.mark.xdist_group("zookeeper"),
     pytest.mark.skipif(
@@ -83,7 +86,7 @@ def test_both_sides_prove_who_they_are(certificates, tmp_path, zookeeper_world):
             await store.close()
         for wrong in (identity, pem):
             refused = zookeeper_world.make(
-                hosts=hosts, tls=tls_of(hosts, **wrong), connection_timeout_ms=1_000
+                hosts=hosts, tls=tls_of(hosts, **wrong), connection_timeout_ms=REFUSED_MS
             )
             with pytest.raises(MetadataStoreError, match="no ZooKeeper answered") as caught:
                 await refused.open()
