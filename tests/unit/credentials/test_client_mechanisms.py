@@ -153,6 +153,13 @@ def test_digest_md5_refuses_other_challenges(challenge: bytes) -> None:
         _digest().next(challenge)
 
 
+def test_digest_md5_refuses_a_long_challenge() -> None:
+    """Before it is taken apart, which takes the square of its blanks."""
+    with pytest.raises(LoginFailed, match="more than 2047 bytes"):
+        _digest().next(DIGEST_CHALLENGE.rjust(2048))
+    assert _digest().next(DIGEST_CHALLENGE.rjust(2047)) is not None
+
+
 @pytest.mark.parametrize("proof", [b"", b"rspauth=", b"rspauth=d388dad90d4bbd760a152321f2143af7"])
 def test_digest_md5_wants_the_servers_proof(proof: bytes) -> None:
     exchange = _digest()

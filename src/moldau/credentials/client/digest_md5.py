@@ -19,6 +19,7 @@ _PAIR = re.compile(r'\s*([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]*))\s*(?:,
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _NEEDS_ESCAPE = re.compile(r'(["\\])')
 _COUNT = "00000001"  # one login, one answer
+_CHALLENGE_BYTES_MAX = 2047  # RFC 2831, 2.1.1; a long one of blanks would be matched for minutes
 
 
 class DigestMd5Exchange:
@@ -91,6 +92,8 @@ def _quoted(text: str) -> str:
 
 def _fields(challenge: bytes) -> dict[str, str]:
     """The pairs of a challenge. LoginFailed."""
+    if len(challenge) > _CHALLENGE_BYTES_MAX:
+        raise LoginFailed(f"the server's challenge has more than {_CHALLENGE_BYTES_MAX} bytes")
     try:
         text = challenge.decode("utf-8")
     except UnicodeDecodeError:
