@@ -4,13 +4,16 @@ users."""
 import asyncio
 import random
 import time
+from types import SimpleNamespace
 
 import pytest
+from kazoo.protocol.connection import ConnectionDropped
 from kazoo.protocol.states import KazooState
 
 from moldau.ensemble import ZooKeeperServer, free_ports
 from moldau.metadata.changes import ClusterCreated
 from moldau.metadata.store import MetadataStoreError
+from moldau.metadata.zookeeper.login import log_in_by
 from moldau.metadata.zookeeper.options import Options, SaslLogin
 from moldau.metadata.zookeeper.session import Session
 from moldau.metadata.zookeeper.store import ZooKeeperStore
@@ -117,3 +120,20 @@ def test_an_append_at_a_server_that_asks_for_logins_by_now_is_an_error_of_the_st
     store._session = Refusing()
     with pytest.raises(OSError, match="refused a metadata entry: ZooKeeper serves only clients that log in"):
         asyncio.run(store.append_if(0, [ClusterCreated("c")]))
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [(-115, "the user or the password is wrong"), (-999, "its answer is error -999")]
+)
+def test_a_login_that_is_refused_is_a_connection_that_is_lost(code, said):
+    """Any other exception would end kazoo's thread, and with it the session."""
+    connection = SimpleNamespace(
+        _submit=lambda *request: None, _read_header=lambda seconds: (SimpleNamespace(err=code), b"", 0)
+    )
+    heard = []
+    log_in_by(USER, connection, accepted=lambda: heard.append("accepted"), refused=heard.append)
+    with pytest.raises(ConnectionDropped):
+        connection._authenticate_with_sasl("zk", 1.0)
+    (why,) = heard
+    assert why.startswith("ZooKeeper at zk refuses the login of brok")
+    assert said in why

@@ -50,7 +50,8 @@ def _log_in(connection: Any, login: SaslLogin, timeout_seconds: float) -> None:
         connection._submit(SASL(answer), timeout_seconds, number)
         header, buffer, offset = connection._read_header(timeout_seconds)
         if header.err:
-            raise EXCEPTIONS[header.err]()
+            known = EXCEPTIONS.get(header.err)
+            raise LoginFailed(f"its answer is error {header.err}") if known is None else known()
         challenge, _ = SASL.deserialize(buffer, offset)
         if not challenge:
             raise LoginFailed("it does not speak SASL (its JAAS file has no section Server)")
