@@ -25,12 +25,16 @@ class FullCollections:
         self._lock = Lock()
         self._users = 0
         self._since_seconds = 0.0
+        self._paused_seconds = 0.0
+        """In all, since the last full collection."""
+        self._collections = 0
         self._usual = gc.get_threshold()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """No full collection meanwhile, from whatever thread. Who comes when the pause has lasted for 10 s
-        does not make it longer: garbage in cycles is freed by full collections alone.
+        does not make it longer: garbage in cycles is freed by full collections alone. Nor does who comes when
+        short pauses have lasted for as long: one may follow the other without a collection in between.
         """
         joined = self._join()
         try:
@@ -43,10 +47,15 @@ class FullCollections:
         with self._lock:
             now = self._now_seconds()
             if not self._users:
+                collections = gc.get_stats()[2]["collections"]
+                if collections != self._collections:
+                    self._collections, self._paused_seconds = collections, 0.0
+                if self._paused_seconds > _LONGEST_SECONDS:
+                    return False
                 self._since_seconds = now
                 self._usual = gc.get_threshold()
                 gc.set_threshold(self._usual[0], self._usual[1], _NEVER)
-            elif now - self._since_seconds > _LONGEST_SECONDS:
+            elif self._paused_seconds + now - self._since_seconds > _LONGEST_SECONDS:
                 return False
             self._users += 1
             return True
@@ -55,6 +64,7 @@ class FullCollections:
         with self._lock:
             self._users -= 1
             if not self._users:
+                self._paused_seconds += self._now_seconds() - self._since_seconds
                 gc.set_threshold(*self._usual)
 
 

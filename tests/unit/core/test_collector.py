@@ -28,6 +28,23 @@ def test_who_comes_late_does_not_make_a_long_pause_longer() -> None:
     assert gc.get_threshold() == usual
 
 
+def test_short_pauses_without_a_full_collection_between_them_end_too() -> None:
+    usual, now = gc.get_threshold(), [0.0]
+    collections = FullCollections(lambda: now[0])
+    gc.disable()
+    try:
+        for is_paused in (True, True, True, False, False):
+            with collections.paused():
+                now[0] += 4.0
+                assert (gc.get_threshold() != usual) is is_paused
+        gc.collect()
+        with collections.paused():
+            assert gc.get_threshold() != usual
+    finally:
+        gc.enable()
+    assert gc.get_threshold() == usual
+
+
 def test_an_error_ends_the_pause() -> None:
     usual = gc.get_threshold()
     try:
