@@ -32,6 +32,10 @@ class FakeConsumer:
         if self._gives_up:
             self._queue.append("callback")
 
+    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+        del callbacks
+        self.did.append(f"subscribe {topics}")
+
     def unassign(self) -> None:
         self.did.append("unassign")
         self._assigned = []
@@ -102,3 +106,30 @@ def test_a_subscription_that_comes_meanwhile_stays() -> None:
     made = unsubscribed(consumer, Subscription(topics=("t",)), later)
     assert made.subscription is later
     assert consumer.did == ["unsubscribe"]
+
+
+def test_a_pattern_is_not_followed_while_it_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics that it finds meanwhile would be read by nobody, and kept from the group."""
+    monkeypatch.setattr(instance_module, "_GIVE_UP_SECONDS", 0.02)
+    consumer = FakeConsumer(gives_up=False)
+
+    async def more_topics(now: bool) -> list[str]:
+        del now
+        return ["t", "u"]
+
+    async def run(pool: ThreadPoolExecutor) -> None:
+        made = Instance("g", "i", InstanceConfig(), consumer, False, pool, "ann")  # type: ignore[arg-type]
+        made.subscription = Subscription(pattern=".*", find_topics=more_topics)
+        following: list[asyncio.Task[None]] = []
+        consumer.on_consume = lambda: following.append(asyncio.ensure_future(made.follow_pattern()))
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await made.unsubscribe()
+            await asyncio.gather(*following)
+        assert following
+        assert consumer.did == ["unsubscribe"]
+        made.subscription = Subscription(pattern=".*", find_topics=more_topics)
+        await made.follow_pattern()
+        assert consumer.did[1:] == ["subscribe ['t', 'u']"]
+
+    with ThreadPoolExecutor(1) as pool:
+        asyncio.run(run(pool))

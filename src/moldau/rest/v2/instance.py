@@ -110,6 +110,8 @@ class Instance:
         self.prefetch_bytes = 0
         """Its share of what all instances may fetch ahead (prefetch.py)."""
         self.closed = False
+        self._leaving: Subscription | None = None
+        """What is being given up: its pattern is not followed any more."""
         self._auto_commit = auto_commit
         self._pool = pool
         self._turn = asyncio.Lock()
@@ -191,7 +193,8 @@ class Instance:
         wanted = self.subscription
         if wanted.find_topics is not None:
             topics = await wanted.find_topics(False)
-            if self.subscription is wanted and set(topics) != set(self.topics):
+            is_wanted = self.subscription is wanted and self._leaving is not wanted
+            if is_wanted and set(topics) != set(self.topics):
                 await self._subscribe(topics)
 
     async def _subscribe(self, topics: Sequence[str]) -> None:
@@ -222,12 +225,15 @@ class Instance:
 
     async def unsubscribe(self) -> None:
         """Read nothing."""
-        before = self.subscription
-        if before.places:
-            await self.call(self.consumer.unassign)
-        else:
-            await self.call(self.consumer.unsubscribe)
-            await self._give_partitions_up(before)
+        before = self._leaving = self.subscription
+        try:
+            if before.places:
+                await self.call(self.consumer.unassign)
+            else:
+                await self.call(self.consumer.unsubscribe)
+                await self._give_partitions_up(before)
+        finally:
+            self._leaving = None
         if self.subscription is before:  # and not another one, that was asked for meanwhile
             self.subscription = Subscription()
             self.topics = ()
