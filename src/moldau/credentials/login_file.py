@@ -22,6 +22,18 @@ from moldau.credentials.jaas import MODULES, JaasEntry, JaasError, parse_jaas_fi
 VARIABLE = "KAFKA_OPTS"
 OPTION = "java.security.auth.login.config"
 CLIENT_SECTION = "KafkaClient"
+_LOGINS = frozenset(
+    {
+        "sasl.jaas.config",
+        "sasl.username",
+        "sasl.kerberos.keytab",
+        "sasl.kerberos.principal",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.config",
+    }
+)
+"""Settings of Java's clients and librdkafka's that name a login without the file."""
 _ZOOKEEPER_SECTION_OPTION = "zookeeper.sasl.clientconfig"
 _ZOOKEEPER_OPTION = "zookeeper.sasl.client"
 
@@ -73,7 +85,7 @@ def with_client_login(settings: Mapping[str, str], environment: Mapping[str, str
     no login themselves. CredentialsError."""
     given = dict(settings)
     protocol = given.get("security.protocol", "").strip().upper()
-    if not protocol.startswith("SASL") or {"sasl.jaas.config", "sasl.username"} & given.keys():
+    if not protocol.startswith("SASL") or _LOGINS & given.keys():
         return given
     found = login_file(environment)
     if found is None:

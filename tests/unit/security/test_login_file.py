@@ -126,6 +126,8 @@ def test_clients_take_kafkaclient(path: Path) -> None:
         {"security.protocol": "SSL"},
         {**asked, "sasl.jaas.config": "own"},
         {**asked, "sasl.username": "own"},
+        {**asked, "sasl.mechanism": "GSSAPI", "sasl.kerberos.keytab": "own"},
+        {**asked, "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.client.id": "own"},
     ):
         assert with_client_login(untouched, told(path)) == untouched
     assert with_client_login(asked, {}) == asked
