@@ -35,12 +35,19 @@ from moldau.controller.reassignment import Move, reassign
 from moldau.controller.rebalancing import Rebalancing
 from moldau.controller.replica_losses import LossReports, Replicas, replicas_lost
 from moldau.controller.token_expiry import TokenExpiry
-from moldau.controller.topics import DeletedTopic, NewTopic, TopicResult, create_topics, delete_topics
+from moldau.controller.topics import (
+    DeletedTopic,
+    NewTopic,
+    TopicResult,
+    create_topics,
+    delete_topics,
+    none_deleted,
+)
 from moldau.core.clock import Clock
 from moldau.core.ids import random_uuid, uuid_to_text
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.sources import StaticSettings
-from moldau.core.slow_lane import SlowLane
+from moldau.core.slow_lane import SlowLane, all_steps
 from moldau.core.timers import LoopTimers, Timers
 from moldau.metadata.changes import Change, ClusterCreated, FeatureLevelChanged, ProducerIdsAllocated
 from moldau.metadata.configs import effective_broker_settings, topic_settings
@@ -101,6 +108,7 @@ class Controller:
         self._store = store
         self._random = source
         self._timers = timers
+        self._lane = lane
         self._loop = DecisionLoop(store, view, lane, self._heard, timers, self.store_status)
         self._decide = self._loop.decide
         self._presence = Presence(node_id, store, view, self._rules)
@@ -347,14 +355,22 @@ class Controller:
     ) -> list[DeletedTopic]:
         """Delete topics, each by name or (name None) by id. `may_delete`: the client's right to the topic of
         an id."""
-        return await self._decide_for_user(
+        failures: list[Outcome] = []
+
+        def failed(failure: Outcome) -> list[DeletedTopic]:
+            failures.append(failure)
+            return []
+
+        results = await self._decide_for_user(
             lambda image: delete_topics(
                 image, asked, enabled=self.settings.delete_topic_enable, limit=limit, may_delete=may_delete
             ),
-            lambda failure: [
-                DeletedTopic(name, topic_id, failure) for name, topic_id in dict.fromkeys(asked)
-            ],
+            failed,
         )
+        if failures:
+            rows = none_deleted(asked, failures[0])  # half a million may have been asked for
+            results = all_steps(rows) if self._lane is None else await self._lane.slices().run(rows)
+        return results
 
     async def create_partitions(
         self,

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -235,8 +235,19 @@ def delete_topics(
         changes.append(TopicDeleted(found))
         results.append(DeletedTopic(found, image.topics[found].topic_id, DONE))
     if len(changes) > RECORDS_MAX:
-        return Decision([], [DeletedTopic(name, topic_id, TOO_LARGE) for name, topic_id in counts])
+        return Decision([], (yield from none_deleted(counts, TOO_LARGE)))
     return Decision(changes, results)
+
+
+def none_deleted(
+    asked: Iterable[tuple[str | None, bytes]], outcome: Outcome
+) -> Generator[None, None, list[DeletedTopic]]:
+    """The same result for each topic, once for each."""
+    found: dict[tuple[str | None, bytes], DeletedTopic] = {}
+    for each in asked:
+        found[each] = DeletedTopic(*each, outcome)
+        yield
+    return list(found.values())
 
 
 def _existing(image: Image, name: str | None, topic_id: bytes) -> str:

@@ -7,6 +7,7 @@ from admin_world import ask, every_version, start
 
 from moldau.controller.decision import Outcome
 from moldau.core.ids import ZERO_UUID
+from moldau.core.slow_lane import SlowLane
 from moldau.handlers import (  # noqa: F401 - they register themselves
     alter_partition_reassignments,
     create_partitions,
@@ -184,6 +185,34 @@ def test_elections_on_one_broker_are_not_needed(tmp_path, version):
         if version >= 1:
             answer = await ask(broker, ElectLeadersRequest(election_type=9, topic_partitions=None), version)
             assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+    scenario(tmp_path, body)
+
+
+@pytest.mark.parametrize("has_lane", [True, False])
+def test_deletions_that_could_not_be_made_are_answered_in_slices(tmp_path, monkeypatch, has_lane):
+    """Each name once; half a million of them would hold the event loop for most of a second."""
+    names, turns = [f"t{number % 1600}" for number in range(2000)], 0
+
+    async def fails(decide, failed, **more):
+        return failed(Outcome(ErrorCode.REQUEST_TIMED_OUT, "The change was not made"))
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def body(broker):
+        controller = broker.controller
+        monkeypatch.setattr(controller, "_decide", fails)
+        monkeypatch.setattr(controller, "_lane", SlowLane(0.0) if has_lane else None)
+        other = asyncio.ensure_future(others())
+        results = await controller.delete_topics([(name, ZERO_UUID) for name in names])
+        other.cancel()
+        assert [each.name for each in results] == names[:1600]
+        assert {each.outcome.error_code for each in results} == {ErrorCode.REQUEST_TIMED_OUT}
+        assert (turns > 50) == has_lane
 
     scenario(tmp_path, body)
 
