@@ -349,7 +349,9 @@ class RegistryService:
             decide(lambda context, body: 0)
 
         answer: dict[str, Json] = self._instance.write(
-            lambda: decide(self._instance.id_for), registering.depends_on(subject, request)
+            lambda: decide(self._instance.id_for),
+            registering.depends_on(subject, request),
+            repeatable=registering.is_repeatable(request),
         )
         return answer
 

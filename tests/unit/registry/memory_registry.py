@@ -24,6 +24,7 @@ class MemoryInstance:
     def __init__(self, state: State) -> None:
         self._state = state
         self.log: list[tuple[bytes, bytes | None]] = []
+        self.is_repeatable = True
 
     def id_for(self, context: str, body: Body) -> int:
         """As the writer's."""
@@ -38,6 +39,7 @@ class MemoryInstance:
         self, decide: Callable[[], Decision], keys: frozenset[str] | None, *, repeatable: bool = True
     ) -> Any:
         """Decide, replay, answer."""
+        self.is_repeatable = repeatable
         decision = decide()
         for key, value in self._state.encode(decision.records):
             self._state.replay(key, value, 1_000 + len(self.log), len(self.log))
@@ -52,6 +54,11 @@ class MemoryRegistry(RegistryService):
         super().__init__(parse_registry_settings(texts or {}).settings, {}, Identity("localhost", 8081))
         self._memory = MemoryInstance(self.state)
         self._instance = self._memory  # type: ignore[assignment]
+
+    @property
+    def is_repeatable(self) -> bool:
+        """What the last write said of itself."""
+        return self._memory.is_repeatable
 
     @property
     def log(self) -> list[tuple[bytes, bytes | None]]:

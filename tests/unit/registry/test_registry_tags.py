@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from memory_registry import MemoryRegistry
 
+from moldau.registry.operations.registering import is_repeatable
 from moldau.registry.problems import Code
 
 TEXT = '{"type":"record","name":"myrecord","fields":[{"name":"f1","type":"string"}]}'
@@ -92,3 +93,15 @@ def test_a_schema_is_registered_with_tags(registry: MemoryRegistry) -> None:
     request = {"schema": TAGGED, "schemaTagsToRemove": tags("myrecord", "TAG1", "TAG2")}
     assert registry.register("a", request)["schema"] == TEXT
     assert registry.versions("a") == [1, 2, 3]
+
+
+def test_a_registration_with_tags_is_not_sent_twice(registry: MemoryRegistry) -> None:
+    """Nor decided twice when it may have been committed: each one makes a version."""
+    request = {"schema": TEXT, "schemaTagsToAdd": tags("myrecord", "TAG1")}
+    assert [registry.register("a", request)["version"] for _ in range(2)] == [2, 3]
+    assert not is_repeatable(request)
+    assert not registry.is_repeatable
+    plain = {"schema": TEXT}
+    assert [registry.register("b", plain)["version"] for _ in range(2)] == [1, 1]
+    assert is_repeatable(plain)
+    assert registry.is_repeatable

@@ -52,6 +52,11 @@ def depends_on(subject: str, raw: Mapping[str, Any]) -> frozenset[str] | None:
     return frozenset((subject,)) if request.id < 0 and request.version <= 0 else None
 
 
+def is_repeatable(raw: Mapping[str, Any]) -> bool:
+    """Whether twice does what once does. With changes of tags each request makes a version."""
+    return not (raw.get("schemaTagsToAdd") or raw.get("schemaTagsToRemove"))
+
+
 def registered_already(
     core: Core, subject: str, raw: Mapping[str, Any], *, normalize: bool, wanted: str
 ) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from starlette.routing import Route
 from moldau.http.answers import json_answer, json_list_answer, text_answer
 from moldau.http.application import path_value
 from moldau.http.rights import Operation
+from moldau.registry.operations.registering import is_repeatable
 from moldau.registry.routes.calls import (
     Calls,
     both,
@@ -156,7 +157,7 @@ class SubjectRoutes:
                 request,
                 body,
                 lambda: self._service.register(subject, schema, normalize=normalize, format=wanted),
-                repeatable=True,
+                repeatable=is_repeatable(schema),
             )
 
     async def change_tags(self, request: Request) -> Response:
