@@ -211,7 +211,8 @@ class Controller:
             and self.view.image.level < LEVEL_MAX
             and list(self.view.image.brokers) == [self.node_id]
         ):
-            await self.raise_level(LEVEL_MAX)  # it brought its metadata along, and nobody else reads them yet
+            # It brought its metadata along, and nobody else reads them yet.
+            await self.raise_level(LEVEL_MAX, for_client=False)
         return epoch
 
     async def replicas_lost(self, lost: Replicas, offline: Replicas) -> None:
@@ -491,14 +492,18 @@ class Controller:
             lambda image: unregister_broker(image, node_id, self._presence.live), lambda failure: failure
         )
 
-    async def raise_level(self, level: int, *, validate_only: bool = False) -> Outcome:
-        """Raise the cluster's metadata level (metadata/levels.py)."""
+    async def raise_level(
+        self, level: int, *, validate_only: bool = False, for_client: bool = True
+    ) -> Outcome:
+        """Raise the cluster's metadata level (metadata/levels.py). `for_client`: who asked is told when the
+        store is away; the start of a broker waits for it.
+        """
         before = self.view.image.level
         outcome = await self._decide(
             lambda image: raise_level(image, level, self._presence.live),
             lambda failure: failure,
             validate_only=validate_only,
-            for_client=True,
+            for_client=for_client,
         )
         if not (outcome.failed or validate_only or level == before):
             log.info("the metadata level is %d, it was %d", level, before)
