@@ -428,7 +428,7 @@ def test_bad_calls_of_a_table_get_a_sentence(shared_broker: Broker, made_topic: 
     plain = made_topic()
     with pytest.raises(KitError, match=r"cleanup.policy=delete.*Set cleanup.policy=compact"):
         open_table(shared_broker, plain).start()
-    with pytest.raises(KitError, match="Unknown topic"):
+    with pytest.raises(KitError, match=r"it does not exist. Make it first: moldau topics create .*compact"):
         open_table(shared_broker, f"{plain}-none").start()
     with pytest.raises(BadCall, match="there is no folder"):
         open_table(shared_broker, plain, snapshot="/no/such/folder/file")
