@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from moldau.client.acls import AclRow
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.operations import Operation
 from moldau.rest.kafka.admin import acls, configs, groups, reassignments, topics
@@ -78,7 +79,7 @@ def test_refusals_have_kafkas_number(admin: KafkaAdmin) -> None:
     assert refusal(admin, configs.describe_configs, **unknown_broker) == ErrorCode.BROKER_NOT_AVAILABLE
 
 
-ANY_ACL = acls.Acl(1, None, 1, None, None, 1, 1)
+ANY_ACL = AclRow(1, None, 1, None, None, 1, 1)
 
 
 def test_settings_of_topic_broker_and_all_brokers_are_read_and_changed(admin: KafkaAdmin) -> None:

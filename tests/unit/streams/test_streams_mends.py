@@ -13,6 +13,7 @@ import pytest
 
 from moldau.streams import App, AppError, StreamsError
 from moldau.streams.checkpoints import Position, position_of
+from moldau.streams.flow import Output
 from moldau.streams.folder import Folder
 from moldau.streams.lease import Lease
 from moldau.streams.output_topics import Cluster
@@ -109,17 +110,17 @@ def test_the_cluster_takes_the_settings_that_flows_take(options: dict[str, str])
         cluster = Cluster(app)
         assert cluster.partitions["here"] == 3
         assert cluster.cluster_id
-        output: Any = app._output("made", "key", "json", True, None, {"retention.ms": "5000"})
+        output = Output("made", ("key",), is_table=True, config={"retention.ms": "5000"})
         said: list[str] = []
         cluster.make(output, ["here"], said.append)
         Cluster(app).make(output, ["here"], said.append)
         del cluster.partitions["made"]  # somebody else is quicker
         cluster.make(output, ["here"], said.append)
         assert said == ["made topic made: 3 partitions, compacted"]
-        plain: Any = app._output("here", "key", "json", True, None, {})
+        plain = Output("here", ("key",), is_table=True)
         cluster.make(plain, [], said.append)
         assert said[1].startswith("topic here is not compacted")
-        wrong: Any = app._output("wrong", None, "json", False, 1, {"retention.ms": "soon"})
+        wrong = Output("wrong", partitions=1, config={"retention.ms": "soon"})
         with pytest.raises(StreamsError, match=r"topic wrong cannot be made: .*retention\.ms"):
             cluster.make(wrong, [], said.append)
         cluster.close()
