@@ -30,7 +30,9 @@ class Call(NamedTuple):
 
     def encode(self) -> bytes:
         """Its bytes."""
-        head = f"{self.method} {self.path} HTTP/1.1\r\nHost: registry\r\n{_CONTENT}: {len(self.body)}\r\n\r\n"
+        head = (
+            f"{self.method} {self.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{_CONTENT}: {len(self.body)}\r\n\r\n"
+        )
         return head.encode() + self.body
 
 

@@ -96,8 +96,9 @@ class Connection:
 
 def request(method: str, path: str, body: bytes = b"", media_type: str = _BINARY) -> bytes:
     """A request's bytes."""
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {media_type}\r\nAccept: {media_type}\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    types = f"Content-Type: {media_type}\r\nAccept: {media_type}\r\n"
+    return f"{head}{types}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def produce_request(topic: str, records: int) -> bytes:
