@@ -22,7 +22,7 @@ from moldau.http.connections import Connections
 
 log = logging.getLogger("moldau.http")
 
-_PAUSE_SECONDS = 0.2
+_AGAIN_SECONDS = 1.0
 
 
 class Handshake:
@@ -65,8 +65,8 @@ class TlsAcceptor:
             except ConnectionError:  # gone before it was accepted
                 continue
             except OSError as problem:
-                log.warning("no connection can be accepted: %s", problem)
-                await asyncio.sleep(_PAUSE_SECONDS)
+                log.warning("no connection can be accepted: %s; trying again in a second", problem.strerror)
+                await asyncio.sleep(_AGAIN_SECONDS)
                 continue
             self._begin(accepted, str(address[0]))
             await asyncio.sleep(0)  # accepting does not wait where many have come

@@ -143,7 +143,7 @@ class _Stream:
             yield piece
         raise HttpProblem(
             408,
-            "Streaming connection open for longer than allowed: it is closed "
+            "Streaming connection open for longer than allowed: what comes now is not written "
             "(streaming.connection.max.duration.ms).",
         )
 
